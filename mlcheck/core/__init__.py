@@ -1,0 +1,1 @@
+"""The vocabulary every part of mlcheck shares: rules, findings, results, reports. Standard library only."""

@@ -1,0 +1,67 @@
+"""Finds rule pages by name and reads them on demand: starting mlcheck parses none of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlcheck.core.rule import Rule
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def rules_folder() -> Path:
+    """Where the pages are: shipped inside the wheel, beside the package in a checkout or editable install."""
+    checkout = _PACKAGE.parent / "rules"
+    return checkout if (_PACKAGE.parent / "pyproject.toml").is_file() else _PACKAGE / "_rules"
+
+
+class UnknownRule(KeyError):
+    """A rule name no page has; the message suggests the nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Catalog:
+    """All pages under some folders, by rule name. Pages are parsed when first asked for, once."""
+
+    def __init__(self, folders: tuple[Path, ...] | None = None) -> None:
+        self._folders = folders if folders is not None else (rules_folder(),)
+        self._read: dict[str, Rule] = {}
+
+    @cached_property
+    def paths(self) -> dict[str, str]:
+        """Rule name -> page. One listing a stage folder, nothing opened."""
+        found = {}
+        for folder in self._folders:
+            with os.scandir(folder) as stages:
+                names = sorted(stage.path for stage in stages if stage.is_dir())
+            for stage in names:
+                found.update({name[:-3]: os.path.join(stage, name) for name in os.listdir(stage) if name.endswith(".md")})
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.paths
+
+    def __iter__(self) -> Iterator[Rule]:
+        for name in sorted(self.paths):
+            yield self[name]
+
+    def __getitem__(self, name: str) -> Rule:
+        """The rule of that name. Raises UnknownRule, with near names in its message."""
+        if name not in self._read:
+            if name not in self.paths:
+                from difflib import get_close_matches
+
+                near = get_close_matches(name, self.paths, n=2)
+                hint = f"; did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "; see `mlcheck rules`"
+                raise UnknownRule(f"no rule is called `{name}`{hint}")
+            from mlcheck.core.rule import read_page
+
+            self._read[name] = read_page(Path(self.paths[name]))
+        return self._read[name]

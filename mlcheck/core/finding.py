@@ -1,0 +1,52 @@
+"""What a check has to say: a finding, the place it is about, and the pictures that prove it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in the code or in the model. Lines and columns count from 1; 0 means unknown."""
+
+    path: str = ""
+    line: int = 0
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    symbol: str = ""
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part)
+        if self.symbol:
+            return f"{place} ({self.symbol})" if place else self.symbol
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture as plain data, drawn by the renderers. `data` by kind:
+
+    - `curves`: `series` [{name, y, x?}], optional `lines` [{name, y}], `x_label`, `y_label`, `log_y`
+    - `bars`: `labels`, `values`, optional `unit`
+    - `matrix`: `rows`, `columns` (labels), `values` (rows of numbers or None)
+    - `images`: `tiles` [{png (base64), caption}]
+    - `table`: `columns`, `rows` (lists of str or numbers)
+    - `text`: `text`
+    """
+
+    kind: str
+    title: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One defect at one place: what is wrong in `message`, what to do about it in `help`."""
+
+    message: str
+    location: Location = Location()
+    help: str = ""
+    numbers: dict[str, float] = field(default_factory=dict)
+    related: tuple[Location, ...] = ()

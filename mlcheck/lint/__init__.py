@@ -1,0 +1,1 @@
+"""Reads PyTorch programs as programs. Never imports torch, never runs or imports the code it reads."""

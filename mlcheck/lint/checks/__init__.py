@@ -1,0 +1,1 @@
+"""One module per rule, named like it, with one function `check`."""

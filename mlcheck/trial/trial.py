@@ -1,0 +1,52 @@
+"""A training program ready to be driven one step at a time, whatever framework it was written for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+
+@dataclass
+class Trial:
+    """The user's own model, data and loop.
+
+    `train_step(batch, index)` runs the user's step on one batch, in train mode, with backward and
+    optimizer step inside, and returns its metrics. `evaluate_step(batch)` runs the user's evaluation of
+    one batch as the framework would (modes and grad mode set as the framework sets them, nothing more).
+    `train_batches()` and `validation_batches()` start a fresh pass and yield batches on `device`, as
+    `train_step` takes them. `loss(batch)` is the differentiable training loss of a batch without
+    backward, where the adapter knows one; measures that need it skip without.
+    `owns_loop` is False where mlcheck supplied the loop, so that nothing can be said about the user's.
+    `models` and `optimizers` are keyed by the name the user gave them (`model`, `opt_g`).
+    `entry` is the file and line of the class or function; `record` holds what the adapter saw happen
+    (calls of the framework's API in order), for checks that judge the protocol.
+    """
+
+    name: str
+    models: Mapping[str, nn.Module]
+    optimizers: Mapping[str, Optimizer]
+    train_step: Callable[[Any, int], Mapping[str, Any]]
+    train_batches: Callable[[], Iterator[Any]]
+    owns_loop: bool
+    entry: tuple[str, int]
+    evaluate_step: Callable[[Any], Mapping[str, Any]] | None = None
+    validation_batches: Callable[[], Iterator[Any]] | None = None
+    loss: Callable[[Any], torch.Tensor] | None = None
+    schedulers: Mapping[str, LRScheduler] = field(default_factory=dict)
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    notices: list[str] = field(default_factory=list)
+    record: list[tuple[str, str]] = field(default_factory=list)
+
+
+class EntryError(Exception):
+    """The entry point cannot become a trial: one sentence that says what, where and what to do."""
+
+
+class RejectedConfig(Exception):
+    """The trial itself refused this configuration (Determined's InvalidHP): neither a crash nor a pass."""
