@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlcheck.core.mistake import Mistake
+
 if TYPE_CHECKING:
     from mlcheck.core.rule import Rule
 
@@ -20,11 +22,8 @@ def rules_folder() -> Path:
     return checkout if (_PACKAGE.parent / "pyproject.toml").is_file() else _PACKAGE / "_rules"
 
 
-class UnknownRule(KeyError):
+class UnknownRule(Mistake):
     """A rule name no page has; the message suggests the nearest ones."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class Catalog:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mlcheck.core.finding import Figure, Finding, Location
+from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 
 SCHEMA_VERSION = 1
@@ -150,7 +151,7 @@ class Report:
         return {"schema": SCHEMA_VERSION, **asdict(self)}
 
 
-class UnreadableReport(ValueError):
+class UnreadableReport(Mistake):
     """A saved report that this version cannot read; the message says why and what to do."""
 
 

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import By, Severity, Stage
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
@@ -14,7 +15,7 @@ _MARK = re.compile(r"#\s*error\b")
 _KEYS = {"severity", "by", "source", "explains", "needs"}
 
 
-class BadPage(ValueError):
+class BadPage(Mistake):
     """A rule page that does not follow the form; the message names the page and what is missing."""
 
 

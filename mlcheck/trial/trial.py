@@ -11,6 +11,8 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from mlcheck.core.mistake import Mistake
+
 
 @dataclass
 class Trial:
@@ -44,7 +46,7 @@ class Trial:
     record: list[tuple[str, str]] = field(default_factory=list)
 
 
-class EntryError(Exception):
+class EntryError(Mistake):
     """The entry point cannot become a trial: one sentence that says what, where and what to do."""
 
 

@@ -1,0 +1,10 @@
+"""What a user can get wrong, told in one sentence: what, where, and what to do."""
+
+from __future__ import annotations
+
+
+class Mistake(Exception):
+    """Misuse of mlcheck: the command prints the message, without a traceback, and exits with 2."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
