@@ -62,7 +62,7 @@ def read_page(path: Path) -> Rule:
         table = tomllib.loads(fences[0]["body"])
         unknown = set(table) - _KEYS
         if unknown:
-            raise BadPage(f"{path}: unknown key {sorted(unknown)[0]!r} in the toml block")
+            raise BadPage(f"{path}: unknown key {min(unknown)!r} in the toml block")
         return Rule(
             name=path.stem,
             title=heading[2:].strip(),
