@@ -1,0 +1,270 @@
+"""Runs user code in a child process that may crash, hang, exit or be killed without taking mlcheck along."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, STACKS, TOKEN
+
+_TAIL = 16_384
+_TICK_S = 0.05
+_GRACE_S = 5.0
+
+
+class End(StrEnum):
+    """How a child process ended."""
+
+    FINISHED = "finished"
+    EXIT = "exit"
+    SIGNAL = "signal"
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out-of-memory"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How the child ended. FINISHED means that it said so itself (`Channel.finish`), whatever its exit code.
+
+    `exit_code` is None where a signal ended it; `signal` is its name (`SIGSEGV`), empty for a timeout.
+    `limit_s` is the time limit in force at the end. `stack` holds the Python stacks at a hang or crash,
+    `stdout` and `stderr` the last 16 KiB of what the child wrote.
+    """
+
+    how: End
+    exit_code: int | None
+    signal: str
+    limit_s: float
+    seconds: float
+    stack: str
+    stdout: str
+    stderr: str
+
+    def __str__(self) -> str:
+        if self.how is End.EXIT:
+            return f"the process exited with code {self.exit_code} before its work was done (sys.exit or os._exit)"
+        if self.how is End.SIGNAL:
+            return f"the process was ended by {self.signal}"
+        if self.how is End.TIMEOUT:
+            return f"nothing was heard from the process for {self.limit_s:g} s, so it was stopped"
+        if self.how is End.OUT_OF_MEMORY:
+            return "the system ran out of memory and killed the process"
+        return "the process finished"
+
+
+def run_child(
+    argv: list[str], *, time_limit_s: float, cwd: str | Path, on_message: Callable[[dict[str, Any]], None]
+) -> ChildEnd:
+    """Run `argv` and hand every message of its `channel.connect()` to `on_message`, until it has ended.
+
+    The child is stopped when `time_limit_s` pass without a message (a message may change the limit).
+    It runs in a session of its own; whatever it started is killed with it, also when this function is
+    left by an exception (Ctrl-C, SIGTERM, an error in `on_message`). Raises OSError if it cannot start.
+    """
+    with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, _termination_raises():
+        child = _Child(argv, Path(cwd), Path(folder), time_limit_s)
+        try:
+            child.listen(on_message)
+        finally:
+            child.kill()
+        return child.end()
+
+
+class _Child:
+    def __init__(self, argv: list[str], cwd: Path, folder: Path, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self.finished = self.timed_out = False
+        self._folder = folder
+        self._started = time.monotonic()
+        self._oom_kills = _oom_kills()
+        self._token = uuid.uuid4().hex
+        self._inbox, channel = os.pipe()
+        os.set_blocking(self._inbox, False)
+        self._unread = b""
+        with (
+            open(folder / "stacks", "wb") as stacks,
+            open(folder / "out", "wb") as out,
+            open(folder / "err", "wb") as err,
+        ):
+            try:
+                self._process = self._start(argv, cwd, channel, stacks, out, err)
+            except BaseException:
+                os.close(self._inbox)
+                raise
+            finally:
+                os.close(channel)
+
+    def _start(
+        self, argv: list[str], cwd: Path, channel: int, stacks: IO[bytes], out: IO[bytes], err: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        names = {CHANNEL: str(channel), STACKS: str(stacks.fileno()), TOKEN: self._token, "PYTHONUNBUFFERED": "1"}
+        return subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env={**os.environ, **names},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            pass_fds=(channel, stacks.fileno()),
+            start_new_session=True,
+        )
+
+    def listen(self, on_message: Callable[[dict[str, Any]], None]) -> None:
+        """Until the child has exited, or has been silent for too long, or hangs after saying that it is done."""
+        heard = time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._inbox, selectors.EVENT_READ)
+            while True:
+                running = self._process.poll() is None
+                if not selector.get_map():
+                    time.sleep(_TICK_S)
+                elif selector.select(_TICK_S if running else 0):
+                    if not self._receive(on_message):
+                        selector.unregister(self._inbox)
+                    heard = time.monotonic()
+                    continue
+                if not running:
+                    return
+                if time.monotonic() - heard > (_GRACE_S if self.finished else self.limit_s):
+                    self.timed_out = not self.finished
+                    return
+
+    def _receive(self, on_message: Callable[[dict[str, Any]], None]) -> bool:
+        """Read what is there and hand over the whole lines; False at the end of the stream."""
+        data = os.read(self._inbox, 1 << 20)
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            message = _message(line)
+            if message == END:
+                self.finished = True
+            elif message is not None:
+                self.limit_s = message.pop("time_limit_s", self.limit_s)
+                on_message(message)
+        return bool(data)
+
+    def kill(self) -> None:
+        """Kill the child and all it started; a child that hangs dumps its Python stacks first."""
+        if self.timed_out and self._process.poll() is None:
+            self._dump_stacks()
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        self._process.wait()
+        _kill_marked(self._token)
+        os.close(self._inbox)
+
+    def _dump_stacks(self) -> None:
+        """Ask for the dump and wait until the file has stopped growing, half a second at most."""
+        self._process.send_signal(DUMP_STACKS)
+        size = 0
+        for _ in range(10):
+            time.sleep(_TICK_S)
+            before, size = size, (self._folder / "stacks").stat().st_size
+            if size and size == before:
+                return
+
+    def end(self) -> ChildEnd:
+        code = self._process.returncode
+        number = -code if code < 0 else 0
+        return ChildEnd(
+            how=self._how(number),
+            exit_code=code if code >= 0 else None,
+            signal=_signal_name(number) if number and not self.timed_out and not self.finished else "",
+            limit_s=self.limit_s,
+            seconds=time.monotonic() - self._started,
+            stack=_tail(self._folder / "stacks"),
+            stdout=_tail(self._folder / "out"),
+            stderr=_tail(self._folder / "err"),
+        )
+
+    def _how(self, number: int) -> End:
+        if self.finished:
+            return End.FINISHED
+        if self.timed_out:
+            return End.TIMEOUT
+        if number == signal.SIGKILL and _oom_kills() > self._oom_kills:
+            return End.OUT_OF_MEMORY
+        return End.SIGNAL if number else End.EXIT
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    """The message in a line; None for anything the user's code wrote into the pipe by accident."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _tail(path: Path) -> str:
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        return file.read().decode(errors="replace")
+
+
+def _oom_kills() -> int:
+    """How many processes the kernel has killed for want of memory; 0 where it does not tell (not Linux)."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+def _kill_marked(token: str) -> None:
+    """Kill what left the child's process group: a daemon still carries the token in its environment (Linux)."""
+    mark = f"{TOKEN}={token}".encode()
+    for _ in range(3):
+        marked = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if mark in _environment(entry)]
+        if not marked:
+            return
+        for process in marked:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+
+def _environment(process: Path) -> bytes:
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+@contextmanager
+def _termination_raises() -> Iterator[None]:
+    """Within, SIGTERM raises SystemExit as Ctrl-C raises KeyboardInterrupt, so that cleanup runs."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
