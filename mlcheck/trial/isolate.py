@@ -12,7 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -111,7 +111,7 @@ class _Child:
         self, argv: list[str], cwd: Path, channel: int, stacks: IO[bytes], out: IO[bytes], err: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         names = {CHANNEL: str(channel), STACKS: str(stacks.fileno()), TOKEN: self._token, "PYTHONUNBUFFERED": "1"}
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - to run the user's own code is the purpose
             argv,
             cwd=cwd,
             env={**os.environ, **names},
@@ -159,10 +159,8 @@ class _Child:
         """Kill the child and all it started; a child that hangs dumps its Python stacks first."""
         if self.timed_out and self._process.poll() is None:
             self._dump_stacks()
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         self._process.wait()
         _kill_marked(self._token)
         os.close(self._inbox)
@@ -240,10 +238,8 @@ def _kill_marked(token: str) -> None:
         if not marked:
             return
         for process in marked:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
 
 def _environment(process: Path) -> bytes:
@@ -257,7 +253,7 @@ def _environment(process: Path) -> bytes:
 def _termination_raises() -> Iterator[None]:
     """Within, SIGTERM raises SystemExit as Ctrl-C raises KeyboardInterrupt, so that cleanup runs."""
 
-    def leave(number: int, frame: object) -> None:
+    def leave(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
