@@ -1,0 +1,68 @@
+"""One file of the program under analysis: read once, parsed once, or the reason why not."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+import warnings
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A parsed file. `module` is its dotted name; `package` is True for an `__init__.py`."""
+
+    path: str
+    text: str
+    tree: ast.Module = field(repr=False)
+    module: str = ""
+
+    @property
+    def package(self) -> bool:
+        return self.path.replace("\\", "/").rpartition("/")[2] == "__init__.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file that cannot be analysed, and why, in one line. Lines and columns count from 1; 0 is unknown."""
+
+    path: str
+    line: int
+    column: int
+    reason: str
+
+
+def parse(path: str, data: bytes, module: str = "") -> Source | Unreadable:
+    """Decode (PEP 263, byte order mark) and parse. Never raises for what is in the file."""
+    if b"\0" in data:
+        return Unreadable(path, data[: data.index(b"\0")].count(b"\n") + 1, 0, "the file holds null bytes")
+    text = _decode(path, data)
+    if isinstance(text, Unreadable):
+        return text
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError as error:
+        return Unreadable(path, error.lineno or 0, max(error.offset or 0, 0), f"syntax error: {error.msg}")
+    except (RecursionError, MemoryError):
+        return Unreadable(path, 0, 0, "the code is nested too deeply to be parsed")
+    except ValueError as error:
+        return Unreadable(path, 0, 0, str(error))
+    assert isinstance(tree, ast.Module)
+    return Source(path, text, tree, module)
+
+
+def _decode(path: str, data: bytes) -> str | Unreadable:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        return Unreadable(path, 1, 0, str(error.msg))
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        name = "UTF-8" if encoding.startswith("utf-8") else encoding
+        return Unreadable(path, line, 0, f"the file is not {name}: byte 0x{data[error.start]:02x}")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
