@@ -74,11 +74,22 @@ class Item:
         return (self.decided, *self.overruled)
 
 
+_RANK = {Outcome.ERROR: 1, Outcome.PENDING: 2, Outcome.INCONCLUSIVE: 3, Outcome.SKIP: 4, Outcome.WAIVED: 5}
+_WAIVABLE = {Outcome.FAIL, Outcome.WARN, Outcome.PENDING}
+
+
 def _precedence(result: Result) -> tuple[int, int, int]:
-    """Waivers first, then what decided, by strength of evidence, and the graver of two equals."""
-    waived = result.outcome is Outcome.WAIVED
-    group = 0 if waived else 1 if result.outcome.decides else 2 if result.outcome is Outcome.ERROR else 3
-    return group, -result.by.strength, _WEIGHT.index(result.outcome)
+    """What decided, by strength of evidence, the graver of two equals; then what is still open."""
+    return _RANK.get(result.outcome, 0), -result.by.strength, _WEIGHT.index(result.outcome)
+
+
+def _decided_first(rivals: list[Result]) -> list[Result]:
+    """A waiver stands in front only of what it waives: a rule that passes without it shows PASS."""
+    ranked = sorted(rivals, key=_precedence)
+    waivers = [result for result in ranked if result.outcome is Outcome.WAIVED]
+    if waivers and ranked[0].outcome in _WAIVABLE:
+        return waivers + [result for result in ranked if result.outcome is not Outcome.WAIVED]
+    return ranked
 
 
 def items(results: Iterable[Result]) -> list[Item]:
@@ -91,7 +102,7 @@ def items(results: Iterable[Result]) -> list[Item]:
         by_rule.setdefault(result.rule, []).append(result)
     joined = []
     for rivals in by_rule.values():
-        decided, *overruled = sorted(rivals, key=_precedence)
+        decided, *overruled = _decided_first(rivals)
         joined.append(Item(decided, tuple(overruled)))
     stages = list(Stage)
     joined.sort(key=lambda item: (_WEIGHT.index(item.outcome), stages.index(item.decided.stage), item.decided.rule))
@@ -107,29 +118,42 @@ class Cause:
 
 
 def causes(checklist: Iterable[Item]) -> list[Cause]:
-    """Sort alarms into causes and symptoms; those that explain most come first among failures.
+    """Sort alarms into causes and symptoms: the group with the gravest alarm first, then the largest.
 
-    A result names in `explains` the rules it would make fail. What is left unexplained is a cause.
+    A result names in `explains` the rules it would make fail, and so, by way of them, what they would.
+    Alarms that explain one another explain nothing. What is left unexplained is a cause.
     """
-    alarms = [item for item in checklist if item.outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)]
-    explained: dict[str, list[Item]] = {item.decided.rule: [] for item in alarms}
-    symptoms = set()
-    for item in alarms:
-        for other in alarms:
-            mutual = item.decided.rule in other.decided.explains
-            if other is not item and other.decided.rule in item.decided.explains and not mutual:
-                explained[item.decided.rule].append(other)
-                symptoms.add(other.decided.rule)
-    found = [Cause(item, tuple(explained[item.decided.rule])) for item in alarms if item.decided.rule not in symptoms]
-    severities = list(Severity)
-    found.sort(
-        key=lambda cause: (
-            -len(cause.symptoms) if cause.item.outcome is not Outcome.ERROR else 0,
-            _WEIGHT.index(cause.item.outcome),
-            severities.index(cause.item.decided.severity),
-        )
-    )
-    return found
+    alarms = {
+        item.decided.rule: item for item in checklist if item.outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
+    }
+    reach = {rule: _explained_by(rule, alarms) for rule in alarms}
+    explained = {
+        rule: [other for other in alarms if other in reach[rule] and rule not in reach[other]] for rule in alarms
+    }
+    symptoms = {other for others in explained.values() for other in others}
+    found = [
+        Cause(item, tuple(alarms[other] for other in explained[rule]))
+        for rule, item in alarms.items()
+        if rule not in symptoms
+    ]
+    return sorted(found, key=_urgency)
+
+
+def _explained_by(rule: str, alarms: dict[str, Item]) -> set[str]:
+    reached: set[str] = set()
+    waiting = [rule]
+    while waiting:
+        for other in alarms[waiting.pop()].decided.explains:
+            if other in alarms and other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return reached
+
+
+def _urgency(cause: Cause) -> tuple[int, int, int, int]:
+    gravest = min(_WEIGHT.index(item.outcome) for item in (cause.item, *cause.symptoms))
+    severity = list(Severity).index(cause.item.decided.severity)
+    return gravest, -len(cause.symptoms), _WEIGHT.index(cause.item.outcome), severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,169 @@
+"""Sign-offs and waivers: what people answered, in a `signoff.toml` that lives beside the code.
+
+[sign.baseline-unknown]
+by = "Ada"
+date = 2026-11-02
+note = "logistic regression reaches 91.2 %"
+link = "docs/baseline.md"      # optional
+until = 2027-05-01             # optional: to be asked again after this day
+
+[waive.missing-eval-mode]
+reason = "the model has neither dropout nor batch norm"
+by = "Ada"
+date = 2026-11-02
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from datetime import date, datetime, timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.mistake import Mistake
+from mlcheck.core.outcome import By, Outcome
+from mlcheck.core.report import Result
+from mlcheck.core.rule import Rule
+
+_KEYS = {
+    "sign": (("by", "date", "note"), ("link", "until")),
+    "waive": (("reason", "by", "date"), ("until",)),
+}
+
+
+class BadSignOff(Mistake):
+    """A `signoff.toml` that cannot be trusted: one sentence with the file, the line and the fault."""
+
+
+def sign_off_results(catalog: Catalog, path: Path, today: date) -> list[Result]:
+    """One result for every signed or waived rule, and PENDING for each that waits for a person.
+
+    A missing file leaves every sign-off open. Raises BadSignOff when the file cannot be read, is not TOML,
+    names an unknown rule, signs and waives the same rule, or holds a key, date or value of the wrong form.
+    """
+    text = _read(path)
+    tables = _tables(text, path)
+    results = []
+    for kind in _KEYS:
+        for name, entry in tables.get(kind, {}).items():
+            where = f"{path}{_line_of(text, kind, name)}: [{kind}.{name}]"
+            if name not in catalog:
+                raise BadSignOff(f"{where}: no rule has this name{_near(name, catalog.paths)}")
+            if kind == "waive" and name in tables.get("sign", {}):
+                raise BadSignOff(f"{where}: this rule is signed as well; keep one of the two")
+            _check_entry(kind, entry, where, today)
+            results.append((_signed if kind == "sign" else _waived)(catalog[name], entry, today))
+    answered = {result.rule for result in results}
+    asked = [rule for rule in catalog if By.SIGN_OFF in rule.by and rule.name not in answered]
+    return results + [_result(rule, Outcome.PENDING, reason="nobody has signed this off yet") for rule in asked]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError as error:
+        raise BadSignOff(f"{path}: not UTF-8 at byte {error.start}") from error
+    except OSError as error:
+        raise BadSignOff(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _tables(text: str, path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadSignOff(f"{path}: not valid TOML: {error}") from error
+    for kind, entries in tables.items():
+        if kind not in _KEYS:
+            raise BadSignOff(
+                f"{path}: unknown table [{kind}]{_near(kind, _KEYS)}; it holds [sign.RULE] and [waive.RULE]"
+            )
+        if not isinstance(entries, dict):
+            raise BadSignOff(f"{path}: `{kind}` must be tables named after rules, like [{kind}.RULE]")
+    return tables
+
+
+def _line_of(text: str, kind: str, name: str) -> str:
+    """`:12` for the line of the table's header, where it is written as one."""
+    header = re.compile(rf"""^\s*\[\s*{kind}\s*\.\s*["']?{re.escape(name)}["']?\s*\]""", re.MULTILINE)
+    match = header.search(text)
+    return f":{text.count(chr(10), 0, match.end()) + 1}" if match else ""
+
+
+def _near(name: str, known: Any) -> str:
+    near = get_close_matches(name, list(known), n=2)
+    return f"; did you mean {' or '.join(f'`{word}`' for word in near)}?" if near else ""
+
+
+def _check_entry(kind: str, entry: Any, where: str, today: date) -> None:
+    """Raise BadSignOff unless `entry` has the keys of its kind, filled, with sensible dates."""
+    if not isinstance(entry, dict):
+        raise BadSignOff(f"{where}: must be a table with {', '.join(_KEYS[kind][0])}")
+    required, optional = _KEYS[kind]
+    for key in entry:
+        if key not in required + optional:
+            raise BadSignOff(f"{where}: unknown key `{key}`{_near(key, required + optional)}")
+    for key in required:
+        if key not in entry:
+            raise BadSignOff(f"{where}: `{key}` is missing")
+    for key, value in entry.items():
+        if key in {"date", "until"}:
+            _day(value, key, where)
+        elif not isinstance(value, str) or not value.strip():
+            raise BadSignOff(f"{where}: `{key}` must be a text that is not empty")
+    signed = _day(entry["date"], "date", where)
+    if signed > today + timedelta(days=1):  # a colleague east of here may already live in tomorrow
+        raise BadSignOff(f"{where}: `date` {signed} is in the future")
+    if "until" in entry and _day(entry["until"], "until", where) < signed:
+        raise BadSignOff(f"{where}: `until` {entry['until']} is before `date` {signed}")
+
+
+def _day(value: Any, key: str, where: str) -> date:
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise BadSignOff(f"{where}: `{key}` must be a day like 2026-11-02, not {value!r}") from None
+
+
+def _expired(entry: dict[str, Any], today: date) -> bool:
+    return "until" in entry and _day(entry["until"], "until", "") < today
+
+
+def _signed(rule: Rule, entry: dict[str, Any], today: date) -> Result:
+    who = f"{entry['by']} on {_day(entry['date'], 'date', '')}"
+    if _expired(entry, today):
+        return _result(rule, Outcome.PENDING, reason=f"the sign-off by {who} ended on {entry['until']}: sign again")
+    link = f" ({entry['link']})" if "link" in entry else ""
+    until = f", until {entry['until']}" if "until" in entry else ""
+    return _result(rule, Outcome.PASS, summary=f"signed off by {who}{until}: {entry['note']}{link}")
+
+
+def _waived(rule: Rule, entry: dict[str, Any], today: date) -> Result:
+    who = f"{entry['by']} on {_day(entry['date'], 'date', '')}"
+    if _expired(entry, today):
+        return _result(rule, Outcome.PENDING, reason=f"the waiver by {who} ended on {entry['until']}: renew or mend")
+    until = f"until {entry['until']}" if "until" in entry else "without end"
+    return _result(rule, Outcome.WAIVED, reason=f"waived by {who}, {until}: {entry['reason']}")
+
+
+def _result(rule: Rule, outcome: Outcome, summary: str = "", reason: str = "") -> Result:
+    return Result(
+        rule=rule.name,
+        title=rule.title,
+        stage=rule.stage,
+        severity=rule.severity,
+        by=By.SIGN_OFF,
+        outcome=outcome,
+        summary=summary,
+        reason=reason,
+        looked_at=1 if summary else 0,
+        explains=rule.explains,
+    )
