@@ -44,7 +44,9 @@ def test_found_from_a_folder_below(project: Path, monkeypatch: pytest.MonkeyPatc
     assert load_config().root == os.path.join("..", "..")
 
 
-def test_a_pyproject_without_the_table_does_not_hide_the_one_above(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pyproject_without_the_table_does_not_hide_the_one_above(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(project, 'ignore = ["missing-zero-grad"]')
     (project / "sub").mkdir()
     (project / "sub" / "pyproject.toml").write_text("[project]\nname = 'x'\n", encoding="utf-8")

@@ -164,6 +164,8 @@ def _write(path: str, text: str) -> None:
             file.write(text)
         os.replace(partial, path)
     except OSError as error:
+        if os.path.exists(partial):
+            os.remove(partial)
         raise Mistake(f"{path}: cannot be written: {error.strerror}") from error
 
 
@@ -188,8 +190,10 @@ def explain(arguments: argparse.Namespace) -> int:
 
 def rules(arguments: argparse.Namespace) -> int:
     from mlcheck.core.catalog import Catalog
+    from mlcheck.core.outcome import Stage
 
-    for rule in sorted(Catalog(), key=lambda rule: (list(type(rule.stage)).index(rule.stage), rule.name)):
+    stages = list(Stage)
+    for rule in sorted(Catalog(), key=lambda rule: (stages.index(rule.stage), rule.name)):
         answered = "+".join(by.value for by in rule.by)
         print(f"{rule.stage.value:<11}{rule.name:<32}{rule.severity.value:<9}{answered:<14}{rule.title}")
     return CLEAN

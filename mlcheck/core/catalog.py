@@ -41,7 +41,9 @@ class Catalog:
             with os.scandir(folder) as stages:
                 names = sorted(stage.path for stage in stages if stage.is_dir())
             for stage in names:
-                found.update({name[:-3]: os.path.join(stage, name) for name in os.listdir(stage) if name.endswith(".md")})
+                found.update(
+                    {name[:-3]: os.path.join(stage, name) for name in os.listdir(stage) if name.endswith(".md")}
+                )
         return found
 
     def __contains__(self, name: str) -> bool:

@@ -1,0 +1,146 @@
+"""The commands as a user meets them: what is printed, what is written, which exit code comes back."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mlcheck.cli import main
+
+FORGETFUL = """\
+import torch
+from torch import nn
+
+
+def train(loader):
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for inputs, labels in loader:
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
+        optimizer.step()
+"""
+CAREFUL = FORGETFUL.replace("        loss.backward()", "        optimizer.zero_grad()\n        loss.backward()")
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes files into a fresh working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def write_file(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file
+
+
+def test_lint_finds_and_exits_with_one(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", FORGETFUL)
+    assert main(["lint", "train.py"]) == 1
+    printed = capsys.readouterr().out
+    assert "train.py:9" in printed
+    assert "missing-zero-grad" in printed
+
+
+def test_lint_is_quiet_on_sound_code(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", CAREFUL)
+    assert main(["lint"]) == 0
+    assert "missing-zero-grad" not in capsys.readouterr().out
+
+
+def test_lint_prints_the_report_as_json(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", FORGETFUL)
+    assert main(["lint", "train.py", "--format", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    found = [finding for result in report["results"] for finding in result["findings"]]
+    assert [(finding["location"]["path"], finding["location"]["line"]) for finding in found] == [("train.py", 9)]
+
+
+def test_concise_is_one_line_a_finding(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", FORGETFUL)
+    assert main(["lint", "--format", "concise"]) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "missing-zero-grad" in line]
+    assert line.startswith("train.py:9:")
+
+
+@pytest.mark.parametrize("option", (["--ignore", "missing-zero-grad"], ["--select", "softmax-before-ce"]))
+def test_rules_are_chosen_on_the_command_line(write: Write, option: list[str]) -> None:
+    write("train.py", FORGETFUL)
+    assert main(["lint", "train.py", *option]) == 0
+
+
+def test_rules_are_chosen_in_the_settings(write: Write) -> None:
+    write("train.py", FORGETFUL)
+    write("pyproject.toml", '[tool.mlcheck]\nignore = ["missing-zero-grad"]\n')
+    assert main(["lint"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    (
+        (["lint", "nowhere.py"], "nowhere.py"),
+        (["lint", "--select", "missing-zero-gard"], "did you mean `missing-zero-grad`?"),
+        (["probe"], "name an entry point"),
+        (["probe", "model_def:Trial", "--hp", "lr"], "NAME=VALUE"),
+        (["probe", "model_def:Trial", "--only", "missing-zero-gard"], "did you mean `missing-zero-grad`?"),
+        (["explain", "softmax-befor-ce"], "did you mean `softmax-before-ce`?"),
+        (["report", "nowhere.json"], "nowhere.json"),
+    ),
+)
+def test_misuse_is_one_sentence_and_exit_two(
+    write: Write, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert told in printed.err
+    assert printed.err.startswith("mlcheck: ")
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_a_saved_report_of_another_kind_is_refused(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("other.json", '{"hello": 1}')
+    assert main(["report", "other.json"]) == 2
+    assert "not a saved mlcheck report" in capsys.readouterr().err
+
+
+def test_check_without_an_entry_point_says_that_nothing_ran(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", FORGETFUL)
+    assert main(["check"]) == 1
+    assert "no entry point" in capsys.readouterr().out
+    assert Path("mlcheck-report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_saved_report_is_shown_again_as_it_was(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", FORGETFUL)
+    main(["check", "--format", "json"])
+    first = capsys.readouterr().out
+    assert main(["report", "mlcheck-report.json", "--format", "json"]) == 1
+    assert capsys.readouterr().out == first
+
+
+def test_strict_counts_open_sign_offs(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", CAREFUL)
+    assert main(["check"]) == 0
+    assert main(["check", "--strict"]) == 1
+
+
+def test_a_failing_write_keeps_the_earlier_report(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    write("train.py", CAREFUL)
+    Path("taken").mkdir()
+    assert main(["check", "--html", "taken"]) == 2
+    assert "taken: cannot be written" in capsys.readouterr().err
+    assert not list(Path().glob("*.partial"))
+
+
+def test_every_rule_is_listed_and_explained(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules"]) == 0
+    names = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
+    assert "missing-zero-grad" in names
+    assert main(["explain", "missing-zero-grad"]) == 0
+    assert "zero_grad" in capsys.readouterr().out
