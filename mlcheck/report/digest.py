@@ -1,0 +1,153 @@
+"""What every renderer says alike: the verdict and its cause, counts, stages, numbers, the command to repeat."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from mlcheck.core.outcome import By, Outcome, Stage
+from mlcheck.core.report import Cause, Item, Report, Result
+
+ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
+ORDER = (*ALARMS, Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.WAIVED, Outcome.SKIP, Outcome.PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The first line of a report. `rule`, `place` and `symptoms` are empty unless something is wrong."""
+
+    outcome: Outcome
+    sentence: str
+    rule: str = ""
+    place: str = ""
+    symptoms: tuple[Item, ...] = ()
+    sure: bool = True
+
+    @property
+    def explains(self) -> str:
+        """`it explains 2 other failures`, or nothing."""
+        if not self.symptoms:
+            return ""
+        alarm = "failure" if any(item.outcome is not Outcome.WARN for item in self.symptoms) else "warning"
+        return f"it {'explains' if self.sure else 'may explain'} {plural(len(self.symptoms), f'other {alarm}')}"
+
+
+def headline(checklist: Sequence[Item], found: Sequence[Cause]) -> Headline:
+    """The verdict and the cause that accounts for most of it; a pass says what it rests on."""
+    counted = counts(checklist)
+    if found:
+        decided = found[0].item.decided
+        worst = next(outcome for outcome in ALARMS if outcome in counted)
+        sure = decided.outcome is not Outcome.WARN
+        return Headline(worst, evidence(decided), decided.rule, short_place(decided), found[0].symptoms, sure)
+    rest = ", ".join(
+        f"{number} {words(outcome)}" for outcome, number in counted.items() if outcome is not Outcome.PENDING
+    )
+    if Outcome.PENDING in counted:
+        waiting = counted[Outcome.PENDING]
+        waits = f"{plural(waiting, 'question')} {'waits' if waiting == 1 else 'wait'} for a person's sign-off"
+        return Headline(Outcome.PENDING, f"{waits}; nothing failed: {rest}" if rest else waits)
+    if Outcome.PASS in counted:
+        return Headline(Outcome.PASS, f"nothing failed: {rest}")
+    return Headline(Outcome.SKIP, f"nothing was checked: {rest or 'there was no rule to answer'}")
+
+
+def counts(checklist: Iterable[Item]) -> dict[Outcome, int]:
+    """How many items came out how, gravest first, without zeros."""
+    counted = Counter(item.outcome for item in checklist)
+    return {outcome: counted[outcome] for outcome in ORDER if counted[outcome]}
+
+
+def words(outcome: Outcome) -> str:
+    """`3 failed, 2 waiting for a person`: the outcome as a count is read."""
+    return {
+        Outcome.PASS: "passed",
+        Outcome.WARN: "warned",
+        Outcome.FAIL: "failed",
+        Outcome.ERROR: "crashed",
+        Outcome.SKIP: "skipped",
+        Outcome.PENDING: "waiting for a person",
+    }.get(outcome, outcome.value)
+
+
+def by_stage(checklist: Iterable[Item]) -> dict[Stage, list[Item]]:
+    """Items under their stage, stages in the checklist's order, empty ones left out."""
+    stages: dict[Stage, list[Item]] = {stage: [] for stage in Stage}
+    for item in checklist:
+        stages[item.decided.stage].append(item)
+    return {stage: found for stage, found in stages.items() if found}
+
+
+def evidence(result: Result) -> str:
+    """The sentence that decided; a crash without words shows the last line of its traceback."""
+    last = result.traceback.strip().splitlines()[-1:]
+    return (result.headline or (last[0] if last else "")).strip().rstrip(".")
+
+
+def short_place(result: Result) -> str:
+    """`model.py:42`, or the symbol where no file is known, of the first finding that has either."""
+    for finding in result.findings:
+        place = finding.location
+        if place.path:
+            return f"{place.path}:{place.line}" if place.line else place.path
+        if place.symbol:
+            return place.symbol
+    return ""
+
+
+def repeat_command(result: Result, report: Report) -> str:
+    """The shell command that answers this one question again; empty for a sign-off."""
+    if result.by is By.LINT:
+        seen = dict.fromkeys(finding.location.path for finding in result.findings if finding.location.path)
+        paths = list(seen)[:3] or [report.subject if report.command == "lint" else "."]
+        return shlex.join(["mlcheck", "lint", *paths, "--select", result.rule])
+    if result.by is By.PROBE:
+        return shlex.join(["mlcheck", "probe", report.subject, "--only", result.rule])
+    return ""
+
+
+def sign_off_entry(rule: str) -> str:
+    """What to add to signoff.toml once the question is answered."""
+    return f'[sign.{rule}]\nby = ""\ndate = \nnote = ""'
+
+
+def number(value: object) -> str:
+    """Four significant digits; whole numbers whole, with separators; NaN and inf as such."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """`12 ms`, `1.4 s`, `2 min 05 s`; empty where nothing was timed."""
+    if not math.isfinite(seconds) or seconds <= 0:
+        return ""
+    if seconds < 0.0995:
+        return f"{max(1, round(seconds * 1000))} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s"
+
+
+def moment(started: str) -> str:
+    """`2026-11-21 14:31 UTC` from ISO 8601; anything else as it is."""
+    try:
+        time = datetime.fromisoformat(started)
+    except ValueError:
+        return started
+    return f"{time:%Y-%m-%d %H:%M %Z}".strip()
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

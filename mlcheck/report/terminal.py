@@ -1,0 +1,206 @@
+"""The checklist for a terminal: the verdict, its causes, then what is open, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import StringIO
+
+from rich.console import Console
+from rich.text import Text
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.report import Cause, Item, Report, Result, causes
+from mlcheck.report import digest
+from mlcheck.report.safe import block, one_line
+
+_LABEL = {Outcome.INCONCLUSIVE: "UNCLEAR"}
+_STYLE = {
+    Outcome.FAIL: "bold red",
+    Outcome.ERROR: "bold magenta",
+    Outcome.WARN: "bold yellow",
+    Outcome.PENDING: "bold blue",
+    Outcome.INCONCLUSIVE: "cyan",
+    Outcome.WAIVED: "dim",
+    Outcome.SKIP: "dim",
+    Outcome.PASS: "green",
+}
+_MARGIN = 9
+_SHOWN_FINDINGS = 5
+_SHOWN_TRACEBACK_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One entry of the page: a label in the margin, the text beside it, and how long it took at the right."""
+
+    text: Text
+    label: Text = field(default_factory=Text)
+    margin: int = 0
+    seconds: str = ""
+
+
+def render(report: Report, *, width: int, color: bool) -> str:
+    """The report as lines of at most `width` columns; without `color` no escape code and ASCII of our own."""
+    checklist = report.items()
+    found = causes(checklist)
+    rows = [*_head(report, checklist, found), *_causes(found), *_stages(checklist), *_foot(report, checklist, found)]
+    stream = StringIO()
+    console = Console(
+        file=stream,
+        width=max(40, width),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    for row in rows:
+        for line in _lines(row, console):
+            console.print(line, soft_wrap=True)
+    return stream.getvalue() if color else stream.getvalue().replace("…", "...")
+
+
+def _lines(row: _Row, console: Console) -> Iterator[Text]:
+    room = console.width - row.margin - (len(row.seconds) + 1 if row.seconds else 0)
+    for position, line in enumerate(row.text.wrap(console, room, overflow="fold")):
+        line.rstrip()
+        label = row.label if position == 0 else Text()
+        full = Text.assemble(label, " " * (row.margin - label.cell_len), line)
+        if row.seconds and position == 0:
+            full.append(" " * (room + 1 - line.cell_len))
+            full.append(row.seconds, style="dim")
+        yield full
+
+
+def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:
+    """The verdict with its cause, what was checked, and the counts."""
+    verdict = digest.headline(checklist, found)
+    line = Text()
+    if verdict.rule:
+        line.append(f"{one_line(verdict.rule, 80)}  ", style="bold")
+    line.append(one_line(verdict.sentence))
+    if verdict.place:
+        line.append(f" ({one_line(verdict.place)})")
+    if verdict.explains:
+        line.append(f"; {verdict.explains}")
+    yield _Row(Text(f"{_label(verdict.outcome)}  ", style=_STYLE[verdict.outcome]) + line)
+    about = (f"mlcheck {report.command}", report.subject, digest.moment(report.started))
+    yield _Row(Text("  ".join(one_line(part, 200) for part in about if part), style="dim"))
+    yield _Row(_counts(checklist))
+
+
+def _counts(checklist: list[Item]) -> Text:
+    line = Text(f"{digest.plural(len(checklist), 'item')}: ")
+    parts = (
+        Text(f"{number} {digest.words(outcome)}", style=_STYLE[outcome])
+        for outcome, number in digest.counts(checklist).items()
+    )
+    return line + Text(", ").join(parts)
+
+
+def _causes(found: list[Cause]) -> Iterator[_Row]:
+    if found:
+        yield from _heading("what is wrong")
+    for position, cause in enumerate(found):
+        if position:
+            yield _Row(Text())
+        yield from _alarm(cause.item)
+        if cause.symptoms:
+            sure = cause.item.outcome is not Outcome.WARN
+            yield _under(Text("this explains:" if sure else "this may explain:", style="bold"))
+        for symptom in cause.symptoms:
+            said = Text(f"{one_line(symptom.decided.rule, 80)}: {one_line(digest.evidence(symptom.decided), 300)}")
+            label = Text.assemble(" " * _MARGIN, (f"{_label(symptom.outcome)}  ", _STYLE[symptom.outcome]))
+            yield _Row(said, label, label.cell_len)
+
+
+def _alarm(item: Item) -> Iterator[_Row]:
+    """A failed item in full: evidence, places, what to do, the user's traceback, what was overruled."""
+    result = item.decided
+    yield _title(item)
+    yield from _evidence(result)
+    for finding in result.findings[:_SHOWN_FINDINGS]:
+        yield from _finding(finding)
+    left = len(result.findings) - _SHOWN_FINDINGS
+    if left > 0:
+        yield _under(Text(f"... and {left:,} more like it"))
+    if result.traceback:
+        for line in block(result.traceback, _SHOWN_TRACEBACK_LINES).split("\n"):
+            yield _Row(Text(line, style="dim"), margin=_MARGIN + 2)
+    yield from _overruled(item)
+
+
+def _title(item: Item) -> _Row:
+    result = item.decided
+    title, rule = one_line(result.title, 200), f"{one_line(result.rule, 80)} ({result.by.value})"
+    fits = _MARGIN + len(title) + 2 + len(rule) <= 72
+    text = Text.assemble((title, "bold"), "  " if fits else "\n", (rule, "dim"))
+    label = Text(_label(result.outcome), style=_STYLE[result.outcome])
+    return _Row(text, label, _MARGIN, digest.duration(result.seconds))
+
+
+def _evidence(result: Result) -> Iterator[_Row]:
+    """The reason and the numbers, unless a finding says the same."""
+    told = [finding.message for finding in result.findings]
+    for said in dict.fromkeys((result.reason, result.summary)):
+        if said and said not in told:
+            yield _under(Text(one_line(said)))
+
+
+def _finding(finding: Finding) -> Iterator[_Row]:
+    yield _under(Text(one_line(finding.message)))
+    numbers = ", ".join(
+        f"{one_line(name, 60)} {digest.number(value)}" for name, value in list(finding.numbers.items())[:8]
+    )
+    if numbers:
+        yield _under(Text(numbers, style="dim"))
+    place = str(finding.location)
+    if place:
+        also = "".join(f", {one_line(str(other), 200)}" for other in finding.related[:4])
+        yield _under(Text(f"at: {one_line(place, 200)}{also}", style="cyan"))
+    if finding.help:
+        yield _under(Text(f"do: {one_line(finding.help)}"))
+
+
+def _overruled(item: Item) -> Iterator[_Row]:
+    for result in item.overruled:
+        said = digest.evidence(result) or "nothing to add"
+        yield _under(Text(f"{result.by.value} said: {_label(result.outcome)} {one_line(said, 300)}", style="dim"))
+
+
+def _stages(checklist: list[Item]) -> Iterator[_Row]:
+    """What no alarm is about: open questions with their reasons, then what passed, on a line or two."""
+    calm = [item for item in checklist if item.outcome not in digest.ALARMS]
+    for stage, found in digest.by_stage(calm).items():
+        yield from _heading(stage.value)
+        for item in found:
+            yield _title(item)
+            yield from _evidence(item.decided)
+            for finding in item.decided.findings[:_SHOWN_FINDINGS]:
+                yield from _finding(finding)
+            if item.outcome is not Outcome.PASS:
+                yield from _overruled(item)
+
+
+def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:
+    yield _Row(Text())
+    for notice in report.notices:
+        yield _Row(Text(one_line(notice)), Text("note"), _MARGIN)
+    verdict = digest.headline(checklist, found).outcome
+    seconds = digest.duration(report.seconds)
+    label = Text(f"{_label(verdict)}  ", style=_STYLE[verdict])
+    yield _Row(label + _counts(checklist) + Text(f" in {seconds}" if seconds else ""))
+
+
+def _heading(words: str) -> Iterator[_Row]:
+    yield _Row(Text())
+    yield _Row(Text(words.upper(), style="bold"))
+
+
+def _under(text: Text) -> _Row:
+    return _Row(text, margin=_MARGIN)
+
+
+def _label(outcome: Outcome) -> str:
+    return _LABEL.get(outcome, outcome.value.upper())
