@@ -1,0 +1,199 @@
+"""The laws of the house, read off the source: who may import whom, who prints, how long a file may be."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mlcheck
+import mlcheck.lint.checks
+import mlcheck.probe.checks
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.outcome import By
+
+PACKAGE = Path(mlcheck.__file__).resolve().parent
+MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+STANDARD = set(sys.stdlib_module_names)
+RULES = {rule.name: rule for rule in Catalog()}
+
+# Part of the house -> what it may import besides itself and the standard library.
+MAY_IMPORT = {
+    "mlcheck.core": set(),
+    "mlcheck.lint": {"mlcheck.core"},
+    "mlcheck.trial": {"mlcheck.core", "torch", "numpy", "yaml", "determined"},
+    "mlcheck.probe": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "PIL"},
+    "mlcheck.report": {"mlcheck.core", "rich", "jinja2", "markupsafe"},
+    "mlcheck.config": {"mlcheck.core"},
+    "mlcheck.checklist": {"mlcheck.core", "mlcheck.lint", "mlcheck.probe"},
+    "mlcheck.cli": {"mlcheck", "rich", "yaml"},
+    "mlcheck.__main__": {"mlcheck.cli"},
+    "mlcheck.__init__": set(),
+}
+# A check of the package -> what it may import besides core.
+CHECKS_MAY_IMPORT = {
+    "mlcheck.lint.checks": {"mlcheck.lint.facts"},
+    "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
+}
+LONGEST_FILE = 250
+LONGEST_FUNCTION = 60
+MAY_BE_LONGER: dict[str, str] = {}
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything imported, inside functions and for typing too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative import"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def within(name: str, parts: set[str]) -> bool:
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def part_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_part_imports_only_what_it_may(module: str) -> None:
+    part = part_of(module)
+    assert part in MAY_IMPORT, f"{part} is a new part of the house: say in this file what it may import"
+    allowed = MAY_IMPORT[part] | {part, "__future__"}
+    strays = [
+        f"line {line}: {name}"
+        for line, name in imports(TREES[module])
+        if name.split(".")[0] not in STANDARD and name != "mlcheck.__version__" and not within(name, allowed)
+    ]
+    assert not strays
+
+
+@pytest.mark.parametrize("module", [name for name in sorted(MODULES) if re.search(r"\.checks\.(?!__init__)", name)])
+def test_a_check_imports_facts_and_never_an_engine_or_another_check(module: str) -> None:
+    allowed = CHECKS_MAY_IMPORT[module.rpartition(".")[0]] | {"mlcheck.core"}
+    strays = [
+        f"line {line}: {name}"
+        for line, name in imports(TREES[module])
+        if name.split(".")[0] not in STANDARD and not within(name, allowed)
+    ]
+    assert not strays
+
+
+@pytest.mark.parametrize("module", [name for name in sorted(MODULES) if part_of(name) != "mlcheck.cli"])
+def test_only_the_command_line_prints_or_exits(module: str) -> None:
+    spoken = {"print", "input", "breakpoint", "exit", "quit", "sys.exit", "sys.stdout.write", "sys.stderr.write"}
+    strays = [
+        f"line {node.lineno}: {ast.unparse(node.func)}()"
+        for node in ast.walk(TREES[module])
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in spoken
+    ]
+    assert not strays
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_file_has_one_purpose_and_a_readable_length(module: str) -> None:
+    lines = MODULES[module].read_text(encoding="utf-8").count("\n")
+    assert lines <= LONGEST_FILE or module in MAY_BE_LONGER, f"{lines} lines: split it by purpose"
+
+
+def test_no_exception_to_the_length_outlives_its_reason() -> None:
+    for module in MAY_BE_LONGER:
+        assert MODULES[module].read_text(encoding="utf-8").count("\n") > LONGEST_FILE
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_function_fits_a_screen(module: str) -> None:
+    lengths = {f.name: (f.end_lineno or f.lineno) - f.lineno + 1 for f in functions(TREES[module])}
+    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION}
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_arguments_are_named_and_state_is_local(module: str) -> None:
+    """A closure that stands in for somebody else's function takes what that one takes; nothing else does."""
+    own = [
+        node for scope in ast.walk(TREES[module]) if isinstance(scope, ast.Module | ast.ClassDef) for node in scope.body
+    ]
+    assert [f.name for f in own if isinstance(f, ast.FunctionDef) and f.args.kwarg] == []
+    assert [node.lineno for node in ast.walk(TREES[module]) if isinstance(node, ast.Global)] == []
+    assert not re.search(r"\b(utils?|helpers?|misc|common)$", module)
+
+
+def test_names_of_pages_are_words_joined_by_hyphens() -> None:
+    for name in RULES:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name), name
+
+
+def check_names(package: object) -> set[str]:
+    folder = Path(package.__path__[0])  # type: ignore[attr-defined]
+    return {path.stem.replace("_", "-") for path in folder.glob("*.py") if path.stem != "__init__"}
+
+
+@pytest.mark.parametrize(("by", "package"), [(By.LINT, mlcheck.lint.checks), (By.PROBE, mlcheck.probe.checks)])
+def test_every_page_has_its_checks_and_every_check_its_page(by: By, package: object) -> None:
+    promised = {name for name, rule in RULES.items() if by in rule.by}
+    written = check_names(package)
+    assert promised - written == set(), "pages without a check"
+    assert written - promised == set(), "checks without a page that names them"
+
+
+def test_every_page_says_who_answers() -> None:
+    assert [name for name, rule in RULES.items() if not rule.by] == []
+
+
+def test_a_page_explains_only_rules_that_exist() -> None:
+    unknown = {name: set(rule.explains) - set(RULES) for name, rule in RULES.items()}
+    assert not {name: others for name, others in unknown.items() if others}
+
+
+def test_what_lint_answers_is_shown_wrong_and_right() -> None:
+    for name, rule in RULES.items():
+        if By.LINT in rule.by:
+            assert {example.kind for example in rule.examples} == {"bad", "good"}, name
+            assert all(bool(example.errors) == (example.kind == "bad") for example in rule.examples), name
+
+
+def test_a_sign_off_page_says_what_a_good_answer_is() -> None:
+    for name, rule in RULES.items():
+        if rule.by == (By.SIGN_OFF,):
+            assert "## A good answer" in rule.body, name
+            assert f"[sign.{name}]" in rule.body, name
+
+
+def test_lint_runs_without_loading_what_is_heavy(tmp_path: Path) -> None:
+    """Neither the arrays nor the drawing libraries, and never the code that is read."""
+    program = tmp_path / "program.py"
+    program.write_text("import torch\nimport numpy\nraise SystemExit('this program was run')\n", encoding="utf-8")
+    script = (
+        "import sys\n"
+        "from mlcheck.cli import main\n"
+        f"code = main(['lint', {str(program)!r}])\n"
+        "heavy = {'torch', 'numpy', 'rich', 'yaml', 'jinja2', 'PIL', 'program'} & set(sys.modules)\n"
+        "sys.exit(f'{code} {heavy}' if code or heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_starting_lint_parses_no_page(tmp_path: Path) -> None:
+    (tmp_path / "clean.py").write_text("x = 1\n", encoding="utf-8")
+    script = (
+        "import sys\n"
+        "from mlcheck.cli import main\n"
+        "main(['lint', 'clean.py'])\n"
+        "sys.exit('mlcheck.core.rule' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
