@@ -32,8 +32,11 @@ class Headline:
         """`it explains 2 other failures`, or nothing."""
         if not self.symptoms:
             return ""
-        alarm = "failure" if any(item.outcome is not Outcome.WARN for item in self.symptoms) else "warning"
-        return f"it {'explains' if self.sure else 'may explain'} {plural(len(self.symptoms), f'other {alarm}')}"
+        warnings = sum(item.outcome is Outcome.WARN for item in self.symptoms)
+        failures = len(self.symptoms) - warnings
+        told = [plural(failures, "other failure")] if failures else []
+        told += [plural(warnings, "warning" if failures else "other warning")] if warnings else []
+        return f"it {'explains' if self.sure else 'may explain'} {' and '.join(told)}"
 
 
 def headline(checklist: Sequence[Item], found: Sequence[Cause]) -> Headline:

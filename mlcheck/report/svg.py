@@ -45,6 +45,11 @@ def line(x1: float, y1: float, x2: float, y2: float, stroke: str = RULE, dash: s
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{stroke}"{dashed}/>'
 
 
+def margin(labels: Iterable[object], limit: int) -> float:
+    """Room for the longest of `labels`, each cut to `limit` characters."""
+    return 14 + 6.6 * min(limit, max((len(str(name)) for name in labels), default=0))
+
+
 def plottable(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 

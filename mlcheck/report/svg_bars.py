@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Figure
 from mlcheck.report.digest import number
-from mlcheck.report.svg import ALARM, INK, MUTED, RULE, SERIES, Scale, label, line, picture, plottable
+from mlcheck.report.svg import ALARM, INK, MUTED, RULE, SERIES, Scale, label, line, margin, picture, plottable
 
 _SHOWN = 40
 _ROW = 20
-_LEFT, _RIGHT = 170, 550
+_RIGHT = 550
+_LABEL = 26
 
 
 def bars(figure: Figure) -> str:
@@ -20,20 +21,21 @@ def bars(figure: Figure) -> str:
     pairs = list(zip(labels, values, strict=False))
     fine = [value for _, value in pairs if plottable(value)]
     low, high = min([0.0, *fine]), max([0.0, *fine])
-    across = Scale(low, high if high > low else low + 1.0, _LEFT, _RIGHT)
+    left = margin(labels[:_SHOWN], _LABEL)
+    across = Scale(low, high if high > low else low + 1.0, left, _RIGHT)
     parts = [part for position, pair in enumerate(pairs[:_SHOWN]) for part in _bar(position, *pair, across)]
     height = _ROW * min(len(pairs), _SHOWN) + 6
     parts.insert(0, line(across(0.0), 0, across(0.0), height - 4, RULE))
-    parts.append(label(_LEFT, height + 10, unit))
+    parts.append(label(left, height + 10, unit))
     if len(pairs) > _SHOWN:
-        parts.append(label(_LEFT - 8, height + 10, f"{len(pairs) - _SHOWN} more not drawn", anchor="end"))
+        parts.append(label(left + 200, height + 10, f"{len(pairs) - _SHOWN} more not drawn"))
     described = ", ".join(f"{name} {number(value)}" for name, value in pairs[:_SHOWN])
     return picture(figure.title, f"{described} {unit}".strip(), height + 18, parts)
 
 
 def _bar(position: int, name: object, value: object, across: Scale) -> Iterator[str]:
     y = position * _ROW + 2
-    yield label(_LEFT - 8, y + 13, name, anchor="end", fill=INK, limit=26)
+    yield label(across.start - 8, y + 13, name, anchor="end", fill=INK, limit=_LABEL)
     if not plottable(value):
         yield label(across(0.0) + 6, y + 13, number(value), fill=ALARM)
         return

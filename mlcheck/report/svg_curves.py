@@ -12,7 +12,7 @@ from mlcheck.core.finding import Figure
 from mlcheck.report.digest import number, plural
 from mlcheck.report.svg import ALARM, INK, RULE, SERIES, WIDTH, Scale, label, line, picture, plottable, scale, tick_text
 
-_HEIGHT, _TOP, _BOTTOM, _LEFT, _RIGHT = 240, 14, 200, 58, 486
+_HEIGHT, _TOP, _BOTTOM, _LEFT, _RIGHT = 250, 26, 210, 58, 486
 _SHOWN_SERIES = 24
 _LABELLED = 12
 _BUCKETS = 200
@@ -70,7 +70,7 @@ def _axes(across: Scale, up: Scale, x_label: str, y_label: str) -> Iterator[str]
         yield label(across(tick), _BOTTOM + 16, tick_text(tick), anchor="middle")
     yield line(_LEFT, _BOTTOM, _RIGHT, _BOTTOM, RULE)
     yield label(_RIGHT, _BOTTOM + 32, x_label, anchor="end", fill=INK)
-    yield label(2, _HEIGHT - 8, y_label, fill=INK)
+    yield label(0, 12, y_label, fill=INK)
 
 
 def _references(lines: list[dict[str, Any]], up: Scale) -> Iterator[str]:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 from mlcheck.core.finding import Figure
 from mlcheck.report.digest import number
-from mlcheck.report.svg import ALARM, INK, MUTED, RULE, SERIES, WIDTH, label, picture, plottable, safe
+from mlcheck.report.svg import ALARM, INK, MUTED, RULE, SERIES, WIDTH, label, margin, picture, plottable, safe
 
 _SHOWN = 48
-_LEFT, _TOP, _LEGEND = 130, 64, 40
+_LEGEND = 40
 _STEPS = 20
+_LONGEST_ROW, _LONGEST_COLUMN = 20, 11
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Where the cells lie: the corner above the first one, and the side of each."""
+
+    left: float
+    top: float
+    size: float
+    upright: bool
 
 
 def matrix(figure: Figure) -> str:
@@ -19,44 +32,44 @@ def matrix(figure: Figure) -> str:
     shown = [list(row[:_SHOWN]) for row in values[:_SHOWN]]
     fine = [value for row in shown for value in row if plottable(value)]
     top = max((abs(value) for value in fine), default=0.0) or 1.0
-    size = min(34.0, (WIDTH - _LEFT - 10) / max(1, len(columns[:_SHOWN])))
-    below = _TOP + size * len(shown)
-    parts = [
-        *_labels(rows[:_SHOWN], columns[:_SHOWN], size),
-        *(
-            part
-            for y, row in enumerate(shown)
-            for x, value in enumerate(row)
-            for part in _cell(_LEFT + x * size, _TOP + y * size, size, value, top)
-        ),
-        *_legend(below + 14, fine, top),
-    ]
-    left = max(len(values), max((len(row) for row in values), default=0)) > _SHOWN
+    grid = _grid(rows[:_SHOWN], columns[:_SHOWN])
+    below = grid.top + grid.size * len(shown)
+    cells = (_cell(grid, x, y, value, top) for y, row in enumerate(shown) for x, value in enumerate(row))
+    parts = [*_labels(rows[:_SHOWN], columns[:_SHOWN], grid), *chain.from_iterable(cells)]
+    parts += _legend(grid.left, below + 14, fine, top)
     described = f"{len(rows)} rows, {len(columns)} columns, {_range(fine)}"
-    if left:
-        parts.append(label(_LEFT + 330, below + 24, f"the first {_SHOWN} rows and columns"))
+    if max(len(values), max((len(row) for row in values), default=0)) > _SHOWN:
+        parts.append(label(grid.left + 330, below + 24, f"the first {_SHOWN} rows and columns"))
     return picture(figure.title, described, below + _LEGEND, parts)
+
+
+def _grid(rows: Sequence[object], columns: Sequence[object]) -> _Grid:
+    left = margin(rows, _LONGEST_ROW)
+    size = min(34.0, (WIDTH - left - 10) / max(1, len(columns)))
+    upright = all(len(str(name)) * 7 <= size for name in columns)
+    return _Grid(left, 20 if upright else 8 + 0.8 * margin(columns, _LONGEST_COLUMN), size, upright)
 
 
 def _range(fine: Sequence[float]) -> str:
     return f"from {number(min(fine))} to {number(max(fine))}" if fine else "no number in it"
 
 
-def _labels(rows: Sequence[object], columns: Sequence[object], size: float) -> Iterator[str]:
-    step = 1 if size >= 11 else 2 if size >= 6 else 4
+def _labels(rows: Sequence[object], columns: Sequence[object], grid: _Grid) -> Iterator[str]:
+    step = 1 if grid.size >= 11 else 2 if grid.size >= 6 else 4
     for position, name in list(enumerate(rows))[::step]:
-        yield label(_LEFT - 6, _TOP + position * size + size / 2 + 4, name, anchor="end", fill=INK, limit=20)
-    upright = all(len(str(name)) * 7 <= size for name in columns)
+        y = grid.top + (position + 0.5) * grid.size + 4
+        yield label(grid.left - 6, y, name, anchor="end", fill=INK, limit=_LONGEST_ROW)
     for position, name in list(enumerate(columns))[::step]:
-        x = _LEFT + position * size + size / 2
-        if upright:
-            yield label(x, _TOP - 6, name, anchor="middle", fill=INK)
+        x, y = grid.left + (position + 0.5) * grid.size, grid.top - 6
+        if grid.upright:
+            yield label(x, y, name, anchor="middle", fill=INK)
         else:
-            turn = f"translate({x + 4:.1f} {_TOP - 6}) rotate(-50)"
-            yield f'<text transform="{turn}" fill="{INK}">{safe(name, 11)}</text>'
+            turn = f"translate({x + 4:.1f} {y:.1f}) rotate(-50)"
+            yield f'<text transform="{turn}" fill="{INK}">{safe(name, _LONGEST_COLUMN)}</text>'
 
 
-def _cell(x: float, y: float, size: float, value: object, top: float) -> Iterator[str]:
+def _cell(grid: _Grid, column: int, row: int, value: object, top: float) -> Iterator[str]:
+    x, y, size = grid.left + column * grid.size, grid.top + row * grid.size, grid.size
     box = f'x="{x:.1f}" y="{y:.1f}" width="{size - 1:.1f}" height="{size - 1:.1f}"'
     if not plottable(value):
         yield f'<rect {box} fill="none" stroke="{RULE}"/>'
@@ -75,11 +88,11 @@ def _shade(value: float, top: float) -> str:
     return f'fill="{color}" fill-opacity="{0.04 + 0.96 * abs(value) / top:.2f}"'
 
 
-def _legend(y: float, fine: Sequence[float], top: float) -> Iterator[str]:
+def _legend(x: float, y: float, fine: Sequence[float], top: float) -> Iterator[str]:
     negative, positive = any(value < 0 for value in fine), any(value > 0 for value in fine) or not fine
     low, high = -top if negative else 0.0, top if positive else 0.0
-    yield label(_LEFT, y + 10, number(low))
+    yield label(x, y + 10, number(low))
     for step in range(_STEPS):
         shade = _shade(low + (high - low) * (step + 0.5) / _STEPS, top)
-        yield f'<rect x="{_LEFT + 60 + step * 9}" y="{y}" width="9" height="10" {shade}/>'
-    yield label(_LEFT + 66 + _STEPS * 9, y + 10, number(high))
+        yield f'<rect x="{x + 60 + step * 9:.1f}" y="{y}" width="9" height="10" {shade}/>'
+    yield label(x + 66 + _STEPS * 9, y + 10, number(high))
