@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -12,6 +12,16 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from mlcheck.core.mistake import Mistake
+
+
+class Progress(Protocol):
+    """What an adapter itself keeps between steps: counters, a validation under way, callbacks to be closed."""
+
+    def snapshot(self) -> object: ...
+
+    def restore(self, state: object) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass
@@ -28,6 +38,8 @@ class Trial:
     `models` and `optimizers` are keyed by the name the user gave them (`model`, `opt_g`).
     `entry` is the file and line of the class or function; `record` holds what the adapter saw happen
     (calls of the framework's API in order), for checks that judge the protocol.
+    `objects` are the user's own objects that live across steps (the trial instance, its callbacks): the
+    sandbox looks in them for state beside the models and optimizers. `progress` is the adapter's own.
     """
 
     name: str
@@ -44,6 +56,8 @@ class Trial:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     notices: list[str] = field(default_factory=list)
     record: list[tuple[str, str]] = field(default_factory=list)
+    objects: Sequence[Any] = ()
+    progress: Progress | None = None
 
 
 class EntryError(Mistake):

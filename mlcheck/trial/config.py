@@ -1,0 +1,154 @@
+"""The experiment YAML of a Determined-style trial: read as data, one value chosen for every hyperparameter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mlcheck.trial.trial import EntryError
+
+
+class MissingHyperparameter(EntryError, KeyError, ValueError):
+    """A name the trial asks for and the config lacks; Determined raises ValueError, a plain mapping KeyError."""
+
+
+class Hyperparameters(dict[str, Any]):
+    """The hyperparameters of one trial. `path` is the route to a nested group, `source` says where they come from."""
+
+    path: str
+    source: str
+
+    def __missing__(self, name: str) -> Any:
+        known = f"; it has {', '.join(f'`{key}`' for key in self)}" if self else ""
+        asked, group = f"{self.path}{name}", self.path.rstrip(".") or "hyperparameters"
+        raise MissingHyperparameter(
+            f"the trial asks for the hyperparameter `{asked}`, which is not in {self.source}: "
+            f"add `{name}` under `{group}`{known}"
+        )
+
+
+yaml.SafeDumper.add_representer(Hyperparameters, yaml.representer.SafeRepresenter.represent_dict)
+
+
+class _CoreSchema(yaml.SafeLoader):
+    """YAML 1.2 scalars, as Determined's client reads them: `1e-4` is a number, `yes` and `010` are not special."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML keeps its rules on the class; these start from none
+
+    def construct_integer(self, node: yaml.ScalarNode) -> int:
+        text = str(self.construct_scalar(node)).replace("_", "")
+        return int(text, 0 if text.lstrip("+-")[:2].lower() in {"0x", "0o"} else 10)
+
+
+_NUMBER_STARTS = list("-+0123456789.")
+_CoreSchema.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_CoreSchema.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+_CoreSchema.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)$"), _NUMBER_STARTS
+)
+_CoreSchema.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?"
+        r"|[0-9][0-9_]*[eE][-+]?[0-9]+)|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    _NUMBER_STARTS,
+)
+_CoreSchema.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"), ["<"])
+_CoreSchema.add_constructor("tag:yaml.org,2002:int", _CoreSchema.construct_integer)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The experiment config. Raises EntryError for a file that is missing, not YAML, or not a mapping."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise EntryError(f"there is no config file {path}: give the experiment's YAML file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise EntryError(f"the config file {path} cannot be read: {error}") from error
+    try:
+        config = yaml.load(text, _CoreSchema)  # noqa: S506 - a SafeLoader with other number rules
+    except yaml.YAMLError as error:
+        raise EntryError(f"the config file {path} is not valid YAML: {_one_line(error)}") from error
+    if not isinstance(config, dict):
+        raise EntryError(f"the config file {path} must hold a mapping of settings, not {_kind(config)}")
+    return config
+
+
+def hyperparameters(config: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Hyperparameters:
+    """One value per hyperparameter: a constant is itself, a range its representative, an override (by dotted
+    name) wins over both. Raises EntryError for a group that is not a mapping or a range that cannot be read.
+    """
+    declared = config.get("hyperparameters")
+    if declared is None:
+        declared = {}
+    if not isinstance(declared, Mapping):
+        raise EntryError(f"`hyperparameters` in {source} must be a mapping of names to values, not {_kind(declared)}")
+    chosen = _choose_group(declared, "", source)
+    for name, value in overrides.items():
+        *groups, last = name.split(".")
+        inner = chosen
+        for group in groups:
+            if not isinstance(inner.setdefault(group, _group({}, f"{inner.path}{group}.", source)), Hyperparameters):
+                raise EntryError(f"the hyperparameter `{name}` cannot be set: `{group}` is a value, not a group")
+            inner = inner[group]
+        inner[last] = value
+    return chosen
+
+
+def _group(items: Mapping[str, Any], path: str, source: str) -> Hyperparameters:
+    group = Hyperparameters(items)
+    group.path, group.source = path, source
+    return group
+
+
+def _choose_group(declared: Mapping[str, Any], path: str, source: str) -> Hyperparameters:
+    return _group({name: _choose(value, f"{path}{name}", source) for name, value in declared.items()}, path, source)
+
+
+def _choose(value: Any, name: str, source: str) -> Any:
+    """The representative of a search range: the first category; the midpoint; for `log` the middle exponent."""
+    if not isinstance(value, Mapping):
+        return value
+    if "type" not in value:
+        return _choose_group(value, f"{name}.", source)
+    try:
+        return _representative(value)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise EntryError(
+            f"the hyperparameter `{name}` in {source} cannot be read as a {value['type']!r} range: "
+            "const needs val, categorical needs vals, int and double need minval and maxval, log also base"
+        ) from error
+
+
+def _representative(value: Mapping[str, Any]) -> Any:
+    match value["type"]:
+        case "const":
+            return value["val"]
+        case "categorical":
+            return value["vals"][0]
+        case "int":
+            return (int(value["minval"]) + int(value["maxval"])) // 2
+        case "double":
+            return (float(value["minval"]) + float(value["maxval"])) / 2
+        case "log":
+            return float(value.get("base", 10)) ** ((float(value["minval"]) + float(value["maxval"])) / 2)
+    raise ValueError("unknown type")
+
+
+def _one_line(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"line {mark.line + 1}: {problem}" if mark else str(problem)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return {list: "a list", str: "a text", int: "a number", float: "a number"}.get(type(value), type(value).__name__)

@@ -1,0 +1,339 @@
+"""Stands in for `determined.pytorch.PyTorchTrialContext`: one slot, no cluster, every call noted."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from mlcheck.trial.config import Hyperparameters
+from mlcheck.trial.determined.api import InternalException, InvalidExperimentException, LRScheduler, NotProvided
+from mlcheck.trial.determined.autocast import autocast_proxy
+from mlcheck.trial.determined.data import to_device
+from mlcheck.trial.determined.distributed import DistributedContext
+from mlcheck.trial.determined.reducers import MetricReducer, Reducers
+from mlcheck.trial.determined.writers import SilentWriter
+from mlcheck.trial.trial import EntryError
+
+_log = logging.getLogger("determined.pytorch")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the experiment fixes before the trial is constructed. `config` is None where none was given."""
+
+    hyperparameters: Hyperparameters
+    config: dict[str, Any] | None
+    seed: int
+    device: torch.device
+    slots: int = 1
+    aggregation_frequency: int = 1
+    average_aggregated_gradients: bool = True
+    scheduling_unit: int = 100
+
+
+@dataclass
+class Position:
+    """Where training stands; `batch` and `epoch_len` are None before it starts."""
+
+    batch: int | None = None
+    epoch_len: int | None = None
+    stop_requested: bool = False
+
+
+@dataclass
+class Record:
+    """The calls seen so far as (event, detail), each object under the name the trial gave it."""
+
+    events: list[tuple[str, str]] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def note(self, event: str, detail: object = "") -> None:
+        text = detail if isinstance(detail, str) else self.names.get(id(detail), type(detail).__name__)
+        self.events.append((event, text))
+
+
+class PyTorchExperimentalContext:
+    """What Determined keeps under `context.experimental`."""
+
+    def __init__(self, parent: PyTorchTrialContext) -> None:
+        self._parent = parent
+        self._auto_amp = False
+        self._data_repro_checks_disabled = False
+        self._auto_to_device = True
+
+    def use_amp(self) -> None:
+        self._parent._record.note("use_amp")
+        self._parent.wrap_scaler(torch.amp.GradScaler("cuda", enabled=torch.cuda.is_available()))
+        self._auto_amp = True
+
+    def disable_dataset_reproducibility_checks(self) -> None:
+        self._data_repro_checks_disabled = True
+
+    def disable_auto_to_device(self) -> None:
+        self._auto_to_device = False
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("PyTorchTrialContext.experimental", name, dir(type(self)))
+
+
+class PyTorchTrialContext:
+    """The context a PyTorchTrial is constructed with."""
+
+    def __init__(self, settings: Settings, record: Record) -> None:
+        self.device = settings.device
+        self.distributed = DistributedContext()
+        self.experimental = PyTorchExperimentalContext(self)
+        self.models: list[nn.Module] = []
+        self.optimizers: list[Optimizer] = []
+        self.lr_schedulers: list[LRScheduler] = []
+        self.profiler: Any = None
+        self.position = Position()
+        self._settings = settings
+        self._record = record
+        self._hparams = settings.hyperparameters
+        self._aggregation_frequency = settings.aggregation_frequency
+        self._average_gradients: dict[int, bool] = {}
+        self._reducers = Reducers()
+        self._scaler: Any = None
+        self._originals: dict[int, nn.Module] = {}
+        self._to_device_warned_types: set[type] = set()
+        self._writer = SilentWriter()
+        self._tensorboard_logging = True
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute("PyTorchTrialContext", name, dir(type(self)))
+
+    # The experiment
+
+    def get_hparams(self) -> dict[str, Any]:
+        return self._hparams
+
+    def get_hparam(self, name: str) -> Any:
+        return self._hparams[name]
+
+    def get_experiment_config(self) -> dict[str, Any]:
+        if self._settings.config is None:
+            raise EntryError("the trial reads the experiment config and none was given: name its YAML file (--config)")
+        return self._settings.config
+
+    def get_data_config(self) -> dict[str, Any]:
+        return self.get_experiment_config().get("data") or {}
+
+    def get_global_batch_size(self) -> int:
+        return self.get_per_slot_batch_size() * self._settings.slots
+
+    def get_per_slot_batch_size(self) -> int:
+        size = self._hparams["global_batch_size"]
+        slots = self._settings.slots
+        if isinstance(size, bool) or not isinstance(size, int) or size < slots:
+            raise InvalidExperimentException(
+                f"the hyperparameter global_batch_size must be a whole number of at least {slots} "
+                f"(slots_per_trial), not {size!r}"
+            )
+        return size // slots
+
+    def get_trial_seed(self) -> int:
+        return self._settings.seed
+
+    def get_experiment_id(self) -> int:
+        return 1
+
+    def get_trial_id(self) -> int:
+        return 1
+
+    def get_initial_batch(self) -> int:
+        return 0
+
+    def get_stop_requested(self) -> bool:
+        return self.position.stop_requested
+
+    def set_stop_requested(self, stop_requested: bool) -> None:
+        if not isinstance(stop_requested, bool):
+            raise TypeError("stop_requested must be a bool")
+        self._record.note("set_stop_requested", str(stop_requested))
+        self.position.stop_requested = stop_requested
+
+    # Wrapping
+
+    def wrap_model(self, model: nn.Module) -> nn.Module:
+        self._record.note("wrap_model", model)
+        model = model.to(self.device)
+        wrapped = autocast_proxy(model) if self.experimental._auto_amp else model
+        self._originals[id(wrapped)] = model
+        self.models.append(wrapped)
+        return wrapped
+
+    def wrap_optimizer(
+        self,
+        optimizer: Optimizer,
+        backward_passes_per_step: int = 1,
+        fp16_compression: bool | None = None,  # noqa: ARG002 - only matters to several slots
+        average_aggregated_gradients: bool | None = None,
+    ) -> Optimizer:
+        if backward_passes_per_step < 1:
+            raise InvalidExperimentException(f"backward_passes_per_step must be >= 1, not {backward_passes_per_step}")
+        self._record.note("wrap_optimizer", optimizer)
+        average = self._settings.average_aggregated_gradients
+        if average_aggregated_gradients is not None:
+            average = average_aggregated_gradients
+        self._average_gradients[id(optimizer)] = average
+        self.optimizers.append(optimizer)
+        return optimizer
+
+    def wrap_lr_scheduler(self, lr_scheduler: Any, step_mode: LRScheduler.StepMode, frequency: int = 1) -> Any:
+        if isinstance(lr_scheduler, ReduceLROnPlateau) and step_mode is not LRScheduler.StepMode.MANUAL_STEP:
+            raise InvalidExperimentException(
+                "ReduceLROnPlateau.step() needs the metric: wrap it with MANUAL_STEP and step it in on_validation_end"
+            )
+        optimizer = getattr(lr_scheduler, "optimizer", None)
+        if optimizer is not None and all(optimizer is not known for known in self.optimizers):
+            raise InvalidExperimentException(
+                "the scheduler's optimizer is not wrapped: use the one context.wrap_optimizer() returned"
+            )
+        wrapped = LRScheduler(lr_scheduler, step_mode, frequency)
+        self._record.note("wrap_lr_scheduler", step_mode.name)
+        self.lr_schedulers.append(wrapped)
+        return lr_scheduler
+
+    def wrap_scaler(self, scaler: Any) -> Any:
+        if self._scaler is not None:
+            raise InvalidExperimentException("call only one of wrap_scaler() and use_amp(), and only once")
+        if self.models:
+            raise InvalidExperimentException("call wrap_scaler() before wrap_model()")
+        self._record.note("wrap_scaler", scaler)
+        self._scaler = scaler
+        return scaler
+
+    def wrap_reducer(
+        self, reducer: Any, name: str | None = None, for_training: bool = True, for_validation: bool = True
+    ) -> MetricReducer:
+        self._record.note("wrap_reducer", name or "")
+        return self._reducers.add(reducer, name, for_training, for_validation)
+
+    def configure_apex_amp(self, models: Any, optimizers: Any, enabled: bool | None = True, *_: Any, **__: Any) -> Any:
+        if not enabled:
+            return models, optimizers
+        raise EntryError(
+            "the trial calls context.configure_apex_amp(), which needs NVIDIA apex and is gone from PyTorch's "
+            "own tools: use context.experimental.use_amp()"
+        )
+
+    def set_profiler(self, *_: Any, **__: Any) -> None:
+        self._record.note("set_profiler")
+
+    def to_device(self, data: Any) -> Any:
+        return to_device(data, self.device, self._to_device_warned_types)
+
+    # Training
+
+    def _steps_now(self) -> bool:
+        return (self.current_train_batch() + 1) % self._aggregation_frequency == 0
+
+    def backward(
+        self,
+        loss: torch.Tensor,
+        gradient: torch.Tensor | None = None,
+        retain_graph: bool = False,
+        create_graph: bool = False,
+    ) -> None:
+        self._record.note("backward")
+        if self.experimental._auto_amp:
+            loss = self._scaler.scale(loss)
+        loss.backward(gradient=gradient, retain_graph=retain_graph, create_graph=create_graph)  # type: ignore[no-untyped-call]
+
+    def step_optimizer(
+        self,
+        optimizer: Optimizer,
+        clip_grads: Callable[[Any], Any] | None = None,
+        auto_zero_grads: bool = True,
+        scaler: Any = None,
+    ) -> None:
+        """Average, unscale (only for `use_amp`, and only to clip), clip, step and clear, when a step is due."""
+        if self._aggregation_frequency > 1 and not auto_zero_grads:
+            raise InvalidExperimentException("auto_zero_grads=False does not go with aggregation_frequency > 1")
+        if id(optimizer) not in self._average_gradients:
+            raise InvalidExperimentException(
+                "step_optimizer() got an optimizer that context.wrap_optimizer() did not return"
+            )
+        if not self._steps_now():
+            self._record.note("aggregate", optimizer)
+            return
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        if self._average_gradients[id(optimizer)] and self._aggregation_frequency > 1:
+            for parameter in parameters:
+                if parameter.grad is not None:
+                    parameter.grad.div_(float(self._aggregation_frequency))
+        automatic = self._scaler if self.experimental._auto_amp else None
+        if clip_grads is not None:
+            if automatic is not None:
+                self._record.note("unscale", optimizer)
+                automatic.unscale_(optimizer)
+            self._record.note("clip_grads", optimizer)
+            clip_grads(parameters)
+        self._record.note("step_optimizer", optimizer)
+        scaler = automatic if scaler is None else scaler
+        if scaler:
+            scaler.step(optimizer)
+        else:
+            optimizer.step()
+        if auto_zero_grads:
+            self._record.note("zero_grad", optimizer)
+            optimizer.zero_grad()
+
+    def current_train_batch(self) -> int:
+        if self.position.batch is None:
+            raise InternalException("training has not started")
+        return self.position.batch
+
+    def current_train_epoch(self) -> int:
+        return self.current_train_batch() // self._length_of_epoch()
+
+    def is_epoch_start(self) -> bool:
+        return self.current_train_batch() % self._length_of_epoch() == 0
+
+    def is_epoch_end(self) -> bool:
+        return self.current_train_batch() % self._length_of_epoch() == self._length_of_epoch() - 1
+
+    def _length_of_epoch(self) -> int:
+        if self.position.epoch_len is None:
+            raise InternalException("the training data loader is not built yet")
+        return self.position.epoch_len
+
+    @property
+    def _epoch_len(self) -> int | None:
+        return self.position.epoch_len
+
+    @property
+    def _current_batch_idx(self) -> int | None:
+        return self.position.batch
+
+    # TensorBoard
+
+    def get_tensorboard_writer(self) -> SilentWriter:
+        return self._writer
+
+    def get_tensorboard_path(self) -> Path:
+        return Path(gettempdir()) / "mlcheck-tensorboard"
+
+    def set_enable_tensorboard_logging(self, enable_tensorboard_logging: bool) -> None:
+        self._tensorboard_logging = enable_tensorboard_logging
+
+    def get_enable_tensorboard_logging(self) -> bool:
+        return self._tensorboard_logging
+
+
+def missing_attribute(owner: str, name: str, known: list[str]) -> NotProvided:
+    """The error for an attribute the stand-in does not have, with the nearest it has."""
+    near = difflib.get_close_matches(name, [other for other in known if not other.startswith("_")], n=1)
+    hint = f"did you mean `{near[0]}`?" if near else "if Determined has it, its stand-in in mlcheck lacks it"
+    return NotProvided(f"there is no `{owner}.{name}`: {hint}")

@@ -1,0 +1,269 @@
+"""What Determined's harness does around a trial's own methods: workloads, callbacks, schedulers, metrics."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader as TorchDataLoader
+from torch.utils.data import Dataset
+
+from mlcheck.trial.determined.api import InvalidExperimentException, PyTorchTrial
+from mlcheck.trial.determined.context import Position, PyTorchTrialContext, Record
+from mlcheck.trial.determined.data import DataLoader
+from mlcheck.trial.determined.reducers import Reducer
+from mlcheck.trial.trial import EntryError
+
+
+@dataclass
+class Workload:
+    """The stretch of training or validation under way, with the metrics of its batches so far."""
+
+    kind: str = ""
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Harness:
+    """Drives one constructed trial. Raises EntryError where Determined would refuse the trial's shape."""
+
+    def __init__(self, trial: PyTorchTrial, context: PyTorchTrialContext, record: Record, unit: int) -> None:
+        self._trial = trial
+        self._context = context
+        self._record = record
+        self._unit = unit
+        self._workload = Workload()
+        self.evaluates_batches = _overrides(trial, "evaluate_batch")
+        if self.evaluates_batches == _overrides(trial, "evaluate_full_dataset"):
+            raise EntryError(
+                f"the trial {type(trial).__name__} must define exactly one of evaluate_batch and evaluate_full_dataset"
+            )
+        self._takes_index = len(inspect.signature(trial.evaluate_batch).parameters) > 1
+        self.callbacks = _callbacks(trial)
+        for callback in self.callbacks.values():
+            callback.on_trial_startup(0, None)
+        self._training = trial.build_training_data_loader()
+        self._validation = trial.build_validation_data_loader()
+        for name, loader in (("training", self._training), ("validation", self._validation)):
+            self._accept(name, loader)
+        context.position.epoch_len = self._epoch_length()
+        for callback in self.callbacks.values():
+            callback.on_training_start()
+
+    def _accept(self, name: str, loader: Any) -> None:
+        if isinstance(loader, DataLoader) or self._context.experimental._data_repro_checks_disabled:
+            return
+        raise EntryError(
+            f"build_{name}_data_loader() returned {type(loader).__module__}.{type(loader).__qualname__}: return a "
+            "determined.pytorch.DataLoader, or call context.experimental.disable_dataset_reproducibility_checks()"
+        )
+
+    def _epoch_length(self) -> int:
+        try:
+            return max(len(self._training), 1)
+        except TypeError:
+            return sys.maxsize
+
+    def train_batches(self) -> Iterator[Any]:
+        """One epoch of the training loader, each batch on the device."""
+        for batch in islice(iter(self._training), self._epoch_length()):
+            yield self._on_device(batch)
+
+    def validation_batches(self) -> Iterator[Any]:
+        """One pass of the validation loader. A pass that was evaluated to its end ends the validation."""
+        self.settle()
+        for batch in self._validation:
+            yield self._on_device(batch) if self.evaluates_batches else batch
+        self.settle()
+
+    def _on_device(self, batch: Any) -> Any:
+        return self._context.to_device(batch) if self._context.experimental._auto_to_device else batch
+
+    def train_step(self, batch: Any, index: int) -> Mapping[str, Any]:
+        context, epoch_len = self._context, self._context._length_of_epoch()
+        self._enter("training")
+        epoch, within = divmod(index, epoch_len)
+        context.position.batch = index
+        self._record.note("batch", str(index))
+        if within == 0:
+            for callback in self.callbacks.values():
+                _epoch_start(callback, epoch)
+        metrics = self._trial.train_batch(batch=batch, epoch_idx=epoch, batch_idx=index)
+        if context._steps_now():
+            self._after_step(index, epoch_len)
+        if isinstance(metrics, torch.Tensor):
+            metrics = {"loss": metrics}
+        metrics = _as_arrays(metrics, "train_batch", detach=True)
+        self._trial.get_batch_length(batch)  # the harness divides by it for its throughput: it must not raise
+        self._workload.metrics.append(metrics)
+        if within == epoch_len - 1:
+            for callback in self.callbacks.values():
+                callback.on_training_epoch_end(epoch)
+        if (index + 1) % self._unit == 0:
+            self._leave()
+        return metrics
+
+    def _after_step(self, index: int, epoch_len: int) -> None:
+        """What follows a batch with an optimizer step: the automatic scaler's update, then the schedulers."""
+        context = self._context
+        if context.experimental._auto_amp:
+            self._record.note("scaler_update")
+            context._scaler.update()
+        for scheduler in context.lr_schedulers:
+            for _ in range(scheduler.steps_after(index, epoch_len, context._aggregation_frequency)):
+                self._record.note("lr_step", scheduler._scheduler)
+                scheduler.step()
+
+    @torch.no_grad()
+    def evaluate_step(self, batch: Any) -> Mapping[str, Any]:
+        self._enter("validation")
+        self._record.note("evaluate_batch")
+        if not self.evaluates_batches:
+            metrics = self._trial.evaluate_full_dataset(data_loader=_single_batch_loader(batch, self._length(batch)))
+        elif self._takes_index:
+            metrics = self._trial.evaluate_batch(batch=batch, batch_idx=len(self._workload.metrics))
+        else:
+            metrics = self._trial.evaluate_batch(batch=batch)  # type: ignore[call-arg]
+        metrics = _as_arrays(
+            metrics, "evaluate_batch" if self.evaluates_batches else "evaluate_full_dataset", detach=False
+        )
+        if self._workload.metrics and metrics.keys() != self._workload.metrics[0].keys():
+            raise EntryError(
+                "evaluate_batch() must return the same metrics for every batch, not first "
+                f"{sorted(self._workload.metrics[0])} and then {sorted(metrics)}"
+            )
+        self._workload.metrics.append(metrics)
+        return metrics
+
+    def _length(self, batch: Any) -> int:
+        """The number of records, 1 for a batch of unknown form: the harness itself never asks for it here."""
+        try:
+            return self._trial.get_batch_length(batch)
+        except (TypeError, ValueError):
+            return 1
+
+    def _enter(self, kind: str) -> None:
+        """Begin a workload unless it is under way: modes are set and reducers reset here, not at every batch."""
+        if self._workload.kind == kind:
+            return
+        self._leave()
+        self._workload = Workload(kind)
+        for model in self._context.models:
+            model.train(kind == "training")
+        self._context._reducers.reset()
+        if kind == "validation":
+            for callback in self.callbacks.values():
+                callback.on_validation_start()
+            for callback in self.callbacks.values():
+                callback.on_validation_epoch_start()
+
+    def _leave(self) -> None:
+        """End the workload under way, with its reduced metrics for the callbacks."""
+        ended, self._workload = self._workload, Workload()
+        if ended.kind == "training":
+            average = _average(ended.metrics)
+            average.update(self._context._reducers.reduce(for_training=True))
+            for callback in self.callbacks.values():
+                callback.on_training_workload_end(avg_metrics=average, batch_metrics=ended.metrics)
+        elif ended.kind == "validation":
+            for callback in self.callbacks.values():
+                callback.on_validation_epoch_end(ended.metrics)
+            metrics = self._reduced(ended.metrics)
+            metrics.update(self._context._reducers.reduce(for_training=False))
+            for callback in self.callbacks.values():
+                callback.on_validation_end(metrics)
+
+    def _reduced(self, outputs: list[dict[str, Any]]) -> dict[str, Any]:
+        reducer, names = self._trial.evaluation_reducer(), list(outputs[0]) if outputs else []
+        by_name = reducer if isinstance(reducer, dict) else dict.fromkeys(names, reducer)
+        if set(by_name) != set(names) or not all(isinstance(one, Reducer) for one in by_name.values()):
+            raise InvalidExperimentException(
+                f"evaluation_reducer() must return one determined.pytorch.Reducer, or one for each of {names}"
+            )
+        return {name: by_name[name].reduce([output[name] for output in outputs]) for name in names}
+
+    def settle(self) -> None:
+        """End a validation under way, so that callbacks that swapped weights for it swap them back."""
+        if self._workload.kind == "validation":
+            with torch.no_grad():
+                self._leave()
+
+    def snapshot(self) -> object:
+        self.settle()
+        return replace(self._context.position), Workload(self._workload.kind, list(self._workload.metrics))
+
+    def restore(self, state: object) -> None:
+        assert isinstance(state, tuple)
+        self.settle()
+        position, workload = state
+        assert isinstance(position, Position)
+        vars(self._context.position).update(vars(position))
+        self._workload = Workload(workload.kind, list(workload.metrics))
+
+    def close(self) -> None:
+        self.settle()
+        for callback in self.callbacks.values():
+            callback.on_trial_shutdown()
+
+
+class _OneBatch(Dataset[Any]):
+    def __init__(self, batch: Any, length: int) -> None:
+        self._batch = batch
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Any:
+        return self._batch
+
+
+def _single_batch_loader(batch: Any, length: int) -> TorchDataLoader[Any]:
+    """A loader that yields this one batch; `len(loader.dataset)` is its number of records."""
+    return TorchDataLoader(_OneBatch(batch, length), batch_size=None, sampler=[0], collate_fn=lambda whole: whole)
+
+
+def _overrides(trial: PyTorchTrial, method: str) -> bool:
+    return getattr(type(trial), method) is not getattr(PyTorchTrial, method)
+
+
+def _callbacks(trial: PyTorchTrial) -> dict[str, Any]:
+    callbacks = trial.build_callbacks()
+    if not isinstance(callbacks, dict):
+        raise EntryError(f"build_callbacks() must return a dict of names to callbacks, not {type(callbacks).__name__}")
+    return callbacks
+
+
+def _epoch_start(callback: Any, epoch: int) -> None:
+    """The hook took no argument until 0.17.8."""
+    if inspect.signature(callback.on_training_epoch_start).parameters:
+        callback.on_training_epoch_start(epoch)
+    else:
+        callback.on_training_epoch_start()
+
+
+def _as_arrays(metrics: Any, method: str, *, detach: bool) -> dict[str, Any]:
+    """The metrics with tensors turned into numpy arrays, in the dict the trial returned, as the harness does."""
+    if not isinstance(metrics, dict):
+        one_tensor = " or one tensor" if detach else ""
+        raise EntryError(f"{method}() must return a dict of metrics{one_tensor}, not {type(metrics).__name__}")
+    for name, value in metrics.items():
+        if isinstance(value, torch.Tensor):
+            metrics[name] = (value.detach() if detach else value).cpu().numpy()
+    return metrics
+
+
+def _average(metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mean of each metric over the batches; None where the values have no mean."""
+    averages: dict[str, Any] = {}
+    for name in metrics[0] if metrics else {}:
+        try:
+            averages[name] = np.mean(np.array([one[name] for one in metrics])).item()
+        except (KeyError, TypeError, ValueError):
+            averages[name] = None
+    return averages

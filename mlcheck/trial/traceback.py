@@ -1,0 +1,51 @@
+"""Tracebacks of the user's own errors, without the frames that led into their code."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import traceback
+from pathlib import Path
+from types import TracebackType
+
+_MLCHECK = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+_LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def user_traceback(exc: BaseException) -> str:
+    """The traceback of `exc` and its causes, from the first frame in the user's files on.
+
+    Frames of mlcheck (which stands in for a framework in places) are left out wherever they stand. An
+    exception without a frame of the user's keeps all other frames.
+    """
+    summary = traceback.TracebackException.from_exception(exc)
+    seen: set[int] = set()
+    chain: list[traceback.TracebackException | None] = [summary]
+    while chain:
+        link = chain.pop()
+        if link is None or id(link) in seen:
+            continue
+        seen.add(id(link))
+        frames = [frame for frame in link.stack if not frame.filename.startswith((_MLCHECK, "<frozen importlib"))]
+        first = next((i for i, frame in enumerate(frames) if is_user_file(frame.filename)), 0)
+        link.stack = traceback.StackSummary.from_list(frames[first:])
+        chain += [link.__cause__, link.__context__, *(link.exceptions or ())]
+    return "".join(summary.format())
+
+
+def user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
+    """File and line of the innermost frame in the user's files: where their code went wrong."""
+    innermost = None
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if is_user_file(name):
+            innermost = (name, trace.tb_lineno)
+        trace = trace.tb_next
+    return innermost
+
+
+def is_user_file(filename: str) -> bool:
+    """Whether a file belongs neither to mlcheck, nor to the standard library or an installed package."""
+    if filename.startswith(("<", _MLCHECK)):
+        return False
+    return not filename.startswith(_LIBRARIES) and "site-packages" not in filename
