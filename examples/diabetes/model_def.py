@@ -47,8 +47,11 @@ def diabetes() -> tuple[TensorDataset, TensorDataset]:
     """Measurements (n, 10) and targets (n, 1), scaled by the training set's mean and deviation."""
     data = load_diabetes()
     train, validation = train_test_split(range(len(data.target)), test_size=0.2, random_state=0)
-    columns = []
-    for values in (torch.tensor(data.data), torch.tensor(data.target).unsqueeze(1)):
-        columns.append(((values - values[train].mean(0)) / values[train].std(0)).float())
-    measurements, target = columns
-    return TensorDataset(measurements[train], target[train]), TensorDataset(measurements[validation], target[validation])
+
+    def scaled(values: torch.Tensor) -> torch.Tensor:
+        return ((values - values[train].mean(0)) / values[train].std(0)).float()
+
+    measurements, target = scaled(torch.tensor(data.data)), scaled(torch.tensor(data.target).unsqueeze(1))
+    return TensorDataset(measurements[train], target[train]), TensorDataset(
+        measurements[validation], target[validation]
+    )
