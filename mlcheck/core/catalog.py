@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.mistake import Mistake
 
@@ -24,6 +24,14 @@ def rules_folder() -> Path:
 
 class UnknownRule(Mistake):
     """A rule name no page has; the message suggests the nearest ones."""
+
+
+class Heading(NamedTuple):
+    """What a rule that found nothing is listed with: the top of its page."""
+
+    title: str
+    stage: str
+    severity: str
 
 
 class Catalog:
@@ -66,3 +74,14 @@ class Catalog:
 
             self._read[name] = read_page(Path(self.paths[name]))
         return self._read[name]
+
+    def heading(self, name: str) -> Heading:
+        """The title, stage and severity of a rule, from the first lines of its page, which is not parsed."""
+        with open(self.paths[name], encoding="utf-8") as page:
+            title = page.readline()[1:].strip()
+            severity = next((line.split('"')[1] for line in page if line.startswith("severity") and '"' in line), "")
+        return Heading(title, self.stage(name), severity)
+
+    def stage(self, name: str) -> str:
+        """The folder the page of a rule lies in."""
+        return os.path.basename(os.path.dirname(self.paths[name]))

@@ -31,16 +31,20 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The function that answers `rule`, found by its module's name."""
+    """The function that answers `rule`, found by its module's name.
+
+    `looks_at` names what it judges (`backward pass`), as the module's LOOKS_AT says; without such, files.
+    """
 
     rule: str
     run: Callable[..., Any]
+    looks_at: str = ""
 
 
 def find_checks(package: ModuleType) -> list[Check]:
     """Every module of a `checks` package, by name: adding a check edits no list."""
     found = []
     for module in pkgutil.iter_modules(package.__path__):
-        run = import_module(f"{package.__name__}.{module.name}").check
-        found.append(Check(module.name.replace("_", "-"), run))
+        check = import_module(f"{package.__name__}.{module.name}")
+        found.append(Check(module.name.replace("_", "-"), check.check, getattr(check, "LOOKS_AT", "")))
     return sorted(found, key=lambda check: check.rule)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.source import Source
+from mlcheck.lint.source import Source, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,17 @@ class Crash:
     traceback: str
 
 
-def analyse(sources: Sequence[Source], rules: Collection[str] | None = None) -> Iterator[tuple[str, Finding] | Crash]:
-    """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How many things of each kind were judged (`backward pass`, `loss`, ...), by the words of the checks' LOOKS_AT."""
+
+    counts: dict[str, int]
+
+
+def analyse(
+    sources: Sequence[Source | Unreadable], rules: Collection[str] | None = None
+) -> Iterator[tuple[str, Finding] | Crash | Seen]:
+    """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes, then what was seen.
 
     `rules` limits which rules are asked; None asks all that have a check.
     """

@@ -135,12 +135,12 @@ def test_unknown_rule_is_told_with_a_near_one(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize(
     ("comment", "problem"),
-    (
+    [
         ("# mlcheck: ignroe[missing-zero-grad]", "`# mlcheck: ignroe` means nothing"),
         ("# mlcheck: ignore[]", "`# mlcheck: ignore[]` names no rule"),
         ("# mlcheck: ignore[missing-zero-grad", "`# mlcheck: ignore[missing-zero-grad` names no rule"),
         ("# mlcheck:", "`# mlcheck: ` means nothing"),
-    ),
+    ],
 )
 def test_comment_that_cannot_be_read_is_told_and_hides_nothing(comment: str, problem: str, catalog: Catalog) -> None:
     assert hidden(f"a()  {comment}\n") == []

@@ -1,0 +1,58 @@
+"""What the engine said of each rule, summed up into one result a rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.check import Check
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
+from mlcheck.core.report import Result
+
+
+@dataclass(slots=True)
+class Answers:
+    """Findings and tracebacks of mlcheck's own failures by rule; how many things of each kind were looked at."""
+
+    subject: str
+    files: int
+    findings: dict[str, list[Finding]] = field(default_factory=dict)
+    tracebacks: dict[str, list[str]] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def result(self, check: Check, catalog: Catalog) -> Result:
+        """What the rule came to. Its page is parsed only when it has findings."""
+        heading = catalog.heading(check.rule)
+        thing = check.looks_at or "Python file"
+        result = Result(
+            rule=check.rule,
+            title=heading.title,
+            stage=Stage(heading.stage),
+            severity=Severity(heading.severity),
+            by=By.LINT,
+            outcome=Outcome.PASS,
+            findings=tuple(sorted(self.findings.get(check.rule, ()), key=lambda finding: finding.location)),
+            looked_at=self.seen.get(check.looks_at, 0) if check.looks_at else self.files,
+        )
+        if tracebacks := self.tracebacks.get(check.rule):
+            last = tracebacks[0].strip().rpartition("\n")[2]
+            return replace(
+                result, outcome=Outcome.ERROR, reason=f"mlcheck itself failed: {last}", traceback=tracebacks[0]
+            )
+        if result.findings:
+            return replace(
+                result,
+                outcome=SEVERITY_OUTCOME[result.severity],
+                summary=f"{counted(len(result.findings), 'finding')} in {counted(self.files, 'file')}",
+                explains=catalog[check.rule].explains,
+            )
+        if not result.looked_at:
+            return replace(result, outcome=Outcome.SKIP, reason=f"no {thing} in {self.subject}")
+        return replace(result, summary=f"nothing found in {counted(result.looked_at, thing)}")
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 loss`, `2 losses`, `1,000 files`."""
+    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
+    return f"{number:,} {thing}{ending}"

@@ -1,0 +1,112 @@
+"""Lint findings as compilers print them: the place, the message, the line of code with the span marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.report import Report, Result
+from mlcheck.report.excerpt import Sources, excerpt, line_of, source_lines
+from mlcheck.report.safe import one_line, visible
+
+_NARROWEST = 40
+_COLORS = {"error": "1;31", "warning": "1;33", "note": "1;36", "mark": "1;31", "help": "36", "place": "1", "faint": "2"}
+
+
+def render(report: Report, color: bool, width: int, sources: Sources = source_lines) -> str:
+    """Every finding with its code, then what else is to be said, then the counts."""
+    paint = _painter(color)
+    code = _remembering(sources)
+    blocks = ["\n".join(_block(result, finding, code, paint, width)) for result, finding in _findings(report)]
+    blocks += ["\n".join(_failure(result, paint)) for result in report.results if result.outcome is Outcome.ERROR]
+    if report.notices:
+        blocks.append("\n".join(f"{paint('note', 'note:')} {one_line(notice)}" for notice in report.notices))
+    return "\n\n".join([*blocks, _counts(report)]) + "\n"
+
+
+def concise(report: Report) -> str:
+    """One line a finding, for editors and `grep`; the counts last."""
+    lines = [_headline(result, finding, _painter(False)) for result, finding in _findings(report)]
+    lines += [_broken(result) for result in report.results if result.outcome is Outcome.ERROR]
+    return "\n".join([*lines, _counts(report)]) + "\n"
+
+
+def _findings(report: Report) -> list[tuple[Result, Finding]]:
+    """All findings with their rule, in the order of the code."""
+    pairs = [(result, finding) for result in report.results for finding in result.findings]
+    return sorted(pairs, key=lambda pair: (pair[1].location, pair[0].rule))
+
+
+def _block(
+    result: Result, finding: Finding, code: Sources, paint: Callable[[str, str], str], width: int
+) -> Iterator[str]:
+    place = finding.location
+    yield _headline(result, finding, paint)
+    gutter = max(len(str(other.line)) for other in (place, *finding.related)) + 2
+    if code_and_marks := excerpt(place, code, max(width, _NARROWEST) - gutter - 3):
+        shown, marks = code_and_marks
+        yield paint("faint", f"{place.line:>{gutter}} |") + f" {shown}"
+        yield paint("faint", f"{'':>{gutter}} |") + f" {paint('mark', marks)}"
+    for other in finding.related:
+        told = f"{paint('note', 'note:')} see {_place(other)}"
+        line = line_of(other, code).strip()
+        yield f"{'':>{gutter}} {paint('faint', '=')} {told}" + (f": {one_line(line, 80)}" if line else "")
+    if finding.help:
+        yield f"{'':>{gutter}} {paint('faint', '=')} {paint('help', 'help:')} {one_line(finding.help)}"
+
+
+def _headline(result: Result, finding: Finding, paint: Callable[[str, str], str]) -> str:
+    place = _place(finding.location)
+    kind = paint(result.severity, f"{result.severity}[{result.rule}]")
+    return (paint("place", f"{place}:") + " " if place else "") + f"{kind} {one_line(finding.message)}"
+
+
+def _place(location: Location) -> str:
+    return visible(":".join(str(part) for part in (location.path, location.line, location.column) if part))
+
+
+def _failure(result: Result, paint: Callable[[str, str], str]) -> Iterator[str]:
+    yield paint("error", _broken(result))
+    yield from (f"    {visible(line)}" for line in result.traceback.strip().split("\n") if line)
+    yield "    This is a fault of mlcheck, not of your code; the other rules went on without this one."
+
+
+def _broken(result: Result) -> str:
+    return f"mlcheck: `{result.rule}` broke: {one_line(result.reason)}"
+
+
+def _counts(report: Report) -> str:
+    """`Found 3 errors and 1 warning in 12 files`, or that there is nothing."""
+    severities = [result.severity.value for result, _ in _findings(report)]
+    kinds = [(severities.count(kind), kind) for kind in ("error", "warning", "note")]
+    told = [_counted(number, kind) for number, kind in kinds if number]
+    files = report.environment.get("files linted", "")
+    where = f" in {_counted(int(files), 'file')}" if files.isdecimal() else ""
+    found = " and ".join([*([", ".join(told[:-1])] if told[1:] else []), *told[-1:]])
+    return f"Found {found}{where}" if found else f"Found nothing{where}"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def _remembering(sources: Sources) -> Sources:
+    """`sources`, asked once for each file."""
+    known: dict[str, list[str]] = {}
+
+    def lines(path: str) -> list[str]:
+        if path not in known:
+            known[path] = sources(path)
+        return known[path]
+
+    return lines
+
+
+def _painter(color: bool) -> Callable[[str, str], str]:
+    """Wraps text in the colour of its role, or leaves it alone."""
+
+    def paint(role: str, text: str) -> str:
+        return f"\x1b[{_COLORS[role]}m{text}\x1b[0m" if color and text else text
+
+    return paint
