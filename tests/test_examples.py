@@ -1,0 +1,101 @@
+"""The programs under examples/: the sound ones pass every item, the broken ones fail the one that was planted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlcheck.checklist import run_checklist
+from mlcheck.core.outcome import By, Outcome
+from mlcheck.core.report import Report, causes
+from mlcheck.lint.run import LintSettings
+from mlcheck.probe.engine import ProbeOptions
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SOUND = ["diabetes", "digits", "digits_function", "wine_loop"]
+ALARMS = {Outcome.FAIL, Outcome.ERROR, Outcome.WARN}
+
+# A folder of examples/broken -> the rule that must be named as the cause, where it is not the folder's own name.
+NAMED_OTHERWISE = {
+    "crash": "entry-does-not-run",
+    "empty_loader": "entry-does-not-run",
+    "hang": "entry-does-not-run",
+    "loader_raises_at_17": "entry-does-not-run",
+    "nan_loss": "cannot-overfit-one-batch",
+}
+BROKEN = sorted(path.name for path in (EXAMPLES / "broken").iterdir() if path.is_dir())
+# What lint alone must find, without running anything.
+READ = {
+    "clip_before_unscale",
+    "missing_zero_grad",
+    "nll_without_log_softmax",
+    "sigmoid_before_bcelogits",
+    "softmax_before_ce",
+    "training_under_no_grad",
+    "zero_grad_before_step",
+}
+
+
+def planted(folder: str) -> str:
+    return NAMED_OTHERWISE.get(folder, folder.replace("_", "-"))
+
+
+def check(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 0, time_limit: float = 60.0) -> Report:
+    """What `mlcheck check` reports of an example, run in its folder as a user would."""
+    monkeypatch.chdir(folder)
+    has_config = Path("experiment.yaml").is_file()
+    entry = f"model_def:{trial_class(folder)}" if has_config else "train:build"
+    config = "experiment.yaml" if has_config else ""
+    options = ProbeOptions(entry=entry, config=config, seed=seed, time_limit=time_limit)
+    return run_checklist((".",), LintSettings(), options, Path("signoff.toml"))
+
+
+def trial_class(folder: Path) -> str:
+    entry = next(line for line in (folder / "experiment.yaml").read_text().splitlines() if "entrypoint" in line)
+    return entry.rpartition(":")[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_example_passes_every_item(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = check(EXAMPLES / name, monkeypatch, seed)
+    decided = {item.decided.rule: item for item in report.items() if item.decided.by is not By.SIGN_OFF}
+    assert not {rule: item.decided.headline for rule, item in decided.items() if item.outcome in ALARMS}
+    seen = [item for item in decided.values() if item.decided.by is By.PROBE and item.outcome is Outcome.PASS]
+    assert len(seen) >= 5, "too little was looked at for silence to mean anything"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_report_on_a_broken_example_begins_with_its_fault(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = check(EXAMPLES / "broken" / name, monkeypatch, time_limit=15.0 if name == "hang" else 60.0)
+    found = causes(report.items())
+    assert found, "nothing was found"
+    first = found[0].item.decided
+    assert first.rule == planted(name), [(cause.item.decided.rule, cause.item.decided.headline) for cause in found]
+    assert first.headline
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_lint_reads_the_faults_that_can_be_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlcheck.lint.run import run_lint
+
+    monkeypatch.chdir(EXAMPLES / "broken" / name)
+    alarms = {item.decided.rule for item in run_lint((".",), LintSettings()).items() if item.outcome in ALARMS}
+    assert alarms == ({planted(name)} if name in READ else set())
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_lint_is_silent_on_what_is_sound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlcheck.lint.run import run_lint
+
+    monkeypatch.chdir(EXAMPLES / name)
+    assert not [item.decided.headline for item in run_lint((".",), LintSettings()).items() if item.outcome in ALARMS]
+
+
+def test_every_example_is_in_the_table() -> None:
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()} - {"broken"}
+    assert folders == set(SOUND)
+    assert set(NAMED_OTHERWISE) | READ <= set(BROKEN)
