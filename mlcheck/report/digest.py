@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -113,9 +114,10 @@ def repeat_command(result: Result, report: Report) -> str:
     return ""
 
 
-def sign_off_entry(rule: str) -> str:
-    """What to add to signoff.toml once the question is answered."""
-    return f'[sign.{rule}]\nby = ""\ndate = \nnote = ""'
+def sign_off_entry(rule: str, started: str) -> str:
+    """What to add to signoff.toml once the question is answered, dated with the day of the report."""
+    day = started[:10] if re.fullmatch(r"\d{4}-\d\d-\d\d", started[:10]) else ""
+    return f'[sign.{rule}]\nby = ""\ndate = {day}\nnote = ""'
 
 
 def number(value: object) -> str:

@@ -99,9 +99,9 @@ def linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, at most seven of them; within about a decade also twice and five times those."""
+    """Powers of ten, at most seven of them; within two decades also twice and five times those."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    factors = (1.0,) if math.log10(high / low) > 1.5 else (1.0, 2.0, 5.0)
+    factors = (1.0,) if math.log10(high) - math.log10(low) > 2 else (1.0, 2.0, 5.0)
     stride = max(1, math.ceil((last - first) / 7))
     ticks = [factor * 10.0**power for power in range(first, last + 1, stride) for factor in factors]
     inside = [tick for tick in ticks if low <= tick <= high]
