@@ -17,7 +17,8 @@ from mlcheck.core.outcome import Outcome
 class Verdict:
     """What a probe or load check says of one measurement, before the engine dates and titles it.
 
-    `summary` is the evidence with its numbers. A FAIL or WARN has at least one finding.
+    `summary` is the evidence with its numbers. A FAIL or WARN has at least one finding. `traceback` is the
+    user's own, where their code raised.
     """
 
     outcome: Outcome
@@ -27,6 +28,7 @@ class Verdict:
     figures: tuple[Figure, ...] = ()
     numbers: dict[str, float] = field(default_factory=dict)
     looked_at: int = 0
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)

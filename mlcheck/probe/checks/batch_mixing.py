@@ -1,0 +1,40 @@
+"""Judges whether a sample's output depends on its neighbours in the batch."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.independence import BatchIndependence
+
+ROUNDING = 1e-9
+SINGLE_PRECISION_ROUNDING = 1e-4
+
+
+def check(seen: BatchIndependence) -> Verdict:
+    if not seen.deviation:
+        summary = f"row 0 of {seen.rows} is bitwise the same whichever rows surround it"
+        return Verdict(Outcome.PASS, summary, numbers={"deviation": 0.0}, looked_at=seen.rows)
+    exact = seen.exact_deviation
+    if exact is not None and exact <= ROUNDING:
+        summary = f"rows affect each other by rounding only: {seen.deviation:.1g} in float32, {exact:.1g} in float64"
+        return Verdict(Outcome.PASS, summary, numbers={"deviation": exact}, looked_at=seen.rows)
+    if exact is None and seen.deviation < SINGLE_PRECISION_ROUNDING:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"rows affect each other by {seen.deviation:.1g}, which float32 rounding may explain, and the "
+            "model does not run in float64",
+        )
+    where = f" in {seen.first_module}" if seen.first_module else ""
+    spread = f"; NaN in row 0 reaches {seen.reached} of {seen.rows - 1} other rows" if seen.reached is not None else ""
+    message = (
+        f"the output for a sample changes by {exact or seen.deviation:.2g} (relative) with the other samples "
+        f"of its batch{where}, in evaluation mode{spread}"
+    )
+    finding = Finding(
+        message,
+        Location(symbol=seen.first_module.partition(" ")[0]),
+        help="look for a mean, softmax, norm, view or attention over dimension 0",
+        numbers={"deviation": exact or seen.deviation},
+    )
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.rows)

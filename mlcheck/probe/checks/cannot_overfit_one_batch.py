@@ -1,0 +1,164 @@
+"""Judges whether the program can learn a batch by heart, and whose fault it is when it cannot."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.overfit import MAX_STEPS, Curve, Overfit
+
+PLATEAU = 0.02
+FAR = 0.5
+FALLING = 0.9
+
+
+def check(seen: Overfit) -> Verdict:
+    if seen.floors is None:
+        return _without_floor(seen)
+    if seen.mine.reached(seen.goal):
+        return _learnt(seen)
+    fast = next((curve for curve in seen.adam if curve.reached(seen.goal)), None)
+    if fast:
+        return _optimizer(seen, fast)
+    return _program(seen)
+
+
+def _learnt(seen: Overfit) -> Verdict:
+    control = _control_sentence(seen)
+    return Verdict(
+        Outcome.PASS,
+        f"{_learnt_sentence(seen, seen.mine)}{control}",
+        figures=(_figure(seen),),
+        numbers=_numbers(seen),
+        looked_at=seen.samples,
+    )
+
+
+def _optimizer(seen: Overfit, fast: Curve) -> Verdict:
+    """Adam can do it from the same start: model, loss and data are sound."""
+    mine, rate = seen.mine, f"{seen.mine.learning_rate:g}"
+    sound = f"{fast.name} learns the same batch in {fast.steps} steps, so model, loss and data are sound"
+    if mine.diverged or mine.values[-1] > 1.5 * mine.values[0]:
+        message = f"the loss rises from {mine.values[0]:.3g} to {mine.values[-1]:.3g} with your optimizer; {sound}"
+        return _verdict(Outcome.FAIL, seen, message, f"lower the learning rate ({rate}) by a factor of ten")
+    if _fallen(mine) < FALLING and not _flat(mine):
+        reason = (
+            f"the loss was still falling, {mine.values[0]:.3g} to {mine.values[-1]:.3g} in {mine.steps} steps at "
+            f"learning rate {rate}; {sound}"
+        )
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(_figure(seen),), looked_at=seen.samples)
+    message = (
+        f"your optimizer barely learns one batch: {mine.values[0]:.3g} to {mine.best:.3g} in {mine.steps} steps at "
+        f"learning rate {rate}; {sound}"
+    )
+    return _verdict(Outcome.WARN, seen, message, f"try another learning rate than {rate}, and look at clipping")
+
+
+def _program(seen: Overfit) -> Verdict:
+    """Neither optimizer can: model, loss or data. Only a flat curve far from its goal proves it."""
+    floor = seen.floors
+    assert floor is not None
+    best = min((seen.mine, *seen.adam), key=lambda curve: curve.best)
+    share = (best.best - floor.irreducible) / (floor.constant - floor.irreducible)
+    flat = all(_flat(curve) or curve.diverged for curve in (seen.mine, *seen.adam))
+    tried = f"{seen.mine.name} and Adam at 1e-3 and 1e-2 stay at or above {best.best:.3g}"
+    where = f"{100 * share:.0f} % of what a constant prediction costs ({floor.constant:.3g})"
+    open_question = ""
+    if best.steps < MAX_STEPS // 4:
+        open_question = f"there was time for {best.steps} steps only"
+    elif not seen.whole:
+        open_question = (
+            "the loss has other terms besides, which need not vanish"
+            if seen.heads == 1
+            else (f"{seen.heads} losses are summed with weights that are not known")
+        )
+    elif not flat:
+        open_question = "the loss was still falling"
+    elif share < FAR:
+        open_question = "it learnt the larger part: a narrow model may do no better"
+    if open_question:
+        reason = f"{tried}, {where}, but {open_question}"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(_figure(seen),), looked_at=seen.samples)
+    blind = seen.zero is not None and best.best >= 0.95 * seen.zero.best and share > 0.95
+    cause = (
+        "it learns no more than it does without its input"
+        if blind
+        else "the fault is in the model, the loss or the data"
+    )
+    message = f"{seen.samples} samples cannot be learnt by heart: {tried}, {where}; {cause}"
+    return _verdict(Outcome.FAIL, seen, message, "look at what enters the loss, and at which parameters change")
+
+
+def _without_floor(seen: Overfit) -> Verdict:
+    """An unknown loss has no known floor: a fall that needs the input shows that it learns; no more can be said."""
+    mine = seen.mine
+    control = seen.zero or seen.permuted
+    if mine.values[0] > 0 and mine.reached(seen.goal) and (control is None or control.best > 0.5 * mine.values[0]):
+        text = f"the loss falls from {mine.values[0]:.3g} to {mine.best:.3g} in {mine.steps} steps on {seen.samples} samples"
+        return Verdict(Outcome.PASS, text + _control_sentence(seen), figures=(_figure(seen),), looked_at=seen.samples)
+    reason = (
+        f"the loss is not one whose floor is known; on one batch it went from {mine.values[0]:.3g} to {mine.best:.3g}"
+    )
+    return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(_figure(seen),), looked_at=seen.samples)
+
+
+def _verdict(outcome: Outcome, seen: Overfit, message: str, help_: str) -> Verdict:
+    finding = Finding(message, seen.place, help=help_, numbers=_numbers(seen))
+    return Verdict(
+        outcome, message, findings=(finding,), figures=(_figure(seen),), numbers=_numbers(seen), looked_at=seen.samples
+    )
+
+
+def _learnt_sentence(seen: Overfit, curve: Curve) -> str:
+    assert seen.floors is not None
+    if seen.heads > 1:
+        return f"all {seen.heads} losses fall below a tenth of a constant prediction's in {curve.steps} steps"
+    return (
+        f"{seen.samples} samples learnt by heart in {curve.steps} steps: loss {curve.values[0]:.3g} to {curve.best:.2g}, "
+        f"where a constant prediction costs {seen.floors.constant:.3g}"
+    )
+
+
+def _control_sentence(seen: Overfit) -> str:
+    return f"; without its input it stays at {seen.zero.best:.3g}" if seen.zero else ""
+
+
+def _fallen(curve: Curve) -> float:
+    return curve.values[-1] / curve.values[0] if curve.values[0] else 1.0
+
+
+def _flat(curve: Curve) -> bool:
+    """Whether the last third brought less than 2 % on average."""
+    third = max(2, curve.steps // 3)
+    before, after = curve.values[-2 * third : -third], curve.values[-third:]
+    if not before:
+        return False
+    earlier, later = sum(before) / len(before), sum(after) / len(after)
+    return later > (1 - PLATEAU) * earlier
+
+
+def _figure(seen: Overfit) -> Figure:
+    curves = [seen.mine, *seen.adam, *(curve for curve in (seen.zero, seen.permuted) if curve)]
+    lines = []
+    if seen.floors:
+        lines = [
+            {"name": "constant prediction", "y": seen.floors.constant},
+            {"name": "learnt by heart", "y": seen.floors.target},
+        ]
+    data = {
+        "series": [{"name": curve.name, "y": list(curve.values)} for curve in curves],
+        "lines": lines,
+        "x_label": "step",
+        "y_label": "loss" if seen.heads == 1 else "share of the constant prediction's loss",
+        "log_y": all(value > 0 for curve in curves for value in curve.values),
+    }
+    return Figure("curves", f"one batch of {seen.samples} samples, over and over", data)
+
+
+def _numbers(seen: Overfit) -> dict[str, float]:
+    found = {"steps": float(seen.mine.steps), "loss at start": seen.mine.values[0], "lowest loss": seen.mine.best}
+    if seen.floors:
+        found |= {"constant prediction": seen.floors.constant, "goal": seen.floors.target}
+    if seen.zero:
+        found["lowest loss, input zeroed"] = seen.zero.best
+    return found

@@ -1,0 +1,42 @@
+"""Judges the rehearsal: data, three steps, one evaluation."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.rehearsal import Breakage, Rehearsal, non_finite
+
+
+def check(rehearsal: Rehearsal) -> Verdict:
+    findings = [_broke(breakage) for breakage in rehearsal.breakages]
+    if not rehearsal.batches and not findings:
+        findings.append(Finding("the training loader is empty: it gave no batch", help="check data set and batch size"))
+    findings += _no_numbers(rehearsal)
+    numbers = {"parameters": float(rehearsal.parameters), "batches": float(rehearsal.batches)}
+    if findings:
+        trace = next((breakage.traceback for breakage in rehearsal.breakages), "")
+        return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), numbers=numbers, traceback=trace)
+    losses = ", ".join(f"{name} {value:.4g}" for name, value in rehearsal.metrics[-1].items())
+    evaluated = ", one evaluation" if rehearsal.evaluated else ""
+    return Verdict(
+        Outcome.PASS,
+        f"{rehearsal.parameters:,} parameters, {rehearsal.batches} batches read, {rehearsal.steps} steps{evaluated}"
+        + (f" ({losses})" if losses else ""),
+        numbers=numbers,
+        looked_at=rehearsal.batches,
+    )
+
+
+def _broke(breakage: Breakage) -> Finding:
+    return Finding(f"the {breakage.part} raised {breakage.error}", breakage.location)
+
+
+def _no_numbers(rehearsal: Rehearsal) -> list[Finding]:
+    """The first step whose loss is no number; then nothing after it means anything."""
+    for step, metrics in enumerate(rehearsal.metrics, 1):
+        bad = non_finite(metrics)
+        if bad:
+            value = "NaN" if metrics[bad[0]] != metrics[bad[0]] else "infinite"
+            return [Finding(f"the training step returned {bad[0]} = {value} at step {step}", rehearsal.step_place)]
+    return []

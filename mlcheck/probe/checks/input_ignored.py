@@ -1,0 +1,37 @@
+"""Judges whether the output depends on the input: bit for bit after a few steps, and by what can be learnt."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.input_use import InputUse
+from mlcheck.probe.measure.names import listed
+
+
+def check(seen: InputUse) -> Verdict:
+    tried = len(seen.ignored) + len(seen.used)
+    if not seen.finite:
+        return Verdict(Outcome.INCONCLUSIVE, reason="the model's output is not finite")
+    if not tried:
+        return Verdict(Outcome.INCONCLUSIVE, reason="all rows of the batch are the same, so nothing can be exchanged")
+    if not seen.used or seen.identical:
+        if not seen.trained:
+            return Verdict(
+                Outcome.INCONCLUSIVE,
+                reason="the output is the same for every input, but no parameter has changed either: an output layer "
+                "that starts at zero looks the same",
+            )
+        message = f"the output of `{seen.model}` is bit for bit the same for {seen.rows} different inputs"
+        return Verdict(
+            Outcome.FAIL, message, findings=(Finding(message, Location(symbol=seen.model)),), looked_at=seen.rows
+        )
+    if seen.ignored:
+        message = (
+            f"exchanging {listed(list(seen.ignored))} between samples leaves the output of `{seen.model}` unchanged"
+        )
+        finding = Finding(message, Location(symbol=seen.model), help="check where forward uses it")
+        return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)
+    return Verdict(
+        Outcome.PASS, f"the output of `{seen.model}` depends on {listed(list(seen.used))}", looked_at=seen.rows
+    )

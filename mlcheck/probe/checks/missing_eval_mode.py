@@ -1,0 +1,39 @@
+"""Judges the modes of the modules while the user's evaluation ran, and what it changed."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.evaluation import Evaluation
+from mlcheck.probe.measure.names import listed
+
+
+def check(seen: Evaluation) -> Verdict:
+    findings = []
+    if seen.training:
+        names = listed([name for name, _ in seen.training])
+        findings.append(
+            Finding(
+                f"{names} ran in training mode during evaluation",
+                seen.training[0][1],
+                help="call model.eval() before evaluating; make modules in __init__, not in forward",
+            )
+        )
+    if seen.changed_buffers:
+        names = listed(list(seen.changed_buffers))
+        findings.append(Finding(f"evaluating changed {names}: running statistics must not move", seen.place))
+    if seen.changed_parameters:
+        names = listed(list(seen.changed_parameters))
+        findings.append(
+            Finding(f"evaluating changed the parameters {names}", Location(seen.place.path, seen.place.line))
+        )
+    if findings:
+        return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=seen.modal)
+    if not seen.modal:
+        return Verdict(Outcome.PASS, "no module that ran depends on the mode; evaluation changed nothing", looked_at=1)
+    return Verdict(
+        Outcome.PASS,
+        f"all {seen.modal} dropout and batch-norm modules were in evaluation mode, no parameter or statistic changed",
+        looked_at=seen.modal,
+    )

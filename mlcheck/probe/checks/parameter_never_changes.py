@@ -1,0 +1,58 @@
+"""Judges parameters that got gradients, were stepped, and are bit for bit what they were."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
+
+
+def check(steps: TrainingSteps) -> Verdict:
+    held = [s for s in steps.parameters if s.requires_grad and s.optimizers and s.trace.nonzero]
+    if not held:
+        return Verdict(Outcome.INCONCLUSIVE, reason="no parameter of an optimizer got a gradient that is not zero")
+    updates = sum(steps.updates.values())
+    if not updates:
+        return _never_stepped(steps, held)
+    stuck = [story for story in held if story.trace.steps and not story.changed and not story.trace.changed]
+    if not stuck:
+        return Verdict(
+            Outcome.PASS, f"all {len(held)} parameters with gradients changed in {updates} updates", looked_at=len(held)
+        )
+    idle = [story for story in stuck if story.learning_rate == 0]
+    tiny = [story for story in stuck if story.learning_rate > 0]
+    findings = tuple(_stuck(tiny, updates) + _idle(idle, updates))
+    outcome = Outcome.FAIL if tiny or len(idle) == len(held) else Outcome.WARN
+    return Verdict(outcome, findings[0].message, findings=findings, looked_at=len(held))
+
+
+def _never_stepped(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
+    message = f"{len(held)} parameters got gradients, but no optimizer stepped in {steps.steps} training steps"
+    if steps.steps < MANY_STEPS:
+        return Verdict(Outcome.INCONCLUSIVE, reason=message)
+    finding = Finding(message, steps.backward_place, help="call optimizer.step() after backward")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(held))
+
+
+def _stuck(stories: list[ParameterStory], updates: int) -> list[Finding]:
+    if not stories:
+        return []
+    lost = any(story.trace.lost for story in stories)
+    why = "their gradients are cleared before the step" if lost else f"learning rate {stories[0].learning_rate:g}"
+    message = (
+        f"{listed([s.name for s in stories])} got gradients and did not change by one bit in {updates} updates ({why})"
+    )
+    return [Finding(message, Location(symbol=stories[0].name), numbers={"parameters": float(len(stories))})]
+
+
+def _idle(stories: list[ParameterStory], updates: int) -> list[Finding]:
+    if not stories:
+        return []
+    message = f"{listed([s.name for s in stories])} did not change in {updates} updates: the learning rate is 0"
+    return [
+        Finding(
+            message, Location(symbol=stories[0].name), help="set requires_grad=False if they are meant to be frozen"
+        )
+    ]

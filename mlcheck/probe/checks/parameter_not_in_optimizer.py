@@ -1,0 +1,38 @@
+"""Judges parameters that get gradients and that no optimizer holds."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.training_steps import TrainingSteps
+
+
+def check(steps: TrainingSteps) -> Verdict:
+    trained = [story for story in steps.parameters if story.requires_grad and story.trace.nonzero]
+    if not trained and not steps.unregistered:
+        return Verdict(Outcome.INCONCLUSIVE, reason="no parameter got a gradient that is not zero")
+    left_out = [story for story in trained if not story.optimizers and not story.changed]
+    findings = []
+    if left_out:
+        elements = sum(story.elements for story in left_out)
+        message = (
+            f"{listed([s.name for s in left_out])} ({elements:,} numbers) get gradients, but no optimizer holds them"
+        )
+        help_ = "pass them to the optimizer, or set requires_grad=False if they are meant to stay"
+        findings.append(Finding(message, Location(symbol=left_out[0].name), help=help_))
+    if steps.unregistered:
+        names = [name or f"a parameter of shape {tuple(shape)}" for name, shape in steps.unregistered]
+        message = f"{listed(names)} take part in the loss but belong to no model: neither trained, moved nor saved"
+        help_ = "keep modules in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList"
+        findings.append(Finding(message, Location(symbol=names[0]), help=help_))
+    if findings:
+        return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=len(trained))
+    strays = sum(steps.strays.values())
+    note = f"; optimizers hold {strays} tensors besides" if strays else ""
+    return Verdict(
+        Outcome.PASS,
+        f"all {len(trained)} parameters that get gradients are in an optimizer{note}",
+        looked_at=len(trained),
+    )

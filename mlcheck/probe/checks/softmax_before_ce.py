@@ -1,0 +1,49 @@
+"""Judges what enters cross_entropy: it wants logits, and softmaxes them itself."""
+
+from __future__ import annotations
+
+import math
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.loss_inputs import LossInput, LossInputs
+
+_WHY = "cross_entropy applies log-softmax itself: give it the logits"
+
+
+def check(inputs: LossInputs) -> Verdict:
+    calls = inputs.of("cross_entropy")
+    if not calls:
+        return Verdict(Outcome.SKIP, reason="no cross_entropy was computed in the training steps")
+    faults = tuple(_fault(call) for call in calls if _squashed(call))
+    worst = min((call.row_sum_error for call in calls), default=math.inf)
+    if faults:
+        return Verdict(Outcome.FAIL, faults[0].message, findings=faults, looked_at=len(calls))
+    return Verdict(
+        Outcome.PASS,
+        f"the inputs of cross_entropy are logits: they range from {min(c.low for c in calls):.3g} to "
+        f"{max(c.high for c in calls):.3g}" + ("" if worst > 1 else f", rows sum to 1 ± {worst:.2g} at closest"),
+        looked_at=len(calls),
+    )
+
+
+def _squashed(call: LossInput) -> bool:
+    """Made by softmax or sigmoid; or rows that are distributions on real and on scrambled input alike."""
+    if call.made_by in ("softmax", "sigmoid"):
+        return True
+    return call.made_by != "log_softmax" and call.distributions and call.distributions_when_scrambled is True
+
+
+def _fault(call: LossInput) -> Finding:
+    plateau = math.log(1 + (call.classes - 1) / math.e)
+    if call.made_by:
+        what = f"the input of cross_entropy comes from {call.made_by}"
+    else:
+        what = f"the rows entering cross_entropy sum to 1 ± {call.row_sum_error:.1g}, on scrambled input too"
+    return Finding(
+        f"{what}: with {call.classes} classes the loss cannot fall below {plateau:.3g}",
+        call.place,
+        help=_WHY,
+        numbers={"plateau": plateau, "classes": float(call.classes), "row sum error": call.row_sum_error},
+    )

@@ -1,0 +1,204 @@
+"""Runs the probes in child processes and returns a whole report, whatever the user's program does. No torch here."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import mlcheck
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.report import Report, Result
+from mlcheck.probe import checks
+from mlcheck.probe.job import Job
+from mlcheck.probe.result import from_message, result_of
+from mlcheck.trial.isolate import ChildEnd, End, run_child
+
+ENTRY_RULE = "entry-does-not-run"
+_START_UP_S = 60.0
+_START = "import sys; sys.path.append(sys.argv[1]); from mlcheck.probe.worker import main; main(sys.argv[2])"
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeOptions:
+    """`time_limit` in seconds holds for each probe, `budget` for all; `folder` is where the program runs."""
+
+    entry: str
+    config: str = ""
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    prep: str = ""
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    seed: int = 0
+    time_limit: float = 60.0
+    budget: float = 600.0
+    folder: str = "."
+
+
+def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] | None = None) -> Report:
+    """Examine the entry point. Raises UnknownRule for a rule that no page or probe has."""
+    started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.monotonic()
+    run = _Run(options, probe_rules(options.only, options.skip), progress)
+    while run.open and time.monotonic() - clock < options.budget:
+        run.child(options.budget - (time.monotonic() - clock))
+    run.give_up(f"the budget of {options.budget:g} s was spent: raise --budget, or choose probes with --only")
+    return Report(
+        command="probe",
+        subject=options.entry,
+        results=tuple(_relocated(run.results[rule], options.folder) for rule in run.rules),
+        environment=run.environment,
+        started=started,
+        seconds=time.monotonic() - clock,
+        notices=tuple(dict.fromkeys(run.notices)),
+    )
+
+
+def probe_rules(only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The rules that probes answer, in no particular order but the entry's own first."""
+    catalog = Catalog()
+    for name in (*only, *skip):
+        catalog[name]  # an unknown name is the user's mistake, told with its neighbours
+    names = [module.name.replace("_", "-") for module in pkgutil.iter_modules(checks.__path__)]
+    wanted = [name for name in names if (not only or name in only) and name not in skip]
+    return (ENTRY_RULE, *(name for name in wanted if name != ENTRY_RULE))
+
+
+class _Run:
+    """The state of one examination: what is answered, what is open, what killed a child."""
+
+    def __init__(
+        self, options: ProbeOptions, rules: tuple[str, ...], progress: Callable[[str, int, int], None] | None
+    ) -> None:
+        self._options = options
+        self._progress = progress
+        self._catalog = Catalog()
+        self._dead: dict[str, str] = {}
+        self._blocked: dict[str, str] = {}
+        self._current, self._measuring = ENTRY_RULE, ""
+        self.rules = rules
+        self.results: dict[str, Result] = {}
+        self.environment: dict[str, str] = {}
+        self.notices: list[str] = []
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        return tuple(rule for rule in self.rules if rule not in self.results)
+
+    def child(self, budget: float) -> None:
+        """Answer the open rules in one child, as far as it lives."""
+        self._current, self._measuring = (ENTRY_RULE if ENTRY_RULE in self.open else ""), ""
+        options = self._options
+        job = Job(
+            entry=options.entry,
+            config=os.path.abspath(options.config) if options.config else "",
+            hyperparameters=options.hyperparameters,
+            prep=options.prep,
+            seed=options.seed,
+            time_limit=options.time_limit,
+            budget=budget,
+            rules=self.open,
+            dead=self._dead,
+            blocked=self._blocked,
+        )
+        home = str(Path(mlcheck.__file__).resolve().parent.parent)
+        end = run_child(
+            [sys.executable, "-c", _START, home, job.dumps()],
+            time_limit_s=options.time_limit + _START_UP_S,
+            cwd=options.folder,
+            on_message=self._hear,
+        )
+        if end.how is not End.FINISHED:
+            self._bury(end)
+        elif self.open:
+            self.give_up("the probing process left without an answer")
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        kind = message.get("kind")
+        if kind == "environment":
+            self.environment = message["environment"]
+        elif kind == "notices":
+            self.notices += message["notices"]
+        elif kind == "begun":
+            self._current, self._measuring = message["rule"], ""
+            if self._progress:
+                self._progress(message["rule"], len(self.results), len(self.rules))
+        elif kind == "measuring":
+            self._measuring = message["measurement"]
+        elif kind == "blocked":
+            self._blocked = message["blocked"]
+        elif kind == "finished":
+            result = from_message(message["report"])
+            self.results[result.rule] = result
+            self._measuring = ""
+            if self._progress:
+                self._progress(result.rule, len(self.results), len(self.rules))
+
+    def _bury(self, end: ChildEnd) -> None:
+        """The child died: say so where it died, and keep the others away from what killed it."""
+        told = _told(end)
+        if self._current and self._current != ENTRY_RULE and self._current not in self.results:
+            self.results[self._current] = self._crash(self._current, Outcome.ERROR, told, end)
+            if self._measuring:
+                self._dead[self._measuring] = f"measuring it ended the process; see {self._current}"
+            return
+        outcome = Outcome.ERROR if end.how in (End.TIMEOUT, End.OUT_OF_MEMORY) else Outcome.FAIL
+        if ENTRY_RULE not in self.results:
+            self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, outcome, told, end)
+        self.give_up(f"the entry point does not run: {told}")
+
+    def _crash(self, rule: str, outcome: Outcome, told: str, end: ChildEnd) -> Result:
+        place = _last_user_line(end.stack, self._options.folder)
+        help_ = "raise --time-limit if it only needs longer" if end.how is End.TIMEOUT else ""
+        finding = Finding(told, place, help=help_)
+        verdict = Verdict(outcome, summary=told, findings=(finding,))
+        return result_of(self._catalog[rule], verdict, end.seconds, end.stack or end.stderr[-4000:])
+
+    def give_up(self, reason: str) -> None:
+        for rule in self.open:
+            self.results[rule] = result_of(self._catalog[rule], Verdict(Outcome.SKIP, reason=reason))
+
+
+def _told(end: ChildEnd) -> str:
+    """One line about a dead child, with the user's last line of code where the stack shows it."""
+    return str(end)
+
+
+def _last_user_line(stack: str, folder: str) -> Location:
+    """The first frame of a faulthandler dump that lies in the user's folder."""
+    home = os.path.abspath(folder) + os.sep
+    for line in stack.splitlines():
+        line = line.strip()
+        if not line.startswith('File "'):
+            continue
+        path, _, rest = line[6:].partition('"')
+        full = os.path.join(home, path)
+        if full.startswith(home) and "site-packages" not in full and f"{os.sep}mlcheck{os.sep}" not in full:
+            number = rest.partition("line ")[2].partition(" ")[0]
+            return Location(os.path.relpath(full, home), int(number) if number.isdigit() else 0)
+    return Location()
+
+
+def _relocated(result: Result, folder: str) -> Result:
+    """Places relative to where mlcheck was started, not to where the program ran."""
+    if os.path.normpath(folder) == os.curdir:
+        return result
+
+    def move(place: Location) -> Location:
+        if not place.path or os.path.isabs(place.path):
+            return place
+        return replace(place, path=os.path.normpath(os.path.join(folder, place.path)))
+
+    findings = tuple(
+        replace(finding, location=move(finding.location), related=tuple(move(place) for place in finding.related))
+        for finding in result.findings
+    )
+    return replace(result, findings=findings)

@@ -1,0 +1,121 @@
+"""Measures once, judges every rule that asks, undoes each measurement and looks whether it is undone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, get_type_hints
+
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.check import Check, Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.job import Job
+from mlcheck.probe.measure.drive import seed_all
+from mlcheck.probe.measure.measurement import Measurement, NotMeasured
+from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.result import result_of, to_message
+from mlcheck.trial.channel import Channel
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.trial import Trial
+
+
+class Broken(Exception):
+    """A measurement raised: its first asker reports the error, the others refer to it."""
+
+
+class Examination:
+    """One trial, examined. Measurements are kept by type: those of a check are its parameters' annotations."""
+
+    def __init__(self, trial: Trial, job: Job, channel: Channel) -> None:
+        self._trial, self._job, self._channel = trial, job, channel
+        self._catalog = Catalog()
+        self._kept: dict[type[Measurement], Measurement | NotMeasured] = {}
+        self._broken: dict[type[Measurement], str] = {}
+        self._blocked = dict(job.blocked)
+        self._end = time.monotonic() + job.budget
+
+    def run(self, checks: list[Check]) -> None:
+        """Answer every check, the cheap ones first."""
+        wanted = [(check, measurements_of(check.run)) for check in checks]
+        for check, types in sorted(wanted, key=lambda pair: (max(t.order for t in pair[1]), pair[0].rule)):
+            self._channel.send({"kind": "begun", "rule": check.rule})
+            begun = time.monotonic()
+            verdict, trace = self._answer(check, types)
+            result = result_of(self._catalog[check.rule], verdict, time.monotonic() - begun, trace)
+            self._channel.send({"kind": "finished", "report": to_message(result)})
+            if Rehearsal in types:
+                self._block(self._kept.get(Rehearsal))
+
+    def _answer(self, check: Check, types: list[type[Measurement]]) -> tuple[Verdict, str]:
+        if time.monotonic() > self._end:
+            return Verdict(Outcome.SKIP, reason="the time budget was spent: raise --budget, or choose with --only"), ""
+        for needed in types:
+            if needed.reach in self._blocked and needed is not Rehearsal:
+                return Verdict(Outcome.SKIP, reason=self._blocked[needed.reach]), ""
+            if needed.__name__ in self._job.dead:
+                return Verdict(Outcome.SKIP, reason=self._job.dead[needed.__name__]), ""
+        try:
+            verdict: Verdict = check.run(*(self._measured(needed, check.rule) for needed in types))
+            return verdict, verdict.traceback
+        except NotMeasured as reason:
+            return Verdict(reason.outcome, reason=reason.reason), ""
+        except Broken as earlier:
+            return Verdict(Outcome.SKIP, reason=str(earlier)), ""
+        except Exception as error:
+            line = f"{type(error).__name__}: {error}".splitlines()[0]
+            finding = Finding(f"the probe stopped at {line}", raised_at(error))
+            return Verdict(Outcome.ERROR, summary=line, findings=(finding,)), user_traceback(error)
+
+    def _measured(self, needed: type[Measurement], rule: str) -> Measurement:
+        if needed in self._broken:
+            raise Broken(f"the measurement raised an error; see {self._broken[needed]}")
+        if needed not in self._kept:
+            self._channel.send({"kind": "measuring", "measurement": needed.__name__})
+            try:
+                self._kept[needed] = self._measure(needed)
+            except Exception:
+                self._broken[needed] = rule
+                raise
+        kept = self._kept[needed]
+        if isinstance(kept, NotMeasured):
+            raise kept
+        return kept
+
+    def _measure(self, needed: type[Measurement]) -> Measurement | NotMeasured:
+        seed_all(self._job.seed)
+        with restored(self._trial) as state:
+            try:
+                found: Measurement | NotMeasured = needed.measure(self._trial, self._job.time_limit)
+            except NotMeasured as reason:
+                found = reason
+        self._tell_unrestored(needed, state)
+        return found
+
+    def _tell_unrestored(self, needed: type[Measurement], state: Any) -> None:
+        left = getattr(state, "unrestored", ())
+        if left:
+            text = f"after {needed.__name__} this could not be restored: {', '.join(map(str, left))}"
+            self._channel.send({"kind": "notices", "notices": [text]})
+
+    def _block(self, rehearsal: object) -> None:
+        """What the rehearsal could not reach, no other probe needs to try."""
+        if not isinstance(rehearsal, Rehearsal):
+            return
+        told = rehearsal.breakages[0].error if rehearsal.breakages else ""
+        if not rehearsal.batches:
+            self._blocked["data"] = self._blocked["step"] = (
+                f"there is no training batch: {told or 'the loader is empty'}"
+            )
+        elif not rehearsal.can_step:
+            self._blocked["step"] = f"the training step does not run: {told}"
+        self._channel.send({"kind": "blocked", "blocked": self._blocked})
+
+
+def measurements_of(check: Callable[..., Verdict]) -> list[type[Measurement]]:
+    """The types a check's parameters are annotated with."""
+    hints = get_type_hints(check)
+    hints.pop("return", None)
+    return list(hints.values())

@@ -1,0 +1,34 @@
+"""What the parent asks of the child that runs the user's program."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`rules` in the order to answer them. `dead` are measurements that ended an earlier child, with the reason.
+
+    `blocked` says how far the program was seen to get: measurements that need more of it are skipped.
+    """
+
+    entry: str
+    config: str
+    hyperparameters: dict[str, Any]
+    prep: str
+    seed: int
+    time_limit: float
+    budget: float
+    rules: tuple[str, ...]
+    dead: dict[str, str] = field(default_factory=dict)
+    blocked: dict[str, str] = field(default_factory=dict)
+
+    def dumps(self) -> str:
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def loads(text: str) -> Job:
+        data = json.loads(text)
+        return Job(**{**data, "rules": tuple(data["rules"])})

@@ -1,0 +1,71 @@
+"""Turns the crank of the user's loop: batches from their loader, steps with known random numbers."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.measurement import NotMeasured
+from mlcheck.trial.trial import Trial
+
+
+def seed_all(seed: int) -> None:
+    """Python's, numpy's and torch's global random numbers, on every device."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
+def first_batches(trial: Trial, count: int) -> list[Any]:
+    """The first batches of a fresh pass over the training data; fewer where there are fewer."""
+    batches = list(islice(trial.train_batches(), count))
+    if not batches:
+        raise NotMeasured("the training data is empty")
+    return batches
+
+
+def repeated_batches(trial: Trial) -> Iterator[Any]:
+    """Passes over the training data without end."""
+    while True:
+        empty = True
+        for batch in trial.train_batches():
+            empty = False
+            yield batch
+        if empty:
+            raise NotMeasured("the training data is empty")
+
+
+class Clock:
+    """Whether time is left."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+
+@contextmanager
+def exclusively_evaluating(models: Iterator[torch.nn.Module]) -> Iterator[None]:
+    """All modules in evaluation mode within; each one's own mode afterwards."""
+    modules = [module for model in models for module in model.modules()]
+    before = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, before):
+            module.training = mode
+
+
+def inconclusive(reason: str) -> NotMeasured:
+    return NotMeasured(reason, Outcome.INCONCLUSIVE)

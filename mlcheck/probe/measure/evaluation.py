@@ -1,0 +1,161 @@
+"""The user's evaluation of one batch, twice: the modes it runs in, what it changes, whether it repeats itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import seed_all
+from mlcheck.probe.measure.losses import FunctionalDropout, LossWatch
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.tree import copied, leaves, map_tensors
+from mlcheck.trial.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Two evaluations of the same validation batch under different random seeds.
+
+    `training` are the dropout and batch-norm modules that ran in training mode, `modal` counts all that ran.
+    `changed_buffers` and `changed_parameters` were altered by evaluating. `metrics` holds the two values of
+    every metric, `first_difference` the module whose output was the first to differ, `draws` the places where
+    the evaluation drew random numbers.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 40
+
+    training: tuple[tuple[str, Location], ...]
+    modal: int
+    changed_buffers: tuple[str, ...]
+    changed_parameters: tuple[str, ...]
+    dropouts: tuple[FunctionalDropout, ...]
+    metrics: dict[str, tuple[float, float]]
+    compared: int
+    first_difference: str
+    draws: tuple[tuple[str, Location], ...]
+    place: Location
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        batch = _validation_batch(trial)
+        names = Names(trial.models)
+        before = _state(trial)
+        first = _Pass(trial, batch, seed=1)
+        buffers, parameters = _changes(trial, before)
+        _restore(before)
+        second = _Pass(trial, batch, seed=2)
+        _restore(before)
+        training = {call.module: call.place for call in first.modules.modal if call.training}
+        return cls(
+            training=tuple((names.module(module), place) for module, place in training.items()),
+            modal=len({call.module for call in first.modules.modal}),
+            changed_buffers=buffers,
+            changed_parameters=parameters,
+            dropouts=tuple({(drop.name, drop.place): drop for drop in first.losses.dropouts}.values()),
+            metrics=_both(first.metrics, second.metrics),
+            compared=min(len(first.outputs), len(second.outputs)),
+            first_difference=_first_difference(first, second, names),
+            draws=tuple(dict.fromkeys((name, place) for name, place in first.losses.draws if place.path)),
+            place=first.modules.calls[0].place if first.modules.calls else Location(),
+        )
+
+
+class _Pass:
+    """One evaluation with all module outputs kept, inner ones first."""
+
+    def __init__(self, trial: Trial, batch: Any, seed: int) -> None:
+        self.outputs: list[tuple[nn.Module, list[torch.Tensor]]] = []
+        self.losses = LossWatch()
+        self.modules = ModuleWatch(observe=self._observe)
+        seed_all(seed)
+        with self.losses, self.modules:
+            assert trial.evaluate_step is not None
+            found = trial.evaluate_step(copied(batch))
+        self.metrics = found if isinstance(found, Mapping) else {"": found}
+
+    def _observe(self, module: nn.Module, output: Any) -> None:
+        self.outputs.append((module, [tensor.detach().clone() for _, tensor in leaves(output)]))
+
+
+def _validation_batch(trial: Trial) -> Any:
+    if trial.evaluate_step is None or trial.validation_batches is None:
+        raise NotMeasured("the trial has no evaluation step of its own")
+    batch = next(iter(trial.validation_batches()), None)
+    if batch is None:
+        raise NotMeasured("the validation data is empty")
+    return map_tensors(batch, torch.Tensor.detach)
+
+
+State = list[tuple[str, torch.Tensor, torch.Tensor, bool]]
+
+
+def _state(trial: Trial) -> State:
+    """Name, tensor, copy and whether it is a parameter: of all that evaluation must leave alone."""
+    found: State = []
+    several = len(trial.models) > 1
+    for key, model in trial.models.items():
+        prefix = f"{key}." if several else ""
+        found += [(prefix + name, p, p.detach().clone(), True) for name, p in model.named_parameters()]
+        found += [(prefix + name, b, b.detach().clone(), False) for name, b in _running_statistics(model)]
+    return found
+
+
+def _running_statistics(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    return [
+        (f"{path}.{name}" if path else name, buffer)
+        for path, module in model.named_modules()
+        if isinstance(module, _BatchNorm)
+        for name, buffer in module.named_buffers(recurse=False)
+    ]
+
+
+def _changes(trial: Trial, before: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    changed = [(name, is_parameter) for name, now, then, is_parameter in before if not _same(now, then)]
+    buffers = tuple(name for name, is_parameter in changed if not is_parameter)
+    return buffers, tuple(name for name, is_parameter in changed if is_parameter)
+
+
+def _restore(before: State) -> None:
+    with torch.no_grad():
+        for _, tensor, value, _ in before:
+            tensor.copy_(value)
+
+
+def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """Every metric that is one number, in both evaluations."""
+    return {
+        str(name): (number, other)
+        for name in first
+        if name in second
+        and (number := _number(first[name])) is not None
+        and (other := _number(second[name])) is not None
+    }
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Bitwise, with NaN equal to NaN."""
+    return one.shape == other.shape and bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _first_difference(first: _Pass, second: _Pass, names: Names) -> str:
+    for (module, here), (other, there) in zip(first.outputs, second.outputs):
+        if type(module) is not type(other):
+            return names.module(module)
+        if len(here) != len(there) or not all(_same(a, b) for a, b in zip(here, there)):
+            return names.module(module)
+    return ""

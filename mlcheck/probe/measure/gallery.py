@@ -1,0 +1,171 @@
+"""The batch as the model sees it: pictures for images, rows for tables, text for tokens, bars for labels."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mlcheck.core.finding import Figure, Location
+from mlcheck.probe.measure.batches import table_figure
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.losses import LossWatch
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch
+from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.trial import Trial
+
+TILES = 16
+_ROWS = 8
+_COLUMNS = 12
+_SMALL = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """What enters the model and the loss in the first training step, with pictures. `inputs` are (name, shape)."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 30
+
+    samples: int
+    facts: tuple[str, ...]
+    figures: tuple[Figure, ...]
+    place: Location
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        inputs, targets, place = _observe(trial)
+        samples = max((tensor.shape[0] for _, tensor in inputs if tensor.ndim), default=1)
+        label = _label_of_each(targets, samples)
+        figures = [_picture(name, tensor, label) for name, tensor in inputs]
+        figures.append(table_figure("what enters the model and the loss", inputs + targets))
+        figures += [figure for name, tensor in targets if (figure := _histogram(name, tensor))]
+        facts = tuple(f"{name} {_shape(tensor)} {_range(tensor)}" for name, tensor in inputs + targets)
+        return cls(samples, facts, tuple(figure for figure in figures if figure), place)
+
+
+def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]], Location]:
+    """The first call of a module on data, and the targets of the losses, in one training step."""
+    seen: list[tuple[str, Tensor]] = []
+
+    def keep(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        if not seen:
+            seen.extend(
+                (f"input {name}" if name else "input", tensor)
+                for name, tensor in leaves(copied({**dict(enumerate(args)), **kwargs}))
+            )
+        return args, kwargs
+
+    losses, modules = LossWatch(), ModuleWatch(keep)
+    batch = first_batches(trial, 1)[0]
+    with losses, modules:
+        trial.train_step(batch, 0)
+    if not seen:
+        raise NotMeasured("no module was called on tensors in a training step")
+    distinct: list[tuple[str, Tensor]] = []
+    for call in losses.calls[:4]:
+        if not any(known.shape == call.target.shape and torch.equal(known, call.target) for _, known in distinct):
+            distinct.append((f"target of {call.kind}", call.target))
+    return seen, distinct, modules.calls[0].place
+
+
+def _picture(name: str, tensor: Tensor, label: list[str]) -> Figure | None:
+    if _is_image(tensor):
+        return _images(name, tensor, label)
+    if tensor.ndim == 2 and not tensor.is_floating_point():
+        rows = [" ".join(map(str, row[:40].tolist())) + (" …" if len(row) > 40 else "") for row in tensor[:_ROWS]]
+        return Figure("text", f"{name}: token ids of the first {len(rows)} samples", {"text": "\n".join(rows)})
+    if tensor.ndim == 2:
+        columns = ["label", *(str(index) for index in range(min(tensor.shape[1], _COLUMNS)))]
+        rows = [
+            [caption, *(f"{v:.4g}" for v in row[:_COLUMNS].tolist())] for caption, row in zip(label, tensor[:_ROWS])
+        ]
+        return Figure("table", f"{name}: the first {len(rows)} samples", {"columns": columns, "rows": rows})
+    if tensor.ndim == 3 and tensor.is_floating_point():
+        return _signals(name, tensor)
+    return None
+
+
+def _is_image(tensor: Tensor) -> bool:
+    if tensor.ndim != 4 or tensor.dtype is torch.bool:
+        return False
+    return tensor.shape[1] in (1, 2, 3, 4) or tensor.shape[-1] in (1, 3, 4) or min(tensor.shape[2:]) > 1
+
+
+def _images(name: str, tensor: Tensor, label: list[str]) -> Figure:
+    """Stretched from the batch's own smallest to its largest value, which the title names."""
+    shown = tensor[:TILES].detach().float().cpu()
+    if shown.shape[1] not in (1, 3) and shown.shape[-1] in (1, 3):
+        shown = shown.permute(0, 3, 1, 2)
+    if shown.shape[1] not in (1, 3):
+        shown = shown[:, :1]
+    shown = shown.nan_to_num(0.0, 0.0, 0.0)
+    low, high = float(shown.min()), float(shown.max())
+    grey = ((shown - low) / max(high - low, 1e-12) * 255).round().to(torch.uint8)
+    tiles = [{"png": _png(image), "caption": caption} for image, caption in zip(grey, label)]
+    return Figure("images", f"{name} right before the model, {low:.4g} black to {high:.4g} white", {"tiles": tiles})
+
+
+def _png(image: Tensor) -> str:
+    array = image.permute(1, 2, 0).numpy()
+    picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+    picture.thumbnail((_SMALL, _SMALL))
+    scale = max(1, 48 // max(picture.size))
+    if scale > 1:
+        picture = picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
+    file = io.BytesIO()
+    picture.save(file, "PNG", optimize=True)
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _signals(name: str, tensor: Tensor) -> Figure:
+    """Sequences of feature vectors: the first few features of the first sample, along time."""
+    along, across = tensor[0], min(4, tensor.shape[2])
+    if tensor.shape[1] < tensor.shape[2]:
+        along, across = tensor[0].T, min(4, tensor.shape[1])
+    values = along[:200].detach().float().cpu().nan_to_num(0.0)
+    series = [{"name": str(feature), "y": values[:, feature].tolist()} for feature in range(across)]
+    return Figure("curves", f"{name}: sample 0", {"series": series, "x_label": "position", "y_label": "value"})
+
+
+def _label_of_each(targets: list[tuple[str, Tensor]], samples: int) -> list[str]:
+    """A caption a sample: its target where there is one number each, else its place in the batch."""
+    for _, tensor in targets:
+        if tensor.ndim and tensor.shape[0] == samples and tensor.numel() == samples:
+            values = tensor.flatten().tolist()
+            return [str(v) if isinstance(v, (int, bool)) else f"{v:.4g}" for v in values]
+    return [f"sample {index}" for index in range(samples)]
+
+
+def _histogram(name: str, tensor: Tensor) -> Figure | None:
+    """How often each label occurs, or how values spread over twelve bins."""
+    flat = tensor.detach().flatten().cpu()
+    if flat.is_floating_point():
+        flat = flat[flat.isfinite()].double()
+        if flat.numel() < 2 or float(flat.max()) == float(flat.min()):
+            return None
+        counts, edges = torch.histogram(flat, bins=12)
+        labels = [f"{edge:.3g}" for edge in edges[:-1].tolist()]
+        return Figure("bars", f"{name}: values from", {"labels": labels, "values": counts.tolist()})
+    found, times = flat.unique(return_counts=True)
+    if not 1 <= len(found) <= 40:
+        return None
+    return Figure(
+        "bars", f"{name}: how often each occurs", {"labels": [str(v) for v in found.tolist()], "values": times.tolist()}
+    )
+
+
+def _shape(tensor: Tensor) -> str:
+    return f"({', '.join(map(str, tensor.shape))}) {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def _range(tensor: Tensor) -> str:
+    values = tensor.detach().double().flatten() if not tensor.is_complex() else tensor.abs().double().flatten()
+    finite = values[values.isfinite()]
+    return f"{float(finite.min()):.4g} to {float(finite.max()):.4g}" if finite.numel() else "no finite value"

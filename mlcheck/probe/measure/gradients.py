@@ -1,0 +1,158 @@
+"""Follows every parameter's gradient through the user's own loop: filled, used by a step, cleared, filled again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.place import user_location
+
+
+@dataclass(slots=True)
+class GradientTrace:
+    """What happened to one parameter's gradient.
+
+    `arrivals` counts accumulations, `nonzero` those that were not all zeros. `reused` counts optimizer steps
+    that applied a gradient on top of one already applied; `lost` those that found a gradient cleared after
+    it had arrived; `foreign` those that applied a gradient left over from another optimizer's loss.
+    """
+
+    arrivals: int = 0
+    nonzero: int = 0
+    reused: int = 0
+    lost: int = 0
+    foreign: int = 0
+    steps: int = 0
+    changed: bool = False
+    used: bool = False
+    waiting: bool = False
+    since: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """One call of backward: the value of a scalar loss, and where in the user's code it was called."""
+
+    root: torch.Tensor
+    place: Location
+
+
+class GradientWatch:
+    """While entered, traces `parameters` through backward passes and optimizer steps, whoever calls them."""
+
+    def __init__(
+        self, parameters: list[torch.Tensor], on_backward: Callable[[torch.Tensor], None] | None = None
+    ) -> None:
+        self.traces: dict[int, GradientTrace] = {id(parameter): GradientTrace() for parameter in parameters}
+        self.backwards: list[Backward] = []
+        self.stepped: dict[int, int] = {}
+        self.step_places: dict[int, Location] = {}
+        self.optimizers: dict[int, Optimizer] = {}
+        self._parameters = parameters
+        self._on_backward = on_backward
+        self._foreign_steps = 0
+        self._before: dict[int, torch.Tensor] = {}
+        self._undo: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Self:
+        for parameter in self._parameters:
+            self._undo.append(_hook(parameter, self._arrival(parameter)))
+        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._undo.append(register_optimizer_step_post_hook(self._after_step).remove)
+        original = torch.autograd.backward
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            for root in [tensors] if isinstance(tensors, torch.Tensor) else tensors:
+                self.backwards.append(Backward(root.detach(), user_location()))
+                if self._on_backward:
+                    self._on_backward(root)
+            original(tensors, *args, **kwargs)
+
+        torch.autograd.backward = backward
+        self._undo.append(lambda: setattr(torch.autograd, "backward", original))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for undo in reversed(self._undo):
+            undo()
+
+    def _arrival(self, parameter: torch.Tensor) -> Callable[[torch.Tensor], None]:
+        trace = self.traces[id(parameter)]
+
+        def arrive(gradient: torch.Tensor) -> None:
+            if not _any(parameter.grad):
+                trace.used = False
+                trace.since.clear()
+            trace.arrivals += 1
+            if _any(gradient):
+                trace.nonzero += 1
+                trace.waiting = True
+                trace.since.add((len(self.backwards), self._foreign_steps))
+
+        return arrive
+
+    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        self.optimizers[id(optimizer)] = optimizer
+        self.step_places.setdefault(id(optimizer), user_location())
+        for parameter in _held(optimizer):
+            trace = self.traces.get(id(parameter))
+            if trace is None:
+                continue
+            full = _any(parameter.grad)
+            trace.steps += 1
+            trace.reused += full and trace.used and trace.waiting
+            trace.lost += trace.waiting and not full
+            if full and not trace.used and len({loss for loss, _ in trace.since}) > 1:
+                trace.foreign += len({steps for _, steps in trace.since}) > 1
+            self._before[id(parameter)] = parameter.detach().clone()
+
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        self.stepped[id(optimizer)] = self.stepped.get(id(optimizer), 0) + 1
+        self._foreign_steps += 1
+        for parameter in _held(optimizer):
+            trace = self.traces.get(id(parameter))
+            if trace is None:
+                continue
+            trace.used = _any(parameter.grad)
+            trace.waiting = False
+            trace.changed |= not torch.equal(parameter.detach(), self._before.pop(id(parameter)))
+
+
+def _held(optimizer: Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _any(gradient: torch.Tensor | None) -> bool:
+    """Whether a gradient holds anything but zeros; NaN counts as something."""
+    if gradient is None:
+        return False
+    values = gradient.coalesce().values() if gradient.is_sparse else gradient
+    return bool(values.detach().ne(0).any())
+
+
+def _hook(parameter: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> Callable[[], None]:
+    """Register on a leaf that may have `requires_grad` off for the moment (GANs switch it to and fro)."""
+    required = parameter.requires_grad
+    if not required:
+        parameter.requires_grad_(True)
+    try:
+        return parameter.register_hook(hook).remove  # type: ignore[no-any-return]
+    finally:
+        if not required:
+            with suppress(RuntimeError):
+                parameter.requires_grad_(False)
+
+
+def named_parameters(models: Mapping[str, torch.nn.Module]) -> list[torch.Tensor]:
+    """Every parameter of every model, once."""
+    return list({id(p): p for model in models.values() for p in model.parameters()}.values())

@@ -1,0 +1,99 @@
+"""Whether the model's output depends on what it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.trial.trial import Trial
+
+WARM_UP_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class InputUse:
+    """Outputs in evaluation mode before and after each input's rows were exchanged, after a few steps of training.
+
+    `ignored` are the inputs whose exchange left every output bitwise unchanged, `used` those that did not;
+    an input whose rows are all equal tells nothing and is in neither. `identical` says that all rows of the
+    output are bitwise the same although the rows of the input differ; `trained` that the steps changed a parameter.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 45
+
+    model: str
+    rows: int
+    ignored: tuple[str, ...]
+    used: tuple[str, ...]
+    identical: bool
+    trained: bool
+    finite: bool
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        trained = _warm_up(trial)
+        call = capture(trial)
+        if call.rows < 2:
+            raise NotMeasured("the batch has one row: there is nothing to exchange")
+        with exclusively_evaluating(iter(trial.models.values())):
+            before = call.replay()
+            tried = _exchanges(call, before)
+        return cls(
+            model=call.name,
+            rows=call.rows,
+            ignored=tuple(name for name, changed in tried.items() if not changed),
+            used=tuple(name for name, changed in tried.items() if changed),
+            identical=bool(tried) and _identical_rows(before, call.rows),
+            trained=trained,
+            finite=all(bool(tensor.isfinite().all()) for tensor in before if tensor.is_floating_point()),
+        )
+
+
+def _warm_up(trial: Trial) -> bool:
+    """A few steps, so that heads initialised with zeros on purpose have moved. True if a parameter changed."""
+    before = [(p, p.detach().clone()) for model in trial.models.values() for p in model.parameters()]
+    for index, batch in enumerate(first_batches(trial, WARM_UP_STEPS)):
+        trial.train_step(batch, index)
+    return any(not torch.equal(now.detach(), then) for now, then in before)
+
+
+def _exchanges(call: CapturedCall, before: list[Tensor]) -> dict[str, bool]:
+    """For every input whose rows differ: did the output change when its rows were moved round by one?"""
+    tried: dict[str, bool] = {}
+    names = [name for name, _ in leaves({"args": call.args, **call.kwargs})]
+    for position, name in enumerate(names):
+        moved, differs = _moved(call, position)
+        if differs:
+            after = call.replay(moved)
+            same = len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after))
+            tried[name.removeprefix("args.")] = not same
+    return tried
+
+
+def _moved(call: CapturedCall, position: int) -> tuple[Any, bool]:
+    counter, differs = -1, False
+
+    def move(tensor: Tensor) -> Tensor:
+        nonlocal counter, differs
+        counter += 1
+        if counter != position:
+            return tensor
+        rolled = tensor.roll(1, 0)
+        differs = not torch.equal(rolled, tensor)
+        return rolled
+
+    arguments = map_tensors({"args": call.args, "kwargs": call.kwargs}, move)
+    return (arguments["args"], arguments["kwargs"]), differs
+
+
+def _identical_rows(outputs: list[Tensor], rows: int) -> bool:
+    judged = [tensor for tensor in outputs if tensor.ndim and tensor.shape[0] == rows]
+    return bool(judged) and all(bool((tensor == tensor[:1]).all()) for tensor in judged)

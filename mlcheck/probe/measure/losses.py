@@ -1,0 +1,195 @@
+"""Sees the losses a program computes: their real inputs and targets, and where in the user's code."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.place import user_location
+
+LOSSES: dict[Callable[..., Any], str] = {
+    F.cross_entropy: "cross_entropy",
+    F.nll_loss: "nll_loss",
+    F.binary_cross_entropy: "binary_cross_entropy",
+    F.binary_cross_entropy_with_logits: "binary_cross_entropy_with_logits",
+    F.mse_loss: "mse_loss",
+    F.l1_loss: "l1_loss",
+    F.smooth_l1_loss: "smooth_l1_loss",
+    F.huber_loss: "huber_loss",
+}
+DROPOUTS = {
+    F.dropout,
+    F.dropout1d,
+    F.dropout2d,
+    F.dropout3d,
+    F.alpha_dropout,
+    F.feature_alpha_dropout,
+    torch.dropout,
+}
+_SQUASHING = {"Softmax": "softmax", "SafeSoftmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
+_SHAPING = (
+    "View",
+    "UnsafeView",
+    "ReshapeAlias",
+    "Squeeze",
+    "Unsqueeze",
+    "Transpose",
+    "Permute",
+    "T",
+    "Clone",
+    "ToCopy",
+    "Slice",
+    "Select",
+    "Expand",
+    "Unsafe",
+    "Alias",
+)
+
+
+@dataclass(slots=True)
+class LossCall:
+    """One call of a loss function. `input` and `target` are detached copies; `options` the other arguments.
+
+    `made_by` is the squashing operation that made the input (`softmax`, `sigmoid`, `log_softmax`), read off
+    its autograd graph through views and reshapes, or empty. `node` is the autograd node of the result.
+    """
+
+    kind: str
+    input: torch.Tensor
+    target: torch.Tensor
+    options: dict[str, Any] = field(default_factory=dict)
+    place: Location = Location()
+    made_by: str = ""
+    node: Any = None
+
+
+@dataclass(slots=True)
+class FunctionalDropout:
+    """`F.dropout` called by the user's own code (not by an `nn.Dropout`), with `training` true."""
+
+    name: str
+    place: Location
+
+
+class LossWatch(TorchFunctionMode):
+    """While entered, records loss calls, functional dropout and the drawing of random numbers.
+
+    `keep_dropout=False` makes every functional dropout the identity, those inside `nn.Dropout` too.
+    """
+
+    def __init__(self, keep_dropout: bool = True) -> None:
+        super().__init__()
+        self.calls: list[LossCall] = []
+        self.dropouts: list[FunctionalDropout] = []
+        self.draws: list[tuple[str, Location]] = []
+        self._keep_dropout = keep_dropout
+
+    def __torch_function__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in DROPOUTS:
+            if not self._keep_dropout:
+                return args[0] if args else kwargs["input"]
+            self._see_dropout(func, args, kwargs)
+        elif func is F.scaled_dot_product_attention and not self._keep_dropout:
+            kwargs = {**kwargs, "dropout_p": 0.0} if len(args) < 5 else kwargs
+        elif getattr(func, "__name__", "") in _DRAWS:
+            self.draws.append((func.__name__, user_location()))
+        result = func(*args, **kwargs)
+        if func in LOSSES and isinstance(result, torch.Tensor):
+            call = _loss_call(func, args, kwargs, result)
+            if call:
+                self.calls.append(call)
+        return result
+
+    def _see_dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if func is torch.dropout or _called_by_module():
+            return
+        bound = inspect.signature(func).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.arguments["training"] and bound.arguments["p"] > 0:
+            self.dropouts.append(FunctionalDropout(f"F.{func.__name__}", user_location()))
+
+
+_DRAWS = {
+    "rand",
+    "randn",
+    "randint",
+    "randperm",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "normal",
+    "bernoulli",
+    "multinomial",
+    "poisson",
+    "normal_",
+    "uniform_",
+    "bernoulli_",
+}
+
+
+def _called_by_module() -> bool:
+    """Whether the nearest frame outside this file is one of torch's own modules (nn.Dropout.forward)."""
+    frame = inspect.currentframe()
+    while frame is not None and (frame.f_code.co_filename == __file__ or "overrides" in frame.f_code.co_filename):
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename == F.__file__:
+        frame = frame.f_back
+    return frame is not None and isinstance(frame.f_locals.get("self"), nn.modules.dropout._DropoutNd)
+
+
+def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> LossCall | None:
+    try:
+        bound = inspect.signature(func).bind(*args, **kwargs)
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    given = dict(bound.arguments)
+    prediction, target = given.pop("input"), given.pop("target")
+    if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
+        return None
+    return LossCall(
+        kind=LOSSES[func],
+        input=prediction.detach().clone(),
+        target=target.detach().clone(),
+        options=given,
+        place=user_location(),
+        made_by=made_by(prediction),
+        node=result.grad_fn,
+    )
+
+
+def made_by(tensor: torch.Tensor) -> str:
+    """The squashing operation whose result this is, looking through views, reshapes and casts; empty if none."""
+    node = tensor.grad_fn
+    while node is not None:
+        name = node.name().removesuffix(" ").split("Backward")[0].removeprefix("_")
+        if name in _SQUASHING:
+            return _SQUASHING[name]
+        if name not in _SHAPING:
+            return ""
+        node = node.next_functions[0][0] if node.next_functions else None
+    return ""
+
+
+def graph_nodes(root: torch.Tensor, limit: int = 50_000) -> set[Any]:
+    """Every autograd node that contributes to `root`."""
+    seen: set[Any] = set()
+    waiting = [root.grad_fn]
+    while waiting and len(seen) < limit:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        waiting.extend(parent for parent, _ in node.next_functions)
+    return seen

@@ -1,0 +1,34 @@
+"""What a check may ask for: a type that measures itself on a trial, once, and says when it cannot."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Protocol, Self
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+Reach = Literal["data", "step"]
+
+
+class NotMeasured(Exception):
+    """There is nothing to judge: SKIP where the question does not arise, INCONCLUSIVE where it stays open."""
+
+    def __init__(self, reason: str, outcome: Outcome = Outcome.SKIP) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.outcome = outcome
+
+
+class Measurement(Protocol):
+    """Plain numbers about a trial. `reach` says how far the user's program must work for it:
+
+    `data` needs batches, `step` needs a training step as well. `order` runs the cheap ones first.
+    """
+
+    reach: ClassVar[Reach]
+    order: ClassVar[int]
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        """Measure in about `seconds` at most. Raises NotMeasured; the engine restores the trial's state."""
+        ...

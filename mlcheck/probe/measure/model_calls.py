@@ -1,0 +1,60 @@
+"""The model as the user's loop calls it, ready to be called again with other rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mlcheck.probe.measure.drive import first_batches, seed_all
+from mlcheck.probe.measure.measurement import NotMeasured
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
+from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.trial import Trial
+
+
+@dataclass(slots=True)
+class CapturedCall:
+    """The first call of a model on data (not on what another module computed), with `rows` samples."""
+
+    name: str
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    rows: int
+
+    def replay(self, arguments: Arguments | None = None, module: nn.Module | None = None) -> list[Tensor]:
+        """The output's tensors, in evaluation mode, without gradients, with fixed random numbers."""
+        args, kwargs = arguments or (self.args, self.kwargs)
+        seed_all(0)
+        with torch.no_grad():
+            output = (module or self.module)(*copied(args), **copied(kwargs))
+        return [tensor for _, tensor in leaves(output)]
+
+
+def capture(trial: Trial) -> CapturedCall:
+    """Run a training step and keep its first call of one of the trial's models. Raises NotMeasured without one."""
+    names = Names(trial.models)
+    kept: list[Any] = []
+
+    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        if not kept and names.knows(module) and _is_data((args, kwargs)):
+            kept.append((module, copied(args), copied(kwargs)))
+        return args, kwargs
+
+    with ModuleWatch(keep):
+        trial.train_step(first_batches(trial, 1)[0], 0)
+    if not kept:
+        raise NotMeasured("the training step calls none of the models on a batch, so none can be called again")
+    module, args, kwargs = kept[0]
+    sizes = {tensor.shape[0] if tensor.ndim else 0 for _, tensor in leaves((args, kwargs))}
+    if len(sizes) != 1 or sizes == {0}:
+        raise NotMeasured("the model's inputs share no batch dimension (as in graphs), so rows cannot be exchanged")
+    return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, sizes.pop())
+
+
+def _is_data(tree: Any) -> bool:
+    tensors = [tensor for _, tensor in leaves(tree)]
+    return bool(tensors) and not any(tensor.requires_grad for tensor in tensors)

@@ -1,0 +1,45 @@
+"""Where in the user's own code something happened: the first frame outside torch, mlcheck and the libraries."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from types import FrameType, TracebackType
+
+from mlcheck.core.finding import Location
+from mlcheck.trial.traceback import is_user_file
+
+_is_user_file = cache(is_user_file)
+
+
+def user_location() -> Location:
+    """The innermost frame of the running stack that is the user's; an empty Location without one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if _is_user_file(frame.f_code.co_filename):
+            return _location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+        frame = frame.f_back
+    return Location()
+
+
+def raised_at(error: BaseException) -> Location:
+    """Where in the user's code an exception came from; an empty Location where none of it was involved."""
+    found = Location()
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if _is_user_file(code.co_filename):
+            found = _location(code.co_filename, trace.tb_lineno, code.co_qualname)
+        trace = trace.tb_next
+    return found
+
+
+def as_given(path: str) -> str:
+    """Relative to the working directory where it lies below it."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith(os.pardir) else relative
+
+
+def _location(filename: str, line: int, symbol: str) -> Location:
+    return Location(path=as_given(filename), line=line, symbol=symbol.replace("<locals>.", ""))

@@ -1,0 +1,117 @@
+"""The first things a night's run would do, and whether the program survives them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Self
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.gradients import GradientWatch
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.trial import Trial
+
+STEPS = 3
+_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """What ended a part of the rehearsal. `error` is one line, `traceback` the user's own."""
+
+    part: str
+    error: str
+    traceback: str
+    location: Location
+
+
+@dataclass(slots=True)
+class Rehearsal:
+    """Batches read, steps taken, an evaluation made, and what broke. `losses` are the numbers train_step returned."""
+
+    reach: ClassVar[Reach] = "data"
+    order: ClassVar[int] = 0
+
+    batches: int = 0
+    steps: int = 0
+    evaluated: bool = False
+    parameters: int = 0
+    step_place: Location = Location()
+    metrics: list[dict[str, float]] = field(default_factory=list)
+    evaluation: dict[str, float] = field(default_factory=dict)
+    breakages: list[Breakage] = field(default_factory=list)
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        found = cls(parameters=sum(p.numel() for model in trial.models.values() for p in model.parameters()))
+        watch = GradientWatch([])
+        first = found._read(trial, Clock(min(_SECONDS, seconds / 4)))
+        if first:
+            with watch:
+                found._step(trial, first)
+            found.step_place = watch.backwards[0].place if watch.backwards else Location()
+            found._evaluate(trial)
+        return found
+
+    @property
+    def can_step(self) -> bool:
+        return self.steps == STEPS or (self.steps > 0 and not any(b.part == "training step" for b in self.breakages))
+
+    def _read(self, trial: Trial, clock: Clock) -> list[Any]:
+        """The first batches, kept; then on through the data for a while, for the sample that breaks at item 17."""
+        kept: list[Any] = []
+        try:
+            for batch in trial.train_batches():
+                self.batches += 1
+                if len(kept) < STEPS:
+                    kept.append(batch)
+                if not clock.left():
+                    break
+        except Exception as error:
+            self._broke(f"training data at batch {self.batches}", error)
+        return kept
+
+    def _step(self, trial: Trial, batches: list[Any]) -> None:
+        try:
+            for index in range(STEPS):
+                metrics = trial.train_step(batches[index % len(batches)], index)
+                self.metrics.append(_numbers(metrics))
+                self.steps += 1
+        except Exception as error:
+            self._broke("training step", error)
+
+    def _evaluate(self, trial: Trial) -> None:
+        if trial.evaluate_step is None or trial.validation_batches is None:
+            return
+        try:
+            for batch in islice(trial.validation_batches(), 1):
+                self.evaluation = _numbers(trial.evaluate_step(batch))
+                self.evaluated = True
+        except Exception as error:
+            self._broke("evaluation", error)
+
+    def _broke(self, part: str, error: Exception) -> None:
+        line = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+        self.breakages.append(Breakage(part, line, user_traceback(error), raised_at(error)))
+
+
+def _numbers(metrics: Any) -> dict[str, float]:
+    """The metrics that are single numbers, by name."""
+    found: dict[str, float] = {}
+    for name, tensor in leaves(metrics):
+        if tensor.numel() == 1 and not tensor.is_complex():
+            found[name or "loss"] = float(tensor.detach())
+    if isinstance(metrics, dict):
+        found |= {
+            str(k): float(v) for k, v in metrics.items() if isinstance(v, (int, float)) and not isinstance(v, bool)
+        }
+    return found
+
+
+def non_finite(metrics: dict[str, float]) -> list[str]:
+    return [name for name, value in metrics.items() if not math.isfinite(value)]

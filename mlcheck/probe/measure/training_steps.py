@@ -1,0 +1,269 @@
+"""A few steps of the user's own loop on real batches, watched from all sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import torch
+from torch import nn
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches, seed_all
+from mlcheck.probe.measure.gradients import GradientTrace, GradientWatch, named_parameters
+from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.trial.trial import Trial
+
+ENOUGH_UPDATES = 3
+FEW_STEPS = 12
+MANY_STEPS = 64
+
+
+@dataclass(slots=True)
+class ParameterStory:
+    """What the steps did with one parameter.
+
+    `influences` says whether the loss changed when the parameter was changed: None where it was not tried.
+    `module_ran` and `under_no_grad` are about the module that owns it.
+    """
+
+    name: str
+    model: str
+    elements: int
+    requires_grad: bool
+    optimizers: tuple[str, ...]
+    learning_rate: float
+    trace: GradientTrace
+    changed: bool
+    module_ran: bool
+    under_no_grad: bool
+    influences: bool | None = None
+
+
+@dataclass(slots=True)
+class TrainingSteps:
+    """Up to three updates of every optimizer, in as many training steps as that takes.
+
+    `updates` counts the steps of each optimizer by name, `foreign_optimizers` those that the trial does not
+    name. `unregistered` are parameters that got gradients although they belong to no model and no optimizer.
+    `strays` counts tensors that an optimizer holds and no model owns.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 20
+
+    steps: int
+    owns_loop: bool
+    updates: dict[str, int]
+    parameters: list[ParameterStory]
+    unregistered: list[tuple[str, tuple[int, ...]]]
+    strays: dict[str, int]
+    losses: list[LossCall]
+    backwards: int
+    backward_place: Location
+    step_places: dict[str, Location]
+    models_in_eval: list[tuple[str, Location]] = field(default_factory=list)
+    modal_modules: int = 0
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        run = _Run(trial)
+        run.drive(Clock(min(15.0, seconds / 3)))
+        return cls(
+            steps=run.steps,
+            owns_loop=trial.owns_loop,
+            updates={name: run.watch.stepped.get(id(opt), 0) for name, opt in trial.optimizers.items()},
+            parameters=run.stories(),
+            unregistered=run.unregistered(),
+            strays=run.strays(),
+            losses=run.contributing(),
+            backwards=len(run.watch.backwards),
+            backward_place=run.watch.backwards[0].place if run.watch.backwards else Location(),
+            step_places={name: run.watch.step_places.get(id(o), Location()) for name, o in trial.optimizers.items()},
+            models_in_eval=run.models_in_eval(),
+            modal_modules=len({call.module for call in run.modules.modal}),
+        )
+
+
+class _Run:
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.names = Names(trial.models)
+        self.registered = named_parameters(trial.models)
+        held = {id(p): p for opt in trial.optimizers.values() for group in opt.param_groups for p in group["params"]}
+        leaves = {**{id(p): p for p in self.registered}, **held}
+        self.watch = GradientWatch(list(leaves.values()), self._see_root)
+        self.losses = LossWatch()
+        self.modules = ModuleWatch()
+        self.steps = 0
+        self._leaves: dict[int, torch.Tensor] = {}
+        self._contributing: list[LossCall] = []
+        self._before = {id(p): p.detach().clone() for p in self.registered}
+
+    def drive(self, clock: Clock) -> None:
+        """Step until every optimizer has made its updates, a few steps at least, within bounds."""
+        with self.losses, self.modules, self.watch:
+            for batch in repeated_batches(self.trial):
+                self.trial.train_step(batch, self.steps)
+                self.steps += 1
+                if self._enough() or not clock.left() or self.steps >= MANY_STEPS:
+                    return
+
+    def _enough(self) -> bool:
+        done = [self.watch.stepped.get(id(opt), 0) for opt in self.trial.optimizers.values()]
+        if self.steps < ENOUGH_UPDATES:
+            return False
+        return (not done or min(done) >= ENOUGH_UPDATES) or (self.steps >= FEW_STEPS and max(done) >= ENOUGH_UPDATES)
+
+    def _see_root(self, root: torch.Tensor) -> None:
+        """Which of the losses seen feed this backward pass, and which leaves it will reach."""
+        if len(self.watch.backwards) > 4 * ENOUGH_UPDATES:
+            return
+        nodes = graph_nodes(root)
+        for node in nodes:
+            leaf = getattr(node, "variable", None)
+            if isinstance(leaf, torch.Tensor):
+                self._leaves[id(leaf)] = leaf
+        known = {id(call) for call in self._contributing}
+        self._contributing += [c for c in self.losses.calls if c.node in nodes and id(c) not in known]
+
+    def contributing(self) -> list[LossCall]:
+        return self._contributing
+
+    def stories(self) -> list[ParameterStory]:
+        found = []
+        several = len(self.trial.models) > 1
+        seen: set[int] = set()
+        for key, model in self.trial.models.items():
+            for prefix, module in model.named_modules():
+                for name, parameter in module.named_parameters(recurse=False):
+                    if id(parameter) not in seen:
+                        seen.add(id(parameter))
+                        full = ".".join(part for part in (key if several else "", prefix, name) if part)
+                        found.append(self._story(full, key, module, parameter))
+        self._try_influence(found)
+        return found
+
+    def _story(self, name: str, model: str, module: nn.Module, parameter: torch.Tensor) -> ParameterStory:
+        holders = [
+            (title, float(group["lr"]))
+            for title, optimizer in _all_optimizers(self.trial, self.watch).items()
+            for group in optimizer.param_groups
+            if any(held is parameter for held in group["params"])
+        ]
+        trace = self.watch.traces[id(parameter)]
+        return ParameterStory(
+            name=name,
+            model=model,
+            elements=parameter.numel(),
+            requires_grad=parameter.requires_grad,
+            optimizers=tuple(title for title, _ in holders),
+            learning_rate=max((rate for _, rate in holders), default=0.0),
+            trace=trace,
+            changed=not torch.equal(parameter.detach(), self._before[id(parameter)]),
+            module_ran=module in self.modules.with_grad or module in self.modules.without_grad,
+            under_no_grad=module in self.modules.without_grad and module not in self.modules.with_grad,
+        )
+
+    def _try_influence(self, stories: list[ParameterStory]) -> None:
+        """For parameters that never got a gradient: does the loss change when they do?"""
+        by_name = {self.names.parameter(p): p for p in self.registered}
+        silent = [s for s in stories if s.requires_grad and s.optimizers and not s.trace.arrivals]
+        if not silent or not self.watch.backwards:
+            return
+        batch = first_batches(self.trial, 1)[0]
+        reference = self._loss_with(batch, None)
+        for story in silent[:64]:
+            changed = self._loss_with(batch, by_name[story.name])
+            story.influences = None if reference is None or changed is None else changed != reference
+
+    def _loss_with(self, batch: object, perturbed: torch.Tensor | None) -> list[float] | None:
+        """The values backward was called on in one seeded step, with one parameter moved before it."""
+        state = [(p, p.detach().clone()) for p in self.watch._parameters]
+        buffers = [(b, b.detach().clone()) for model in self.trial.models.values() for b in model.buffers()]
+        watch = GradientWatch([])
+        seed_all(1)
+        try:
+            if perturbed is not None:
+                with torch.no_grad():
+                    perturbed.add_(torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2)))
+            seed_all(1)
+            with watch:
+                self.trial.train_step(batch, 0)
+            return [float(backward.root.sum()) for backward in watch.backwards]
+        except Exception:  # the perturbation may take the program where it never goes
+            return None
+        finally:
+            with torch.no_grad():
+                for tensor, value in state + buffers:
+                    tensor.copy_(value)
+
+    def unregistered(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Leaves that are parameters, got into the graph, and belong to nothing that is trained or saved."""
+        known = set(self.watch.traces)
+        held = {
+            id(p)
+            for optimizer in _all_optimizers(self.trial, self.watch).values()
+            for group in optimizer.param_groups
+            for p in group["params"]
+        }
+        strange = [
+            leaf
+            for leaf in self._leaves.values()
+            if id(leaf) not in known and id(leaf) not in held and isinstance(leaf, nn.Parameter)
+        ]
+        return [(_where_kept(leaf, self.trial, self.modules), tuple(leaf.shape)) for leaf in strange]
+
+    def strays(self) -> dict[str, int]:
+        owned = {id(p) for p in self.registered}
+        return {
+            name: sum(id(p) not in owned for group in optimizer.param_groups for p in group["params"])
+            for name, optimizer in self.trial.optimizers.items()
+        }
+
+    def models_in_eval(self) -> list[tuple[str, Location]]:
+        """Models called in evaluation mode by the training step although the step was begun in train mode."""
+        found: dict[str, Location] = {}
+        modal = {call.module for call in self.modules.modal if not call.training}
+        for call in self.modules.calls:
+            if not call.training and self.names.knows(call.module) and torch.is_grad_enabled():
+                inside = modal & set(call.module.modules())
+                trained = any(self.watch.traces[id(p)].arrivals for p in call.module.parameters())
+                if inside and trained:
+                    found.setdefault(self.names.path(call.module) or type(call.module).__name__, call.place)
+        return list(found.items())
+
+
+def _all_optimizers(trial: Trial, watch: GradientWatch) -> dict[str, torch.optim.Optimizer]:
+    """Those the trial names, and those that were seen to step besides."""
+    named = dict(trial.optimizers)
+    known = {id(optimizer) for optimizer in named.values()}
+    others = [optimizer for key, optimizer in watch.optimizers.items() if key not in known]
+    return {**named, **{f"{type(other).__name__} {index}": other for index, other in enumerate(others, 1)}}
+
+
+def _where_kept(leaf: torch.Tensor, trial: Trial, modules: ModuleWatch) -> str:
+    """`blocks.0.weight`, where a module of the model keeps it in a plain list, dict or attribute."""
+    for model in trial.models.values():
+        for prefix, owner in model.named_modules():
+            for attribute, value in vars(owner).items():
+                if attribute.startswith("_"):
+                    continue
+                found = _search(value, leaf, attribute, 3)
+                if found:
+                    return f"{prefix}.{found}" if prefix else found
+    return ""
+
+
+def _search(value: object, leaf: torch.Tensor, path: str, depth: int) -> str:
+    if value is leaf:
+        return path
+    if isinstance(value, nn.Module):
+        return next((f"{path}.{name}" for name, p in value.named_parameters() if p is leaf), "")
+    if depth and isinstance(value, (list, tuple)):
+        return next((found for i, v in enumerate(value) if (found := _search(v, leaf, f"{path}[{i}]", depth - 1))), "")
+    if depth and isinstance(value, dict):
+        return next((f for k, v in value.items() if (f := _search(v, leaf, f"{path}[{k!r}]", depth - 1))), "")
+    return ""
