@@ -1,0 +1,68 @@
+"""Every page is a test: what its bad programs do wrong is reported where they say, its good ones stay silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.outcome import By, Severity
+from mlcheck.core.report import Report
+from mlcheck.core.rule import Example, Rule
+from mlcheck.lint.run import LintSettings, run_lint
+
+RULES = list(Catalog())
+
+
+def examples() -> Iterator[object]:
+    for rule in RULES:
+        for kind in ("bad", "good"):
+            programs = [example for example in rule.examples if example.kind == kind]
+            for number, example in enumerate(programs, 1):
+                yield pytest.param(rule, example, id=f"{rule.name}-{kind}-{number}-line-{example.line}")
+
+
+def lint(example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
+    """The report on the program of `example`, laid out as files in `folder`."""
+    monkeypatch.chdir(folder)
+    for name, code in example.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(code, encoding="utf-8")
+    return run_lint(["."], LintSettings())
+
+
+@pytest.mark.parametrize(("rule", "example"), examples())
+def test_example(rule: Rule, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = lint(example, tmp_path, monkeypatch)
+    alarms = {
+        (result.rule, finding.location.path, finding.location.line)
+        for result in report.results
+        if result.severity is not Severity.NOTE
+        for finding in result.findings
+    }
+    expected = {(rule.name, path, line) for path, line in example.errors} if By.LINT in rule.by else set()
+    assert alarms == expected
+    assert not [result.traceback for result in report.results if result.traceback]
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES if By.LINT in rule.by])
+def test_page_of_a_lint_rule_shows_more_than_one_way_to_be_wrong_and_to_be_right(rule: Rule) -> None:
+    kinds = [example.kind for example in rule.examples]
+    assert kinds.count("bad") >= 4
+    assert kinds.count("good") >= kinds.count("bad")
+    assert any(len(example.files) > 1 for example in rule.examples if example.kind == "bad")
+
+
+def test_a_finding_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rule in RULES:
+        for number, example in enumerate(rule.examples if By.LINT in rule.by else ()):
+            if example.kind == "bad":
+                folder = tmp_path / f"{rule.name}-{number}"
+                folder.mkdir()
+                (result,) = (r for r in lint(example, folder, monkeypatch).results if r.rule == rule.name)
+                for finding in result.findings:
+                    assert finding.help, (rule.name, finding)
+                    assert not finding.message.endswith("."), (rule.name, finding)
+                    assert "\n" not in finding.message + finding.help, (rule.name, finding)
