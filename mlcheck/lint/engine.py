@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import gc
+import traceback
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding
-from mlcheck.lint.source import Source, Unreadable
+from mlcheck.lint import checks as package
+from mlcheck.lint import roots
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.program import Program
+from mlcheck.lint.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +26,46 @@ class Crash:
     traceback: str
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """How many things of each kind were judged (`backward pass`, `loss`, ...), by the words of the checks' LOOKS_AT."""
-
-    counts: dict[str, int]
-
-
-def analyse(
-    sources: Sequence[Source | Unreadable], rules: Collection[str] | None = None
-) -> Iterator[tuple[str, Finding] | Crash | Seen]:
-    """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes, then what was seen.
+def analyse(sources: Sequence[Source], rules: Collection[str] | None = None) -> Iterator[tuple[str, Finding] | Crash]:
+    """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes.
 
     `rules` limits which rules are asked; None asks all that have a check.
     """
-    yield from ()
+    crashes: list[Crash] = []
+    found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
+    with _without_collector():
+        machine = Machine(Program(sources))
+        for path, run in roots.plan(machine):
+            _guarded(crashes, "", path, run)
+    for check in find_checks(package):
+        if rules is not None and check.rule not in rules:
+            continue
+
+        def ask(check: object = check) -> None:
+            for finding in check.run(machine.facts):  # type: ignore[attr-defined]
+                place = finding.location
+                key = (check.rule, place.path, place.line, place.column)  # type: ignore[attr-defined]
+                found.setdefault(key, (check.rule, finding))  # type: ignore[attr-defined]
+
+        _guarded(crashes, check.rule, "", ask)
+    yield from sorted(found.values(), key=lambda pair: (pair[1].location, pair[0]))
+    yield from crashes
+
+
+def _guarded(crashes: list[Crash], rule: str, path: str, run: Callable[[], None]) -> None:
+    try:
+        run()
+    except Exception:
+        crashes.append(Crash(rule, path, traceback.format_exc()))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Trees and facts have few cycles: collecting them again and again costs more than they hold."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

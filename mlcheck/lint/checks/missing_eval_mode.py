@@ -1,0 +1,29 @@
+"""missing-eval-mode: a model is evaluated while it is in train mode."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Forward
+from mlcheck.lint.judging import evaluates
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    trained = {forward.place.spot for forward in facts.forwards if forward.trained}
+    for forward in facts.forwards:
+        if forward.place.spot in trained or not evaluates(forward) or not _left_in_train_mode(forward):
+            continue
+        yield Finding(
+            f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm behave as in training",
+            forward.place.location,
+            help=f"call `{forward.name}.eval()` before the evaluation, and `{forward.name}.train()` after it",
+            related=tuple(mode.place.location for mode in forward.modes if mode.place),
+        )
+
+
+def _left_in_train_mode(forward: Forward) -> bool:
+    """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is)."""
+    if {mode.kind for mode in forward.modes} != {"train"} or forward.moded == "no":
+        return False
+    if forward.moded == "unknown" and not any(mode.place for mode in forward.modes):
+        return False
+    return not any(mode.when and mode.when.calls == forward.when.calls for mode in forward.modes)

@@ -1,0 +1,26 @@
+"""sigmoid-before-bcelogits: probabilities reach a loss that applies sigmoid itself."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.values import Tensor
+
+_WITH_LOGITS = {
+    "torch.nn.BCEWithLogitsLoss": "BCEWithLogitsLoss",
+    "torch.nn.MultiLabelSoftMarginLoss": "MultiLabelSoftMarginLoss",
+    "torchvision.ops.sigmoid_focal_loss": "sigmoid_focal_loss",
+}
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loss in facts.losses:
+        scores = loss.input
+        if loss.name in _WITH_LOGITS and isinstance(scores, Tensor) and scores.kind in ("sigmoid", "softmax"):
+            if scores.place is not None:
+                yield Finding(
+                    f"`{scores.kind}` is applied before `{_WITH_LOGITS[loss.name]}`, which applies a sigmoid itself",
+                    scores.place.location,
+                    help="give the loss the raw logits; apply the sigmoid only where a probability is read",
+                    related=(loss.place.location,),
+                )

@@ -1,0 +1,82 @@
+"""Function and class definitions."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint import calls, expressions
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.program import ClassInfo, FunctionInfo
+from mlcheck.lint.values import Class, External, Function, Imported, Value, owner_key
+
+
+def function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    outer = m.frame.info.qualname + "." if m.frame.info else ""
+    info = function_info(m, node, None, outer + node.name)
+    value = Function(info, m.frame.scope, None, "", m.place(node))
+    m.bind(node.name, calls.decorated(m, value, info, None))
+    return True
+
+
+def function_info(
+    m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: ClassInfo | None, qualname: str
+) -> FunctionInfo:
+    module = cls.module if cls else m.frame.module
+    generator = "yield" in module.text_of(node) and _yields(node)
+    return FunctionInfo(node, module, cls, qualname, generator)
+
+
+def _yields(node: ast.AST) -> bool:
+    todo = list(ast.iter_child_nodes(node))
+    while todo:
+        child = todo.pop()
+        if isinstance(child, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            todo.extend(ast.iter_child_nodes(child))
+    return False
+
+
+def class_(m: Machine, node: ast.ClassDef) -> bool:
+    bases = tuple(_base(m, base) for base in node.bases)
+    qualname = f"{m.frame.info.qualname}.{node.name}" if m.frame.info else node.name
+    info = ClassInfo(node, m.frame.module, qualname, bases, scope=m.frame.scope)
+    for decorator in node.decorator_list:
+        value = expressions.evaluate(m, decorator.func if isinstance(decorator, ast.Call) else decorator)
+        info.dataclass |= isinstance(value, External) and value.name in (
+            "dataclasses.dataclass",
+            "attr.s",
+            "attrs.define",
+        )
+    _members(m, info, node.body)
+    m.bind(node.name, Class(info))
+    return True
+
+
+def _base(m: Machine, node: ast.expr) -> Value:
+    value = expressions.evaluate(m, node.value if isinstance(node, ast.Subscript) else node)
+    return value if not isinstance(value, Imported) else m.symbol()
+
+
+def _members(m: Machine, info: ClassInfo, body: list[ast.stmt]) -> None:
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                name = node.name
+                for decorator in node.decorator_list:
+                    if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter"):
+                        name += "=" if decorator.attr == "setter" else "!"
+                info.methods[name] = function_info(m, node, info, f"{info.qualname}.{node.name}")
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        info.assigned[target.id] = value
+            case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                info.assigned[name] = value
+            case ast.If():
+                _members(m, info, node.body)
+                _members(m, info, node.orelse)
+
+
+def is_same(one: Value, two: Value) -> bool:
+    return one is two or (owner_key(one) is not None and owner_key(one) == owner_key(two))

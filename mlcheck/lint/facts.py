@@ -1,0 +1,175 @@
+"""What happened in the program, in order, as far as a rule may ask. Checks read these and nothing else."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from mlcheck.core.finding import Location
+from mlcheck.lint.values import Value
+
+
+class Place(NamedTuple):
+    """A node in a file, and the function it stands in."""
+
+    path: str
+    node: ast.AST
+    symbol: str
+
+    @property
+    def location(self) -> Location:
+        node = self.node
+        line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+        column, end_column = getattr(node, "col_offset", -1) + 1, (getattr(node, "end_col_offset", 0) or 0) + 1
+        return Location(self.path, line, column, end, end_column, self.symbol)
+
+    @property
+    def spot(self) -> tuple[str, int, int]:
+        return self.path, getattr(self.node, "lineno", 0), getattr(self.node, "col_offset", 0)
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """One run of a loop. `turn` counts its iterations, `trains` says that a backward ran in it."""
+
+    node: ast.AST
+    place: Place
+    split: str = ""
+    turn: int = 0
+    trains: bool = False
+
+
+class Turn(NamedTuple):
+    """A moment: which loops were running and in which iteration, and which function calls."""
+
+    loops: tuple[tuple[Loop, int], ...]
+    calls: tuple[int, ...]
+
+    def later_turn(self, earlier: Turn) -> Loop | None:
+        """The loop both moments share in which this one is at least one iteration later."""
+        turns = dict(earlier.loops)
+        for loop, turn in self.loops:
+            if loop in turns and turns[loop] < turn:
+                return loop
+        return None
+
+
+class Mode(NamedTuple):
+    """A mode a module may be in: `train`, `eval` or `unknown`; set where and when (None: as constructed).
+
+    `stamp` orders settings: of a module and the modules around it, the latest counts.
+    """
+
+    kind: str
+    place: Place | None = None
+    when: Turn | None = None
+    stamp: int = 0
+
+
+class GradMode(NamedTuple):
+    """`on`, `off` or `unknown`, and the place that switched it."""
+
+    kind: str
+    place: Place | None = None
+
+
+class Grads(NamedTuple):
+    """Gradients an optimizer may hold.
+
+    clean; fresh (a backward ran); used (a step took them); stale (a backward added to used ones);
+    erased (fresh ones were cleared unseen); unknown. `place` is the backward or the clearing,
+    `step` the step that used them.
+    """
+
+    kind: str
+    place: Place | None = None
+    step: Place | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Forward:
+    """A call of a module from outside any module. `trained`: a gradient was later asked of its output.
+
+    `touched` holds the identities of the module and of everything it called; `moded` is yes, no or
+    unknown: whether the module behaves differently in train and eval mode.
+    """
+
+    place: Place
+    module: Value
+    name: str
+    modes: frozenset[Mode]
+    grad: GradMode
+    when: Turn
+    loops: tuple[Loop, ...]
+    functions: tuple[str, ...]
+    split: str
+    moded: str
+    frozen: bool
+    touched: set[Hashable] = field(default_factory=set)
+    trained: bool = False
+
+    @property
+    def loop(self) -> Loop | None:
+        return self.loops[-1] if self.loops else None
+
+
+@dataclass(eq=False, slots=True)
+class Loss:
+    """A call of a loss: its canonical name and what it was given."""
+
+    place: Place
+    name: str
+    input: Value
+    target: Value | None
+    alternatives: frozenset[str] = frozenset()
+
+
+@dataclass(eq=False, slots=True)
+class Backward:
+    """A backward pass, with the forwards its loss was computed from and the gradient mode around it."""
+
+    place: Place
+    forwards: frozenset[Forward]
+    grad: GradMode
+    when: Turn
+
+
+@dataclass(eq=False, slots=True)
+class Step:
+    """An optimizer step and the gradients it may have found."""
+
+    place: Place
+    optimizer: str
+    grads: frozenset[Grads]
+    when: Turn
+
+
+@dataclass(eq=False, slots=True)
+class Clip:
+    """A gradient clipping; `scaled` holds the places of the scaled backwards not yet unscaled."""
+
+    place: Place
+    name: str
+    states: frozenset[Grads]
+
+
+@dataclass(eq=False, slots=True)
+class Idle:
+    """A context manager called as a statement, without effect."""
+
+    place: Place
+    name: str
+
+
+@dataclass(slots=True)
+class Facts:
+    """All facts of one program, each list in the order in which things were seen."""
+
+    forwards: list[Forward] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    backwards: list[Backward] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    clips: list[Clip] = field(default_factory=list)
+    idle: list[Idle] = field(default_factory=list)

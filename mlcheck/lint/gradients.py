@@ -1,0 +1,226 @@
+"""Gradients as an optimizer meets them: cleared, fresh, used, added to, erased."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+
+from mlcheck.lint import containers
+from mlcheck.lint.facts import Backward, Clip, Grads, Mode, Place, Step
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.modes import ancestors
+from mlcheck.lint.store import Delta
+from mlcheck.lint.values import (
+    Const,
+    Object,
+    Params,
+    Symbol,
+    Table,
+    Tensor,
+    Traces,
+    Value,
+    owner_key,
+    traces_of,
+)
+
+_UNKNOWN = frozenset([Grads("unknown")])
+_LIBRARIES = ("torch.optim.", "transformers.Adam", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.")
+
+
+def is_optimizer(m: Machine, value: Value) -> bool:
+    """An optimizer for certain, or an unknown value used or named as one."""
+    if isinstance(value, Object):
+        if value.cls is not None:
+            return any(name.startswith("torch.optim.Optimizer") for name in value.cls.libraries)
+        last = value.type.rpartition(".")[2]
+        return value.type.startswith(_LIBRARIES) and "lr_scheduler" not in value.type and last[:1].isupper()
+    if isinstance(value, Symbol):
+        if m.store.get(("grads", value.key)) is not None:
+            return True
+        name = value.name.lower().strip("_")
+        return "optim" in name or name == "opt" or name.startswith("opt_") or name.endswith("_opt")
+    return False
+
+
+def register(m: Machine, value: Value) -> Hashable:
+    """Keep this optimizer's gradients from now on."""
+    key = owner_key(value)
+    known = m.store.get(("optimizers",)) or ()
+    if key not in known:
+        m.store.set(("optimizers",), (*known, key))
+        clean = isinstance(value, Object) and value.cls is None
+        m.store.set(("grads", key), frozenset([Grads("clean")]) if clean else _UNKNOWN)
+        m.store.set(("owns", key), _owners(m, value))
+    return key
+
+
+def _owners(m: Machine, value: Value) -> frozenset[Hashable]:
+    """Identities of the modules whose parameters it holds; empty when unknown."""
+    if not isinstance(value, Object):
+        return frozenset()
+    given = value.args[0] if value.args else value.kwargs.get("params")
+    groups = containers.contents(m, given) if given is not None else None
+    parts = list(groups.items) if groups is not None and not isinstance(groups, Table) else [given or Const(None)]
+    found: set[Hashable] = set()
+    for part in parts:
+        table = containers.table(m, part)
+        merged = containers.merged_params(m, [table.items.get("params", Const(None)) if table else part])
+        if not isinstance(merged, Params) or not merged.owners:
+            return frozenset()
+        found |= merged.owners
+    return frozenset(found)
+
+
+def _change(m: Machine, key: Hashable, rule: dict[str, str], place: Place | None, weak: bool = False) -> None:
+    changed = set()
+    for grads in m.store.get(("grads", key)) or _UNKNOWN:
+        kind = rule.get(grads.kind, grads.kind)
+        if weak and kind != grads.kind:
+            changed.add(Grads("unknown"))
+        elif kind == grads.kind and kind != "stale" and kind != "fresh":
+            changed.add(grads)
+        else:
+            changed.add(Grads(kind, place, grads.step))
+    m.store.set(("grads", key), frozenset(changed))
+
+
+_BACKWARD = {"clean": "fresh", "used": "stale", "erased": "fresh"}
+_ZERO = {"fresh": "erased", "used": "clean", "stale": "clean", "unknown": "clean"}
+
+
+def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] = ()) -> None:
+    """A backward pass: gradients reach every optimizer whose parameters the loss was computed with."""
+    traces = traces_of(loss, *others)
+    place = m.place(node)
+    m.facts.backwards.append(Backward(place, traces, m.grad, m.now()))
+    asked(m, traces)
+    scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
+    m.store.set(("scaling",), frozenset([Grads("scaled" if scaled else "plain", place)]))
+    optimizers = m.store.get(("optimizers",)) or ()
+    for key in optimizers:
+        reach = reaches(m, key, traces, len(optimizers))
+        if reach != "no":
+            _change(m, key, _BACKWARD if reach == "yes" else {"erased": "unknown"}, place)
+
+
+def asked(m: Machine, traces: Traces) -> None:
+    """Somebody wants gradients of what these forwards computed."""
+    for forward in traces:
+        forward.trained = True
+    if m.loops:
+        m.loops[-1].trains = True
+
+
+def reaches(m: Machine, key: Hashable, traces: Traces, rivals: int) -> str:
+    """Whether a backward through these forwards reaches this optimizer: yes, no or maybe."""
+    owned = m.store.get(("owns", key)) or frozenset()
+    if not owned or not traces:
+        return "yes" if rivals == 1 else "maybe"
+    touched: set[Hashable] = set()
+    for forward in traces:
+        touched |= forward.touched
+    if not owned.isdisjoint(touched):
+        return "yes"
+    around = {outer for inner in touched for outer in ancestors(m, inner)}
+    return "yes" if not owned.isdisjoint(around) else "no"
+
+
+def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:
+    """`optimizer.zero_grad()`. An unknown optimizer may be any other under a second name."""
+    key = register(m, optimizer)
+    place = m.place(node)
+    if isinstance(optimizer, Symbol):
+        for other in m.store.get(("optimizers",)) or ():
+            if other != key:
+                _change(m, other, {"used": "unknown", "stale": "unknown"}, place)
+    _change(m, key, _ZERO, place)
+    _plain(m)
+
+
+def zero_modules(m: Machine, node: ast.AST, owners: frozenset[Hashable]) -> None:
+    """`module.zero_grad()`, or the gradients of its parameters set to None or zero one by one."""
+    place = m.place(node)
+    optimizers = m.store.get(("optimizers",)) or ()
+    for key in optimizers:
+        owned = m.store.get(("owns", key)) or frozenset()
+        covered = {inner for inner in owned if not owners.isdisjoint(set(ancestors(m, inner)))}
+        if (owned and covered == owned) or (not owned and len(optimizers) == 1):
+            _change(m, key, _ZERO, place)
+        elif covered or not owned or not owned.isdisjoint({o for i in owners for o in ancestors(m, i)}):
+            _change(m, key, _ZERO, place, weak=True)
+    _plain(m)
+
+
+def zero_anything(m: Machine, node: ast.AST) -> None:
+    """Gradients of something unknown were cleared or replaced."""
+    for key in m.store.get(("optimizers",)) or ():
+        m.store.set(("grads", key), _UNKNOWN)
+    _plain(m)
+
+
+def _plain(m: Machine) -> None:
+    m.store.set(("scaling",), frozenset([Grads("plain")]))
+
+
+def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False) -> None:
+    """`optimizer.step()`; `clears` where a framework zeroes the gradients right after."""
+    key = register(m, optimizer)
+    place = m.place(node)
+    found = m.store.get(("grads", key)) or _UNKNOWN
+    name = (m.store.get(("name", key)) or "") if isinstance(optimizer, Object) else getattr(optimizer, "name", "")
+    m.facts.steps.append(Step(place, name, found, m.now()))
+    after = frozenset(Grads("clean" if clears or grads.kind == "clean" else "used", place, place) for grads in found)
+    m.store.set(("grads", key), after)
+
+
+def forget(m: Machine, optimizer: Value) -> None:
+    m.store.set(("grads", register(m, optimizer)), _UNKNOWN)
+
+
+def assigned(m: Machine, owner: Value, value: Value, node: ast.AST) -> None:
+    """`p.grad = value`: clearing when it is None, anything else is the program's own business."""
+    if isinstance(value, Const) and value.value is None and isinstance(owner, Params):
+        zero_modules(m, node, owner.owners)
+    elif isinstance(owner, Params | Symbol):
+        zero_anything(m, node)
+
+
+def scale(m: Machine, scaler: Value, loss: Value) -> Value:
+    """`scaler.scale(loss)`; a scaler built with enabled=False leaves the loss alone."""
+    if isinstance(scaler, Object):
+        enabled = scaler.kwargs.get("enabled", Const(True))
+        if isinstance(enabled, Const) and not enabled.value:
+            return loss
+    split = loss.split if isinstance(loss, Tensor | Symbol) else ""
+    return Tensor("scaled", None, split, traces_of(loss), scaler)
+
+
+def unscale(m: Machine) -> None:
+    m.store.set(("scaling",), frozenset([Grads("unscaled")]))
+
+
+def clip(m: Machine, node: ast.AST, name: str) -> None:
+    m.facts.clips.append(Clip(m.place(node), name, m.store.get(("scaling",)) or _UNKNOWN))
+
+
+def relax(m: Machine, ends: list[Delta]) -> None:
+    """Clearing or a change of mode behind a condition: where it was skipped, what holds is not known.
+
+    `if i % n == 0: optimizer.zero_grad()` is a decision, not an omission.
+    """
+    for changed, other in ((ends[0], ends[1]), (ends[1], ends[0])):
+        for cell, value in changed.items():
+            if cell in other or cell[0] not in ("grads", "mode"):
+                continue
+            base = m.store.get(cell)
+            if not base:
+                continue
+            kinds = {state.kind for state in value}
+            if cell[0] == "grads" and kinds & {"clean", "erased", "unknown"}:
+                kept = [Grads("unknown") if grads.kind in ("used", "stale") else grads for grads in base]
+                other[cell] = frozenset(kept)
+            elif cell[0] == "mode":
+                stamp = max(mode.stamp for mode in base)
+                other[cell] = frozenset(
+                    mode if mode.kind in kinds else Mode("unknown", mode.place, mode.when, stamp) for mode in base
+                )

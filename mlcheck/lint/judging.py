@@ -1,0 +1,40 @@
+"""When a call of a module counts as evaluation."""
+
+from __future__ import annotations
+
+from mlcheck.lint.facts import Forward
+from mlcheck.lint.values import split_of_name
+
+_VERBS = (
+    "eval",
+    "evaluate",
+    "evaluation",
+    "validate",
+    "validation",
+    "valid",
+    "val",
+    "test",
+    "predict",
+    "infer",
+    "inference",
+)
+
+
+def evaluates(forward: Forward) -> bool:
+    """On held-out data, in a function named for it, or without gradients where nothing trains."""
+    if forward.split == "train":
+        return False
+    if forward.split in ("val", "test") or any(loop.split in ("val", "test") for loop in forward.loops):
+        return not _trains(forward)
+    if forward.functions and _named_for_it(forward.functions[-1]):
+        return not _trains(forward)
+    return forward.grad.kind == "off" and not _trains(forward) and not any(loop.trains for loop in forward.loops)
+
+
+def _trains(forward: Forward) -> bool:
+    return forward.loop is not None and forward.loop.trains
+
+
+def _named_for_it(name: str) -> bool:
+    words = [word for word in name.lower().split("_") if word]
+    return any(word in _VERBS for word in words) and split_of_name(name) != "train"

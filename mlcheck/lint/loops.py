@@ -1,0 +1,98 @@
+"""Loops, walked twice: what one iteration leaves meets the next."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from mlcheck.lint import containers, expressions, statements
+from mlcheck.lint.conditions import truth
+from mlcheck.lint.facts import Loop
+from mlcheck.lint.machine import Exit, Machine
+from mlcheck.lint.store import Delta
+
+
+def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
+    source = expressions.evaluate(m, node.iter)
+    loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
+    known = containers.finite(m, source)
+    binds: list[Callable[[], bool]] = []
+    for item in known if known is not None else [None, None]:
+
+        def bind(item: object = item) -> bool:
+            value = containers.element(m, source) if item is None else item
+            statements.assign(m, node.target, value)  # type: ignore[arg-type]
+            return True
+
+        binds.append(bind)
+    return _turns(m, loop, binds, node.body, node.orelse, endless=False)
+
+
+def while_loop(m: Machine, node: ast.While) -> bool:
+    def enter() -> bool:
+        known, key = truth(m, expressions.evaluate(m, node.test))
+        if known is None:
+            m.assume(key, True)
+        return known is not False
+
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    return _turns(m, Loop(node, m.place(node)), [enter, enter], node.body, node.orelse, endless)
+
+
+def _turns(
+    m: Machine,
+    loop: Loop,
+    binds: list[Callable[[], bool]],
+    body: list[ast.stmt],
+    orelse: list[ast.stmt],
+    endless: bool,
+) -> bool:
+    start = m.store.mark()
+    broken: list[Delta] = []
+    entered = alive = True
+    with m.in_loop(loop):
+        for bind in binds:
+            loop.turn += 1
+            before = m.store.delta(start)
+            normal, exits = m.capture(lambda bind=bind: bind() and statements.block(m, body))  # type: ignore[misc]
+            ends = [] if normal is None else [normal]
+            leaving: list[Exit] = []
+            for way in exits:
+                if way.kind == "continue":
+                    ends.append(way.delta)
+                elif way.kind == "break":
+                    broken.append({**before, **way.delta})
+                else:
+                    leaving.append(way)
+            m.emit_again(leaving)
+            entered = bool(ends) or bool(exits)
+            if not ends:
+                alive = not exits and loop.turn > 1
+                break
+            _forget(ends)
+            m.merge(ends)
+    if endless:
+        alive = False
+    return _after(m, start, broken, alive, entered, orelse)
+
+
+def _forget(ends: list[Delta]) -> None:
+    """What was assumed in one turn need not hold in the next."""
+    for index, end in enumerate(ends):
+        ends[index] = {cell: value for cell, value in end.items() if cell[0] != "if"}
+
+
+def _after(m: Machine, start: int, broken: list[Delta], alive: bool, entered: bool, orelse: list[ast.stmt]) -> bool:
+    if alive and orelse:
+        normal, exits = m.capture(lambda: statements.block(m, orelse))
+        m.emit_again(exits)
+        alive = normal is not None
+        if normal is not None:
+            m.store.replay(normal)
+    if not broken:
+        return alive or not entered
+    ends = [*([m.store.delta(start)] if alive else []), *broken]
+    _forget(ends)
+    m.store.undo(start)
+    m.merge(ends)
+    return True

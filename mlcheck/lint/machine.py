@@ -1,0 +1,225 @@
+"""The abstract machine: memory, scopes, paths and their joins. What statements mean is said elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlcheck.lint.facts import Facts, GradMode, Loop, Place, Turn
+from mlcheck.lint.joins import join_cells
+from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
+from mlcheck.lint.store import Delta, Key, Store
+from mlcheck.lint.values import Symbol, Value
+
+MAX_DEPTH = 16
+STEPS_PER_ROOT = 30_000
+
+
+class DeadPath(Exception):
+    """Control never comes back here: every way through the call raises or exits."""
+
+
+class OutOfSteps(Exception):
+    """The root has used up its steps; what was seen so far stands."""
+
+
+@dataclass(slots=True)
+class Exit:
+    """A way out of a construct other than its end: return (with its value), break or continue."""
+
+    kind: str
+    value: Value | None
+    delta: Delta
+
+
+@dataclass(slots=True)
+class Sink:
+    """Collects the exits of one construct, as changes since its mark."""
+
+    mark: int
+    exits: list[Exit] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Frame:
+    """One activation of a function, or of a module's top level."""
+
+    module: ModuleInfo
+    scope: Hashable
+    sink: Sink
+    call: int
+    info: FunctionInfo | None = None
+    bound: Value | None = None
+    on_yield: Callable[[Value], Value] | None = None
+
+
+class Machine:
+    """State of one interpretation of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.facts = Facts()
+        self.store = Store()
+        self.frames: list[Frame] = []
+        self.loops: list[Loop] = []
+        self.steps = 0
+        self.inside_module = 0
+        self.touched: set[Hashable] = set()
+        self.loaded: set[str] = set()
+        self.visited: set[ast.AST] = set()
+        self.parents: dict[Hashable, Hashable] = {}
+        self._count = 0
+
+    # identity and place
+
+    def fresh(self) -> int:
+        self._count += 1
+        return self._count
+
+    def symbol(self, name: str = "", split: str = "", like: Symbol | None = None) -> Symbol:
+        return Symbol(self.fresh(), name, split)
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def place(self, node: ast.AST) -> Place:
+        frame = self.frame
+        return Place(frame.module.source.path, node, frame.info.qualname if frame.info else "")
+
+    def now(self) -> Turn:
+        return Turn(tuple((loop, loop.turn) for loop in self.loops), tuple(frame.call for frame in self.frames))
+
+    def tick(self) -> None:
+        self.steps += 1
+        if self.steps > STEPS_PER_ROOT:
+            raise OutOfSteps
+
+    # variables
+
+    def lookup(self, name: str) -> Value | None:
+        scope = self.frame.scope
+        while scope is not None:
+            value: Value | None = self.store.get(("v", scope, name))
+            if value is not None:
+                return value
+            scope = self.parents.get(scope)
+        return None
+
+    def bind(self, name: str, value: Value) -> None:
+        scope = self.store.get(("declared", self.frame.scope, name)) or self.frame.scope
+        self.store.set(("v", scope, name), value)
+
+    # grad mode
+
+    @property
+    def grad(self) -> GradMode:
+        return self.store.get(("grad",)) or GradMode("unknown")
+
+    # conditions
+
+    def assumed(self, key: Hashable) -> bool | None:
+        """What this path takes the condition for; None while undecided."""
+        if isinstance(key, tuple) and key and key[0] == "not":
+            inner = self.assumed(key[1])
+            return None if inner is None else not inner
+        value: bool | None = self.store.get(("if", key))
+        return value
+
+    def assume(self, key: Hashable, value: bool) -> None:
+        """Take the condition for decided on this path, and what follows from it."""
+        if isinstance(key, tuple) and key:
+            if key[0] == "not":
+                self.assume(key[1], not value)
+                return
+            if (key[0] == "and" and value) or (key[0] == "or" and not value):
+                for part in key[1:]:
+                    self.assume(part, value)
+        self.store.set(("if", key), value)
+
+    # paths
+
+    def capture(self, run: Callable[[], bool]) -> tuple[Delta | None, list[Exit]]:
+        """Run a construct, take its effects back, and return them: of its end (None if never reached), and its exits."""
+        frame, depth = self.frame, len(self.frames)
+        outer, loops = frame.sink, len(self.loops)
+        frame.sink = sink = Sink(self.store.mark())
+        try:
+            alive = run()
+        except DeadPath:
+            alive = False
+            del self.frames[depth:], self.loops[loops:]
+        finally:
+            frame.sink = outer
+        normal = self.store.delta(sink.mark) if alive else None
+        self.store.undo(sink.mark)
+        return normal, sink.exits
+
+    def leave(self, kind: str, value: Value | None = None) -> None:
+        sink = self.frame.sink
+        sink.exits.append(Exit(kind, value, self.store.delta(sink.mark)))
+
+    def emit_again(self, exits: Sequence[Exit]) -> None:
+        """Hand exits on to the enclosing construct."""
+        for way in exits:
+            mark = self.store.mark()
+            self.store.replay(way.delta)
+            self.leave(way.kind, way.value)
+            self.store.undo(mark)
+
+    def merge(self, deltas: Sequence[Delta], key: Hashable = None) -> None:
+        """Continue from all these states at once. `key` is the condition that told the two apart."""
+        if len(deltas) == 1:
+            self.store.replay(deltas[0])
+            return
+        keys: dict[Key, None] = {}
+        for delta in deltas:
+            keys.update(dict.fromkeys(delta))
+        get, put = self.store.get, self.store.set
+        for cell in keys:
+            base = get(cell)
+            values = [delta.get(cell, base) for delta in deltas]
+            first = values[0]
+            if all(value is first or value == first for value in values[1:]):
+                joined: Any = first
+            else:
+                joined = join_cells(self, cell, values, key)
+            if joined is not None:
+                put(cell, joined)
+
+    def branch(self, key: Hashable, then: Callable[[], Value], other: Callable[[], Value]) -> Value:
+        """An expression that depends on a condition: only the side that holds, or both and their join."""
+        from mlcheck.lint.joins import join_values
+
+        known = self.assumed(key)
+        if known is not None:
+            return then() if known else other()
+        results: list[Value] = []
+        deltas = []
+        for side, holds in ((then, True), (other, False)):
+
+            def run(side: Callable[[], Value] = side, holds: bool = holds) -> bool:
+                self.assume(key, holds)
+                results.append(side())
+                return True
+
+            normal, exits = self.capture(run)
+            self.emit_again(exits)
+            if normal is not None:
+                deltas.append({cell: value for cell, value in normal.items() if cell[0] != "if"})
+        if not deltas:
+            raise DeadPath
+        self.merge(deltas, key)
+        return results[0] if len(results) == 1 else join_values(self, results, key)
+
+    @contextmanager
+    def in_loop(self, loop: Loop) -> Iterator[None]:
+        self.loops.append(loop)
+        try:
+            yield
+        finally:
+            if self.loops and self.loops[-1] is loop:
+                self.loops.pop()

@@ -1,0 +1,215 @@
+"""Modules and the mode they are in: train, eval, or unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+from mlcheck.lint.conditions import truth
+from mlcheck.lint.facts import Mode, Place
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.values import Const, Object, Saved, Symbol, Table, Tuple, Value, owner_key
+
+_MODULE_BASES = frozenset(
+    ["torch.nn.Module", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.jit.ScriptModule"]
+)
+_NAMES = frozenset(
+    [
+        "model",
+        "net",
+        "network",
+        "module",
+        "generator",
+        "discriminator",
+        "netg",
+        "netd",
+        "encoder",
+        "decoder",
+        "classifier",
+    ]
+)
+_MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
+_RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
+_NORMALISED_FAMILIES = ("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "efficientnet", "googlenet")
+_NORMALISED_FAMILIES += ("inception", "alexnet", "vgg", "vit", "swin", "convnext", "regnet", "mnasnet", "shufflenet")
+
+
+def is_module(value: Value) -> bool:
+    """Whether this is an instance of nn.Module for certain."""
+    if not isinstance(value, Object):
+        return False
+    if value.cls is not None:
+        return any(_is_module_class(name) for name in value.cls.libraries)
+    return _is_module_class(value.type)
+
+
+def _is_module_class(name: str) -> bool:
+    if name.startswith("torch.nn."):
+        rest = name[len("torch.nn.") :]
+        return rest[:1].isupper() and "." not in rest and rest not in ("Parameter", "ParameterList", "DataParallel")
+    if name.startswith("torchvision.models."):
+        return True
+    return name.endswith("LightningModule") or name in _MODULE_BASES or name.endswith(".nn.Module")
+
+
+def known_as_module(m: Machine, value: Value) -> bool:
+    """Whether an unknown value has been used or named as a module."""
+    if not isinstance(value, Symbol):
+        return False
+    if m.store.get(("mode", value.key)) is not None or m.store.get(("owner", value.key)) is not None:
+        return True
+    return value.name.lower() in _NAMES or value.name.lower().endswith(("_model", "_net"))
+
+
+def ancestors(m: Machine, key: Hashable) -> Iterator[Hashable]:
+    """The module's identity and those of the modules around it."""
+    seen: set[Hashable] = set()
+    todo = [key]
+    while todo:
+        current = todo.pop()
+        if current in seen or len(seen) > 32:
+            continue
+        seen.add(current)
+        yield current
+        todo.extend(m.store.get(("parents", current)) or ())
+        if isinstance(current, tuple) and len(current) == 3 and current[0] in ("attr", "item"):
+            todo.append(current[1])
+
+
+def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
+    """The modes the module may be in: of the settings on it and around it, the latest."""
+    best: frozenset[Mode] = frozenset([Mode("unknown")])
+    stamp = -1
+    for key in ancestors(m, owner_key(value)):
+        found: frozenset[Mode] | None = m.store.get(("mode", key))
+        if found and max(mode.stamp for mode in found) > stamp:
+            best, stamp = found, max(mode.stamp for mode in found)
+    return best
+
+
+def born(m: Machine, made: Object) -> None:
+    """A new module is in train mode."""
+    m.store.set(("mode", made.id), frozenset([Mode("train", None, None, m.fresh())]))
+
+
+def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
+    """`owner.train(training)`."""
+    key = owner_key(owner)
+    if key is None:
+        return
+    if isinstance(training, Saved):
+        stamp = m.fresh()
+        saved = frozenset(Mode(mode.kind, mode.place, mode.when, stamp) for mode in training.modes)
+        m.store.set(("mode", key), saved)
+        return
+    known, _ = truth(m, training)
+    kind = "unknown" if known is None else "train" if known else "eval"
+    m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), m.fresh())]))
+
+
+def forget(m: Machine, value: Value) -> None:
+    """The mode may have been changed by code that is not known."""
+    key = owner_key(value)
+    if m.store.get(("mode", key)) is not None or is_module(value):
+        m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.fresh())]))
+
+
+def adopt(m: Machine, parent: Value, child: Value) -> None:
+    """A module became part of another: as attribute, or inside a list or dict of modules."""
+    if isinstance(child, Object) and (is_module(child) or m.store.get(("items", child.id)) is not None):
+        known = m.store.get(("parents", child.id)) or ()
+        key = owner_key(parent)
+        if key not in known and key != child.id:
+            m.store.set(("parents", child.id), (*known, key))
+    items = m.store.get(("items", child.id)) if isinstance(child, Object) else child
+    if isinstance(items, Tuple):
+        for item in items.items:
+            if is_module(item):
+                adopt(m, parent, item)
+    elif isinstance(items, Table):
+        for item in items.items.values():
+            if is_module(item):
+                adopt(m, parent, item)
+
+
+def children(m: Machine, value: Object) -> list[Value] | None:
+    """The values a module holds; None when there may be others."""
+    if value.cls is None:
+        items = m.store.get(("items", value.id))
+        if isinstance(items, Tuple):
+            return list(items.items) if not items.open else None
+        if isinstance(items, Table):
+            return list(items.items.values()) if not items.open else None
+        return []
+    names = m.store.get(("attrs", value.id)) or ()
+    return [m.store.get(("a", value.id, name)) for name in names]
+
+
+def freeze(m: Machine, owners: frozenset[Hashable], value: Value) -> None:
+    """`requires_grad_(value)` on all parameters of these modules."""
+    known, _ = truth(m, value)
+    for owner in owners:
+        m.store.set(("frozen", owner), Const(known is False) if known is not None else Const(None))
+
+
+def is_frozen(m: Machine, value: Value) -> bool:
+    """Whether the module's parameters may all have been taken out of the graph."""
+    found = [m.store.get(("frozen", key)) for key in ancestors(m, owner_key(value))]
+    return any(isinstance(flag, Const) and flag.value is not False for flag in found)
+
+
+def moded(m: Machine, value: Value, depth: int = 8) -> str:
+    """Whether the module behaves differently in train and eval mode: yes, no or unknown."""
+    if not isinstance(value, Object) or depth == 0:
+        return "unknown"
+    if value.cls is None:
+        own = _moded_type(m, value)
+        if own != "no":
+            return own
+    else:
+        own = _moded_class(value)
+        if own == "yes":
+            return own
+    answers = {own}
+    held = children(m, value)
+    if held is None:
+        answers.add("unknown")
+    for child in held or ():
+        if is_module(child):
+            answers.add(moded(m, child, depth - 1))
+        elif isinstance(child, Symbol):
+            answers.add("unknown")
+        elif isinstance(child, Object) and isinstance(m.store.get(("items", child.id)), Tuple):
+            items = m.store.get(("items", child.id))
+            answers |= {moded(m, item, depth - 1) for item in items.items if is_module(item)}
+    return "yes" if "yes" in answers else "unknown" if "unknown" in answers else "no"
+
+
+def _moded_type(m: Machine, value: Object) -> str:
+    name = value.type.rpartition(".")[2]
+    if name.startswith(_MODED):
+        p = value.args[0] if value.args else value.kwargs.get("p")
+        return "no" if "Dropout" in name and isinstance(p, Const) and p.value in (0, 0.0) else "yes"
+    if value.type in _RECURRENT:
+        dropout = value.kwargs.get("dropout")
+        return "no" if dropout is None or (isinstance(dropout, Const) and not dropout.value) else "yes"
+    if name.startswith("Transformer"):
+        dropout = value.kwargs.get("dropout")
+        return "no" if isinstance(dropout, Const) and not dropout.value else "yes"
+    if value.type.startswith("torchvision.models."):
+        return "yes" if name.lower().startswith(_NORMALISED_FAMILIES) else "unknown"
+    if value.type.startswith("torch.nn."):
+        return "no"
+    return "unknown"
+
+
+def _moded_class(value: Object) -> str:
+    assert value.cls is not None
+    answer = "no"
+    for info in value.cls.mro:
+        text = info.module.text_of(info.node)
+        if "self.training" in text or "dropout(" in text or ".dropout" in text or "batch_norm(" in text:
+            return "yes"
+    for name in value.cls.libraries:
+        if name not in _MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
+            answer = "unknown"
+    return answer

@@ -1,0 +1,163 @@
+"""Calling modules: what a layer makes of its input, and the record of each call from outside."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+from dataclasses import replace
+
+from mlcheck.lint import attributes, calls, containers, losses, modes
+from mlcheck.lint.facts import Forward
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.values import (
+    Function,
+    Object,
+    Select,
+    Symbol,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    owner_key,
+    split_of,
+    traces_of,
+)
+
+_ACTIVATIONS = {
+    "Softmax": "softmax",
+    "Softmax2d": "softmax",
+    "Sigmoid": "sigmoid",
+    "LogSoftmax": "log_softmax",
+    "LogSigmoid": "log_sigmoid",
+}
+_LINEAR = ("Linear", "Conv", "LazyLinear", "LazyConv", "Bilinear")
+_SAME = ("Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "FeatureAlphaDropout")
+
+
+def call_module(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    """`module(...)`. From outside any module the call is put on record and traced through its result."""
+    if module.cls is None and losses.is_loss(module.type):
+        return losses.call(m, module.type, args, kwargs, node)
+    key = owner_key(module)
+    m.touched.add(key)
+    if m.inside_module or _holds_loss(module):
+        return _forward(m, module, args, kwargs, node)
+    fact = record(m, module, args, kwargs, node)
+    outer, m.touched = m.touched, fact.touched
+    m.inside_module += 1
+    try:
+        result = _forward(m, module, args, kwargs, node)
+    finally:
+        m.inside_module -= 1
+        m.touched = outer
+    return traced(m, result, fact)
+
+
+def _holds_loss(module: Object) -> bool:
+    """A loss written as a module: it has no parameters to train and no mode."""
+    if module.cls is None:
+        return False
+    name = module.cls.qualname.lower()
+    return name.endswith(("loss", "criterion", "objective")) or any("Loss" in base for base in module.cls.libraries)
+
+
+def call_unknown(m: Machine, module: Symbol, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    """A call of an unknown module."""
+    values = [*args, *kwargs.values()]
+    result: Value = Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
+    if m.inside_module:
+        m.touched.add(module.key)
+        return result
+    m.store.set(("owner", module.key), True)
+    return traced(m, result, record(m, module, args, kwargs, node))
+
+
+def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Forward:
+    values = [*args, *kwargs.values()]
+    key = owner_key(module)
+    name = m.store.get(("name", key)) or getattr(module, "name", "") or "model"
+    fact = Forward(
+        place=m.place(node),
+        module=module,
+        name=name,
+        modes=modes.modes_of(m, module),
+        grad=m.grad,
+        when=m.now(),
+        loops=tuple(m.loops),
+        functions=tuple(frame.info.name for frame in m.frames if frame.info),
+        split=split_of(*values),
+        moded=modes.moded(m, module),
+        frozen=modes.is_frozen(m, module),
+        touched={key},
+    )
+    m.facts.forwards.append(fact)
+    return fact
+
+
+def traced(m: Machine, value: Value, fact: Forward) -> Value:
+    """The result remembers the call it came from."""
+    if isinstance(value, Tensor | Symbol):
+        return replace(value, traces=value.traces | {fact})
+    if isinstance(value, Tuple):
+        return Tuple(tuple(traced(m, item, fact) for item in value.items), value.open)
+    if isinstance(value, Select):
+        return Select(value.key, traced(m, value.then, fact), traced(m, value.other, fact))
+    if isinstance(value, Object):
+        items = m.store.get(("items", value.id))
+        if isinstance(items, Table):
+            changed: Value = Table({k: traced(m, v, fact) for k, v in items.items.items()}, items.open)
+            m.store.set(("items", value.id), changed)
+        elif isinstance(items, Tuple):
+            m.store.set(("items", value.id), traced(m, items, fact))
+        for name in m.store.get(("attrs", value.id)) or ():
+            inner = m.store.get(("a", value.id, name))
+            if isinstance(inner, Tensor | Symbol):
+                m.store.set(("a", value.id, name), traced(m, inner, fact))
+    return value
+
+
+def _forward(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    if module.cls is not None:
+        method = module.cls.find("forward")
+        if method is not None:
+            bound = Function(method, attributes.info_scope(method), module)
+            return calls.call(m, calls.decorated(m, bound, method, module), args, kwargs, node)
+        if "torch.nn.Sequential" not in module.cls.libraries:
+            values = [*args, *kwargs.values()]
+            return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
+    return layer(m, module, args, kwargs, node)
+
+
+def layer(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    """What a library layer returns."""
+    name = module.type.rpartition(".")[2]
+    given = [*args, *kwargs.values()]
+    first: Value = given[0] if given else m.symbol()
+    traces, split = traces_of(*given), split_of(*given)
+    if name == "Sequential" or (module.cls and "torch.nn.Sequential" in module.cls.libraries):
+        items = containers.contents(m, module)
+        layers = list(items.items.values()) if isinstance(items, Table) else list(items.items) if items else []
+        if items is None or items.open:
+            return Symbol(m.fresh(), "", split, traces)
+        result = first
+        for inner in layers:
+            result = calls.call(m, inner, [result], {}, node)
+            if isinstance(inner, Object) and inner.cls is None and isinstance(result, Tensor) and inner.place:
+                result = replace(result, place=inner.place)
+        return result
+    if name in _ACTIVATIONS:
+        return Tensor(_ACTIVATIONS[name], m.place(node), split, traces)
+    if name.startswith(_LINEAR):
+        return Tensor("raw", m.place(node), split, traces)
+    if name.startswith(_SAME):
+        return first
+    if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
+        return Tuple((Tensor("other", None, split, traces), Symbol(m.fresh(), "", split, traces)))
+    if module.type.startswith("torch.nn."):
+        return Tensor("other", None, split, traces)
+    return Symbol(m.fresh(), "", split, traces)
+
+
+def keys_of(value: Value) -> frozenset[Hashable]:
+    key = owner_key(value)
+    return frozenset([key]) if key is not None else frozenset()

@@ -1,0 +1,145 @@
+"""From names to what they name: imports, aliases, re-exports, builtins, canonical library names."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+
+from mlcheck.lint import statements
+from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
+from mlcheck.lint.program import ModuleInfo
+from mlcheck.lint.values import Const, External, Imported, Module, Value
+
+_BUILTINS = frozenset(dir(builtins))
+_SHORT = (
+    ("torch.nn.modules.", "torch.nn."),
+    ("torch.optim.lr_scheduler.", "torch.optim.lr_scheduler."),
+    ("torch.cuda.amp.", "torch.amp."),
+    ("torch.cpu.amp.", "torch.amp."),
+    ("torch.autograd.grad_mode.", "torch."),
+    ("torch.special.", "torch."),
+    ("torch.nn.utils.clip_grad.", "torch.nn.utils."),
+    ("torch.nn.parallel.distributed.", "torch.nn.parallel."),
+    ("torch.nn.parallel.data_parallel.", "torch.nn.parallel."),
+    ("lightning.pytorch.core.", "lightning.pytorch."),
+    ("pytorch_lightning.", "lightning.pytorch."),
+    ("lightning.LightningModule", "lightning.pytorch.LightningModule"),
+)
+
+
+def canonical(name: str) -> str:
+    """One name for a library object however it was imported: `torch.nn.modules.loss.BCELoss` -> `torch.nn.BCELoss`."""
+    for prefix, short in _SHORT:
+        if name.startswith(prefix):
+            rest = name[len(prefix) :]
+            if prefix == "torch.nn.modules." and "." in rest:
+                rest = rest.rpartition(".")[2]
+            if prefix == "torch.cuda.amp." and "." in rest:
+                rest = rest.rpartition(".")[2]
+            return short + rest
+    if name.startswith("torch.optim.") and name.count(".") == 3 and not name.startswith("torch.optim.lr_scheduler."):
+        last = name.rpartition(".")[2]
+        if last[:1].isupper() and "swa" not in name:
+            return "torch.optim." + last
+    return name
+
+
+def builtin(name: str) -> Value | None:
+    return External("builtins." + name) if name in _BUILTINS else None
+
+
+def import_statement(m: Machine, node: ast.Import) -> None:
+    for alias in node.names:
+        found = m.program.resolve(alias.name, m.program.name_of(m.frame.module))
+        if alias.asname:
+            m.bind(alias.asname, Module(found) if found else External(canonical(alias.name)))
+        else:
+            top = alias.name.partition(".")[0]
+            root = m.program.resolve(top, m.program.name_of(m.frame.module)) if found else None
+            m.bind(top, Module(root) if root else Module("?" + top) if found else External(top))
+
+
+def import_from(m: Machine, node: ast.ImportFrom) -> None:
+    importer = m.program.name_of(m.frame.module)
+    if node.level:
+        name = m.program.relative(m.frame.module, node.level, node.module)
+        found: str | None = name if name in m.program.modules else m.program.resolve(name, importer)
+        if found is None and node.module:
+            found = m.program.resolve(node.module, importer)
+    else:
+        name = node.module or ""
+        found = m.program.resolve(name, importer)
+    for alias in node.names:
+        if alias.name == "*":
+            stars = m.store.get(("stars", m.frame.scope)) or ()
+            m.store.set(("stars", m.frame.scope), (*stars, found or "!" + name))
+            continue
+        value: Value
+        submodule = f"{found or name}.{alias.name}".lstrip(".")
+        if found:
+            value = Imported(found, alias.name)
+        elif submodule in m.program.modules:
+            value = Module(submodule)
+        elif node.level and (beside := m.program.resolve(alias.name, importer)):
+            value = Module(beside)
+        elif node.level == 0 and (nested := m.program.resolve(submodule, importer)):
+            value = Module(nested)
+        else:
+            value = External(canonical(f"{name}.{alias.name}" if node.level == 0 else f"?.{name}.{alias.name}"))
+        m.bind(alias.asname or alias.name, value)
+
+
+def import_on_demand(m: Machine, module: ModuleInfo, name: str) -> Value | None:
+    """A name that only a `from x import *` of this module can have brought."""
+    for star in m.store.get(("stars", m.program.name_of(module))) or ():
+        if star.startswith("!"):
+            if star in ("!torch.nn", "!torch.optim", "!torch", "!torch.nn.functional", "!torch.utils.data"):
+                if not hasattr(builtins, name):
+                    return External(canonical(f"{star[1:]}.{name}"))
+            continue
+        value = module_attribute(m, star, name)
+        if value is not None:
+            return value
+    return None
+
+
+def module_attribute(m: Machine, name: str, attribute: str, depth: int = 8) -> Value | None:
+    """`name.attribute` of a project module: what its top level bound, a submodule, or what it re-exports."""
+    if name.startswith("?"):
+        inner = f"{name[1:]}.{attribute}"
+        if inner in m.program.modules:
+            return Module(inner)
+        if any(known.startswith(inner + ".") for known in m.program.modules):
+            return Module("?" + inner)
+        return None
+    module = m.program.modules[name]
+    load(m, module)
+    value: Value | None = m.store.get(("v", name, attribute))
+    if isinstance(value, Imported):
+        return module_attribute(m, value.module, value.name, depth - 1) if depth else None
+    if value is None and f"{name}.{attribute}" in m.program.modules:
+        return Module(f"{name}.{attribute}")
+    if value is None and depth:
+        value = import_on_demand(m, module, attribute)
+    return value
+
+
+def load(m: Machine, module: ModuleInfo) -> None:
+    """Interpret a module's top level, once; `if __name__ == "__main__"` waits for its own turn."""
+    name = m.program.name_of(module)
+    if m.store.get(("loaded", name)):
+        return
+    m.store.set(("loaded", name), True)
+    m.loaded.add(name)
+    frames, loops, inside = m.frames, m.loops, m.inside_module
+    m.frames, m.loops, m.inside_module = [Frame(module, name, Sink(m.store.mark()), m.fresh())], [], 0
+    grad = m.store.get(("grad",))
+    m.store.set(("v", name, "__name__"), Const(name))
+    try:
+        statements.block(m, module.source.tree.body)
+    except DeadPath:
+        pass
+    finally:
+        m.frames, m.loops, m.inside_module = frames, loops, inside
+        if grad is not None and frames:
+            m.store.set(("grad",), grad)

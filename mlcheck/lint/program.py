@@ -1,0 +1,222 @@
+"""The program as a whole: its modules, classes and functions, and which of them can matter to a rule."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from mlcheck.lint.source import Source
+from mlcheck.lint.values import Class, External, Value
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+# A function is worth starting from when it does one of these, itself or through a project function it calls.
+_DEED = re.compile(
+    r"backward\(|\.step\(|zero_grad|\.eval\(|\.train\(|no_grad|inference_mode|set_grad_enabled|clip_grad_"
+    r"|cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCEWithLogits|binary_cross_entropy_with_logits"
+    r"|sigmoid_focal_loss|SoftMarginLoss|soft_margin_loss"
+)
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
+_COMMON = frozenset(["forward", "__init__", "__call__", "get", "items", "update", "append", "step", "print", "super"])
+
+
+@dataclass(eq=False, slots=True)
+class FunctionInfo:
+    node: FunctionNode
+    module: ModuleInfo
+    cls: ClassInfo | None
+    qualname: str
+    generator: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.qualname.rpartition(".")[2]
+
+
+@dataclass(eq=False)
+class ClassInfo:
+    node: ast.ClassDef
+    module: ModuleInfo
+    qualname: str
+    bases: tuple[Value, ...] = ()
+    methods: dict[str, FunctionInfo] = field(default_factory=dict)
+    assigned: dict[str, ast.expr | None] = field(default_factory=dict)
+    scope: Hashable = None
+    dataclass: bool = False
+
+    @cached_property
+    def mro(self) -> tuple[ClassInfo, ...]:
+        """Project classes from this one up, depth first."""
+        found: list[ClassInfo] = []
+        todo = [self]
+        while todo:
+            info = todo.pop(0)
+            if info not in found:
+                found.append(info)
+                todo = [base.info for base in info.bases if isinstance(base, Class)] + todo
+        return tuple(found)
+
+    @cached_property
+    def libraries(self) -> frozenset[str]:
+        """Qualified names of the library classes it derives from; `?` for a base that is not known."""
+        names = set()
+        for info in self.mro:
+            for base in info.bases:
+                if isinstance(base, External):
+                    names.add(base.name)
+                elif not isinstance(base, Class):
+                    names.add("?")
+        return frozenset(names)
+
+    def find(self, name: str, after: ClassInfo | None = None) -> FunctionInfo | None:
+        """The method of that name, along the bases; with `after`, only past that class."""
+        line = self.mro
+        if after is not None and after in line:
+            line = line[line.index(after) + 1 :]
+        for info in line:
+            if name in info.methods:
+                return info.methods[name]
+        return None
+
+
+@dataclass(eq=False)
+class ModuleInfo:
+    source: Source
+
+    @property
+    def name(self) -> str:
+        return self.source.module
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.source.text.split("\n")
+
+    def text_of(self, node: ast.stmt | ast.expr) -> str:
+        return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
+
+    @cached_property
+    def deeds(self) -> bool:
+        """Whether any of the words a rule starts from stands in the file."""
+        return _DEED.search(self.source.text) is not None
+
+    @cached_property
+    def called(self) -> frozenset[str]:
+        """Names that are called, without those only defined."""
+        text = self.source.text
+        return frozenset(_CALLED.findall(re.sub(r"\b(?:def|class)\s+\w+\s*\(", "", text)))
+
+    @cached_property
+    def definitions(self) -> dict[str, ast.stmt]:
+        """Top-level functions and classes by name."""
+        return {node.name: node for node, _ in walk_definitions(self.source.tree.body) if node.col_offset == 0}
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def walk_definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, ast.ClassDef | None]]:
+    """Functions and classes of a module, and methods with their class, also those under `if` and `try`."""
+    todo: list[tuple[Sequence[ast.stmt], ast.ClassDef | None]] = [(body, None)]
+    while todo:
+        statements, owner = todo.pop()
+        for node in statements:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield node, owner
+                if isinstance(node, ast.ClassDef):
+                    todo.append((node.body, node))
+            elif isinstance(node, ast.If | ast.Try | ast.With):
+                todo.append((node.body, owner))
+                if not isinstance(node, ast.With):
+                    todo.append((node.orelse, owner))
+                if isinstance(node, ast.Try):
+                    todo.extend((handler.body, owner) for handler in node.handlers)
+
+
+class Program:
+    """All modules under analysis, found by the names their imports use."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.modules: dict[str, ModuleInfo] = {}
+        self._by_last: dict[str, list[str]] = {}
+        for source in sources:
+            name = source.module or source.path
+            if name in self.modules:
+                name = source.path
+            self.modules[name] = ModuleInfo(source)
+            self._by_last.setdefault(name.rpartition(".")[2], []).append(name)
+        self._names = {id(info): name for name, info in self.modules.items()}
+        self._resolved: dict[tuple[str, str], str | None] = {}
+
+    def name_of(self, module: ModuleInfo) -> str:
+        return self._names[id(module)]
+
+    def resolve(self, name: str, importer: str) -> str | None:
+        """The project module an import of `name` in `importer` means: absolute, beside it, or the only one so called."""
+        key = (name, importer)
+        if key not in self._resolved:
+            self._resolved[key] = self._search(name, importer)
+        return self._resolved[key]
+
+    def _search(self, name: str, importer: str) -> str | None:
+        prefix = importer
+        while prefix:
+            prefix = prefix.rpartition(".")[0]
+            candidate = f"{prefix}.{name}" if prefix else name
+            if candidate in self.modules and candidate != importer:
+                return candidate
+        if name in self.modules and name != importer:
+            return name
+        ends = [n for n in self._by_last.get(name.rpartition(".")[2], ()) if n.endswith("." + name) and n != importer]
+        return ends[0] if len(ends) == 1 else None
+
+    def relative(self, module: ModuleInfo, level: int, name: str | None) -> str:
+        """The absolute name of a relative import."""
+        parts = self.name_of(module).split(".")
+        drop = level - 1 if module.source.package else level
+        base = parts[: len(parts) - drop] if drop else parts
+        return ".".join([*base, name] if name else base)
+
+    @cached_property
+    def active(self) -> frozenset[str]:
+        """Names of functions and methods that do a relevant deed, directly or through calls by name."""
+        callers: dict[str, set[str]] = {}
+        found: set[str] = set()
+        for module in self.modules.values():
+            for node, owner in walk_definitions(module.source.tree.body):
+                if isinstance(node, ast.ClassDef):
+                    continue
+                text = module.text_of(node)
+                names = {node.name} if node.name not in _COMMON or owner is None else set()
+                if node.name == "__init__" and owner is not None:
+                    names = {owner.name}
+                if _DEED.search(text):
+                    found |= names
+                for called in set(_CALLED.findall(text)) - _COMMON:
+                    callers.setdefault(called, set()).update(names)
+        todo = list(found)
+        while todo:
+            for name in callers.get(todo.pop(), ()):
+                if name not in found:
+                    found.add(name)
+                    todo.append(name)
+        return frozenset(found)
+
+    @cached_property
+    def _all_called(self) -> frozenset[str]:
+        return frozenset().union(*(self.called_in(module) for module in self.modules.values()))
+
+    def is_called(self, name: str) -> bool:
+        """Whether some file calls something of that name."""
+        return name in self._all_called
+
+    def called_in(self, module: ModuleInfo) -> frozenset[str]:
+        """The names this file calls."""
+        return module.called
+
+    def matters(self, module: ModuleInfo, node: ast.stmt | ast.expr) -> bool:
+        """Whether interpreting this function can teach a rule anything."""
+        text = module.text_of(node)
+        return _DEED.search(text) is not None or not self.active.isdisjoint(_CALLED.findall(text))

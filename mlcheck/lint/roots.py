@@ -1,0 +1,153 @@
+"""Where interpretation starts: top levels, main blocks, then whatever nobody in the project called."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from mlcheck.lint import calls, definitions, frameworks, names, statements
+from mlcheck.lint.facts import GradMode
+from mlcheck.lint.machine import DeadPath, Frame, Machine, OutOfSteps, Sink
+from mlcheck.lint.program import ModuleInfo, walk_definitions
+from mlcheck.lint.values import Class, Const, Function, Object, Symbol, Value
+
+Run = Callable[[], None]
+
+
+def plan(m: Machine) -> Iterator[tuple[str, Run]]:
+    """All roots as (path, run), to be run in order: what is called on the way is not started again."""
+    modules = [module for module in m.program.modules.values() if _worth_reading(m, module)]
+    for module in modules:
+        yield module.source.path, partial(_top_level, m, module)
+    for module in modules:
+        for node in _main_blocks(module):
+            yield module.source.path, partial(_main, m, module, node)
+    for called in (False, True):
+        for module in modules:
+            for node, owner in walk_definitions(module.source.tree.body):
+                if isinstance(node, ast.ClassDef) or node in m.visited:
+                    continue
+                if called or not m.program.is_called(node.name):
+                    yield module.source.path, partial(_uncalled, m, module, node, owner)
+
+
+def _worth_reading(m: Machine, module: ModuleInfo) -> bool:
+    return module.deeds or not m.program.active.isdisjoint(m.program.called_in(module))
+
+
+def _main_blocks(module: ModuleInfo) -> list[ast.If]:
+    return [node for node in module.source.tree.body if isinstance(node, ast.If) and is_main_guard(node)]
+
+
+def is_main_guard(node: ast.If) -> bool:
+    """`if __name__ == "__main__":`"""
+    test = node.test
+    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+
+
+def _top_level(m: Machine, module: ModuleInfo) -> None:
+    _prepare(m)
+    m.store.set(("grad",), GradMode("on"))
+    try:
+        names.load(m, module)
+    except OutOfSteps:
+        pass
+
+
+def _prepare(m: Machine) -> None:
+    m.steps = 0
+    m.inside_module = 0
+    m.loops.clear()
+    m.frames.clear()
+
+
+def _scratch(m: Machine, module: ModuleInfo, run: Callable[[], object]) -> None:
+    """Run a root on top of the loaded modules and forget its memory afterwards; its facts stay."""
+    _prepare(m)
+    for name in sorted(m.loaded):
+        if name in m.program.modules:
+            names.load(m, m.program.modules[name])
+    names.load(m, module)
+    _prepare(m)
+    mark = m.store.mark()
+    scope = m.program.name_of(module)
+    m.frames.append(Frame(module, scope, Sink(mark), m.fresh()))
+    try:
+        run()
+    except (DeadPath, OutOfSteps, RecursionError):
+        pass
+    finally:
+        _prepare(m)
+        m.store.undo(mark)
+
+
+def _main(m: Machine, module: ModuleInfo, node: ast.If) -> None:
+    def run() -> None:
+        m.store.set(("grad",), GradMode("on"))
+        m.bind("__name__", Const("__main__"))
+        statements.block(m, node.body)
+
+    _scratch(m, module, run)
+
+
+def _uncalled(
+    m: Machine, module: ModuleInfo, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None
+) -> None:
+    if node in m.visited or not m.program.matters(module, node):
+        return
+    _scratch(m, module, lambda: _start(m, module, node, owner))
+
+
+def _start(
+    m: Machine, module: ModuleInfo, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None
+) -> None:
+    """Call the function as a stranger would: with unknown arguments, in unknown modes."""
+    m.store.set(("grad",), GradMode("unknown"))
+    if owner is None:
+        value = m.lookup(node.name)
+        if not isinstance(value, Function):
+            value = Function(definitions.function_info(m, node, None, node.name), m.frame.scope)
+        calls.call(m, value, [], {"**": m.symbol()}, node)
+        return
+    cls = _class_of(m, owner)
+    if cls is None:
+        return
+    made = _instance(m, cls, node)
+    if not isinstance(made, Object) or made.cls is None:
+        return
+    if frameworks.owner_of(made.cls) and node.name in frameworks.HOOKS:
+        frameworks.run_hooks(m, made, node)
+        return
+    if node.name == "__init__":
+        return
+    calls.call_method(m, made, node.name, [], {"**": m.symbol()}, node)
+
+
+def _class_of(m: Machine, owner: ast.ClassDef) -> Class | None:
+    value = m.lookup(owner.name)
+    if isinstance(value, Class) and value.info.node is owner:
+        return value
+    return None
+
+
+def _instance(m: Machine, cls: Class, node: ast.AST) -> Value:
+    """An instance nobody is known to have made: constructed, and then left for who knows how long."""
+    mark = m.store.mark()
+    try:
+        made = calls.instantiate(m, cls.info, [], {"**": m.symbol()}, node)
+    except DeadPath:
+        return Symbol(m.fresh())
+    _age(m, mark)
+    return made
+
+
+def _age(m: Machine, mark: int) -> None:
+    """Between construction and this call anything may have happened to modes and gradients."""
+    from mlcheck.lint import gradients, modes
+
+    for cell in m.store.changed(mark):
+        if cell[0] == "mode":
+            m.store.set(cell, frozenset([modes.Mode("unknown")]))
+        elif cell[0] == "grads":
+            m.store.set(cell, frozenset([gradients.Grads("unknown")]))

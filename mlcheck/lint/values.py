@@ -1,0 +1,230 @@
+"""What a variable can hold, as far as the rules need to know; everything else is a Symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mlcheck.lint.facts import Forward, Place
+    from mlcheck.lint.program import ClassInfo, FunctionInfo
+
+Traces = frozenset["Forward"]
+NO_TRACES: Traces = frozenset()
+
+
+class Value:
+    """Base of all abstract values."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Value):
+    value: Any
+
+
+NONE, TRUE, FALSE = Const(None), Const(True), Const(False)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol(Value):
+    """An unknown value with an identity: equal keys mean equal values on one path.
+
+    `name` is the variable it came from, `split` the part of the data it belongs to (train, val, test),
+    `traces` the module calls it was computed from.
+    """
+
+    key: Hashable
+    name: str = ""
+    split: str = ""
+    traces: Traces = field(default=NO_TRACES, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Value):
+    """`kind`: raw (straight out of a linear layer), softmax, sigmoid, log_softmax, log_sigmoid, loss, scaled, other."""
+
+    kind: str
+    place: Place | None = None
+    split: str = ""
+    traces: Traces = field(default=NO_TRACES, compare=False)
+    scaler: Value | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Object(Value):
+    """An instance: of a project class (`cls`), or of a library class called `type`. Attributes live in the store."""
+
+    type: str
+    id: int
+    cls: ClassInfo | None = None
+    args: tuple[Value, ...] = ()
+    kwargs: dict[str, Value] = field(default_factory=dict)
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple(Value):
+    """A sequence; `open` when more items may follow."""
+
+    items: tuple[Value, ...]
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table(Value):
+    """A dict's contents by constant key; `open` when other keys may exist."""
+
+    items: dict[Any, Value]
+    open: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function(Value):
+    """A project function with the scope it closes over and, for methods, the object it is bound to.
+
+    `grad` is the gradient mode a decorator runs it under: on, off, unknown, or "" for the caller's.
+    """
+
+    info: FunctionInfo
+    scope: Hashable
+    bound: Value | None = None
+    grad: str = ""
+    place: Place | None = None
+    static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Class(Value):
+    info: ClassInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Value):
+    """A project module."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imported(Value):
+    """A name imported from a project module, looked up when it is used."""
+
+    module: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class External(Value):
+    """Something of a library, by its canonical qualified name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method(Value):
+    """A method looked up on a value, not yet called. `after` is the class whose bases `super()` starts from."""
+
+    owner: Value
+    name: str
+    after: ClassInfo | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partial(Value):
+    function: Value
+    args: tuple[Value, ...]
+    kwargs: dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Value):
+    """`then` where the condition `key` holds, else `other`."""
+
+    key: Hashable
+    then: Value
+    other: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Saved(Value):
+    """What `module.training` held: the modes the module may have been in."""
+
+    modes: frozenset[Any]
+    key: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Params(Value):
+    """Parameters of the modules `owners`; a single one when `one`, its gradient when `gradient`."""
+
+    owners: frozenset[Hashable]
+    one: bool = False
+    gradient: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Super(Value):
+    bound: Value
+    after: ClassInfo
+
+
+def traces_of(*values: Value) -> Traces:
+    """The module calls that any of these was computed from."""
+    found = NO_TRACES
+    for value in values:
+        if isinstance(value, Tensor | Symbol):
+            found = found | value.traces if found else value.traces
+        elif isinstance(value, Tuple):
+            found |= traces_of(*value.items)
+        elif isinstance(value, Select):
+            found |= traces_of(value.then, value.other)
+    return found
+
+
+def split_of(*values: Value) -> str:
+    """The part of the data these belong to, when they agree."""
+    splits = {value.split for value in values if isinstance(value, Tensor | Symbol) and value.split}
+    for value in values:
+        if isinstance(value, Tuple):
+            splits |= {split_of(*value.items)} - {""}
+    return splits.pop() if len(splits) == 1 else ""
+
+
+def owner_key(value: Value) -> Hashable:
+    """The identity under which a module's or optimizer's state is kept."""
+    if isinstance(value, Object):
+        return value.id
+    return value.key if isinstance(value, Symbol) else None
+
+
+def with_name(value: Value, name: str) -> Value:
+    """A nameless symbol takes the name of the variable it is bound to, and what the name says of its split."""
+    if isinstance(value, Symbol) and not value.name:
+        return replace(value, name=name, split=value.split or split_of_name(name))
+    return value
+
+
+_EVALUATION = {"val": "val", "valid": "val", "validation": "val", "dev": "val", "test": "test", "eval": "val"}
+_EVALUATION |= {"testing": "test", "evaluation": "val", "holdout": "test", "heldout": "test", "vali": "val"}
+
+
+def split_of_name(name: str) -> str:
+    """`val_loader` -> val, `x_test` -> test, `trainloader` -> train, `data` -> ""."""
+    words = _words(name)
+    if any(word in ("train", "training", "trn") or word.startswith("train") for word in words):
+        return "train"
+    for word in words:
+        if word in _EVALUATION:
+            return _EVALUATION[word]
+        for stem in ("test", "valid", "val"):
+            if word.startswith(stem) and word[len(stem) :] in ("loader", "set", "data", "ds", "dl", "dataset", "iter"):
+                return _EVALUATION[stem]
+    return ""
+
+
+def _words(name: str) -> list[str]:
+    spaced = "".join("_" + c.lower() if c.isupper() else c for c in name) if not name.isupper() else name.lower()
+    return [word for word in spaced.split("_") if word]
