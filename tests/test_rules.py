@@ -33,7 +33,7 @@ def lint(example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Rep
     return run_lint(["."], LintSettings())
 
 
-@pytest.mark.parametrize(("rule", "example"), examples())
+@pytest.mark.parametrize(("rule", "example"), list(examples()))
 def test_example(rule: Rule, example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = lint(example, tmp_path, monkeypatch)
     alarms = {

@@ -1,0 +1,77 @@
+"""Sound programs are silent; one change that breaks them is reported, at its line and nowhere else.
+
+Each folder of `fixtures` is a program, with the changes that break it in its `mutants.toml`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mlcheck.lint.run import LintSettings, run_lint
+
+PROGRAMS = sorted(path.parent for path in (Path(__file__).parent / "fixtures").glob("*/mutants.toml"))
+
+Files = dict[str, str]
+
+
+def read(program: Path) -> Files:
+    return {path.relative_to(program).as_posix(): path.read_text("utf-8") for path in sorted(program.rglob("*.py"))}
+
+
+def mutants() -> Iterator[object]:
+    for program in PROGRAMS:
+        for mutant in tomllib.loads((program / "mutants.toml").read_text("utf-8"))["mutant"]:
+            yield pytest.param(program, mutant, id=f"{program.name}: {mutant['name']}")
+
+
+def alarms(files: Files, folder: Path, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str, int]]:
+    """(rule, file, line) of everything that lint has to say of a program."""
+    monkeypatch.chdir(folder)
+    for name, code in files.items():
+        compile(code, name, "exec")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(code, encoding="utf-8")
+    report = run_lint(["."], LintSettings())
+    assert [result.traceback for result in report.results if result.traceback] == []
+    return {
+        (result.rule, finding.location.path, finding.location.line)
+        for result in report.results
+        for finding in result.findings
+    }
+
+
+def line_of(text: str, code: str) -> int:
+    """The number of the only line of `code` in which `text` begins, white space before it aside."""
+    assert code.count(text) == 1, f"{text!r} stands {code.count(text)} times in the program"
+    return code.count("\n", 0, code.index(text) + len(text) - len(text.lstrip())) + 1
+
+
+@pytest.mark.parametrize("program", [pytest.param(program, id=program.name) for program in PROGRAMS])
+def test_sound_program_is_silent(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert alarms(read(program), tmp_path, monkeypatch) == set()
+
+
+@pytest.mark.parametrize(("program", "mutant"), list(mutants()))
+def test_mutant_is_reported(
+    program: Path, mutant: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = read(program)
+    code = files[mutant["file"]]
+    assert code.count(mutant["old"]) == 1
+    files[mutant["file"]] = code.replace(mutant["old"], mutant["new"])
+    where = mutant.get("reported", mutant["file"])
+    assert alarms(files, tmp_path, monkeypatch) == {(mutant["rule"], where, line_of(mutant["at"], files[where]))}
+
+
+def test_there_is_a_mutant_for_every_rule() -> None:
+    rules = {
+        mutant["rule"]
+        for program in PROGRAMS
+        for mutant in tomllib.loads((program / "mutants.toml").read_text("utf-8"))["mutant"]
+    }
+    assert len(PROGRAMS) >= 8
+    assert len(rules) == 10
