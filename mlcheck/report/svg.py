@@ -90,12 +90,9 @@ def linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     raw = (high - low) / max(1, wanted)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    return [
-        round(position * step, 12) if step > 1e-9 else position * step
-        for position in range(first, first + 12)
-        if position * step <= high * (1 + 1e-12) + step * 1e-9
-    ]
+    digits = max(0, 1 - math.floor(math.log10(step)))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(position * step, digits) for position in range(first, min(last, first + 11) + 1)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:

@@ -75,24 +75,24 @@ def _cell(grid: _Grid, column: int, row: int, value: object, top: float) -> Iter
         yield f'<rect {box} fill="none" stroke="{RULE}"/>'
         yield label(x + size / 2, y + size / 2 + 4, "×", anchor="middle", fill=MUTED if value is None else ALARM)
         return
-    share = abs(value) / top
-    yield f"<rect {box} {_shade(value, top)}/>"
+    share = value / top
+    yield f"<rect {box} {_shade(share)}/>"
     text = number(value)
     if len(text) * 6.5 <= size:
-        fill = "var(--paper, #ffffff)" if share > 0.55 else INK
+        fill = "var(--paper, #ffffff)" if abs(share) > 0.55 else INK
         yield label(x + size / 2, y + size / 2 + 4, text, anchor="middle", fill=fill)
 
 
-def _shade(value: float, top: float) -> str:
-    color = SERIES[0] if value >= 0 else SERIES[1]
-    return f'fill="{color}" fill-opacity="{0.04 + 0.96 * abs(value) / top:.2f}"'
+def _shade(share: float) -> str:
+    """The color of a value that is `share` (-1 to 1) of the largest one."""
+    return f'fill="{SERIES[0] if share >= 0 else SERIES[1]}" fill-opacity="{0.04 + 0.96 * abs(share):.2f}"'
 
 
 def _legend(x: float, y: float, fine: Sequence[float], top: float) -> Iterator[str]:
-    negative, positive = any(value < 0 for value in fine), any(value > 0 for value in fine) or not fine
-    low, high = -top if negative else 0.0, top if positive else 0.0
-    yield label(x, y + 10, number(low))
+    low = -1 if any(value < 0 for value in fine) else 0
+    high = 1 if any(value > 0 for value in fine) or not low else 0
+    yield label(x, y + 10, number(low * top))
     for step in range(_STEPS):
-        shade = _shade(low + (high - low) * (step + 0.5) / _STEPS, top)
-        yield f'<rect x="{x + 60 + step * 9:.1f}" y="{y}" width="9" height="10" {shade}/>'
-    yield label(x + 66 + _STEPS * 9, y + 10, number(high))
+        shade = _shade(low + (high - low) * (step + 0.5) / _STEPS)
+        yield f'<rect x="{x + 60 + step * 9:.1f}" y="{y:.1f}" width="9" height="10" {shade}/>'
+    yield label(x + 66 + _STEPS * 9, y + 10, number(high * top))

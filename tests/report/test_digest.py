@@ -1,0 +1,118 @@
+"""The words all renderers share."""
+
+import math
+import shlex
+import tomllib
+
+import pytest
+
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import By, Outcome, Severity, Stage
+from mlcheck.core.report import Report, Result, causes, items
+from mlcheck.report import digest
+
+
+def result(rule: str, outcome: Outcome, by: By = By.LINT, **more) -> Result:
+    return Result(rule, rule, Stage.DATA, Severity.ERROR, by, outcome, **more)
+
+
+def verdict(*results: Result) -> digest.Headline:
+    checklist = items(results)
+    return digest.headline(checklist, causes(checklist))
+
+
+def test_the_headline_names_the_cause_its_place_and_what_it_explains():
+    found = (Finding("it sums to 1.", Location("model.py", 42, 7)),)
+    told = verdict(
+        result("cause", Outcome.FAIL, findings=found, explains=("x", "y")),
+        result("x", Outcome.FAIL),
+        result("y", Outcome.WARN),
+    )
+    assert (told.outcome, told.rule, told.sentence, told.place) == (
+        Outcome.FAIL,
+        "cause",
+        "it sums to 1",
+        "model.py:42",
+    )
+    assert told.explains == "it explains 1 other failure and 1 warning"
+
+
+def test_a_heuristic_only_may_explain():
+    told = verdict(result("hunch", Outcome.WARN, summary="w", explains=("x",)), result("x", Outcome.FAIL))
+    assert (told.outcome, told.rule) == (Outcome.FAIL, "hunch")
+    assert told.explains == "it may explain 1 other failure"
+
+
+def test_a_crash_without_words_shows_the_end_of_its_traceback():
+    told = verdict(result("r", Outcome.ERROR, traceback="Traceback:\n  File x\nValueError: no"))
+    assert (told.outcome, told.sentence) == (Outcome.ERROR, "ValueError: no")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict_", "told"),
+    [
+        ([Outcome.PASS, Outcome.SKIP], Outcome.PASS, "nothing failed: 1 skipped, 1 passed"),
+        ([Outcome.PASS, Outcome.PENDING], Outcome.PENDING, "1 question waits for a person's sign-off; nothing failed"),
+        ([Outcome.SKIP, Outcome.SKIP], Outcome.SKIP, "nothing was checked: 2 skipped"),
+        ([Outcome.WAIVED], Outcome.SKIP, "nothing was checked: 1 waived"),
+        ([], Outcome.SKIP, "nothing was checked"),
+    ],
+)
+def test_without_an_alarm_the_headline_says_what_it_rests_on(outcomes, verdict_, told):
+    given = verdict(*(result(f"r{position}", outcome) for position, outcome in enumerate(outcomes)))
+    assert given.outcome is verdict_
+    assert told in given.sentence
+
+
+def test_the_command_to_repeat_survives_a_shell():
+    report = Report("check", "my model:Net", ())
+    seen = result("r", Outcome.FAIL, By.PROBE)
+    assert shlex.split(digest.repeat_command(seen, report)) == ["mlcheck", "probe", "my model:Net", "--only", "r"]
+    read = result("r", Outcome.FAIL, findings=(Finding("m", Location("$(rm x).py", 1)),))
+    assert shlex.split(digest.repeat_command(read, report)) == ["mlcheck", "lint", "$(rm x).py", "--select", "r"]
+    assert digest.repeat_command(result("r", Outcome.PENDING, By.SIGN_OFF), report) == ""
+
+
+def test_the_entry_to_sign_is_toml():
+    entry = tomllib.loads(digest.sign_off_entry("some-rule", "2026-11-21T14:31:19+00:00"))
+    assert str(entry["sign"]["some-rule"]["date"]) == "2026-11-21"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1234567, "1,234,567"),
+        (2.0, "2"),
+        (0.123456, "0.1235"),
+        (3.1e-8, "3.1e-08"),
+        (math.nan, "NaN"),
+        (-math.inf, "-inf"),
+        (1e300, "1e+300"),
+        ("x", "x"),
+        (True, "True"),
+    ],
+)
+def test_numbers(value, text):
+    assert digest.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, ""),
+        (math.nan, ""),
+        (0.0004, "1 ms"),
+        (0.0994, "99 ms"),
+        (0.0996, "0.1 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1 min 00 s"),
+        (125.2, "2 min 05 s"),
+    ],
+)
+def test_durations(seconds, text):
+    assert digest.duration(seconds) == text
+
+
+def test_a_moment_that_is_no_date_stays():
+    assert digest.moment("2026-11-21T14:31:19+00:00") == "2026-11-21 14:31 UTC"
+    assert digest.moment("yesterday") == "yesterday"

@@ -1,0 +1,124 @@
+"""The terminal checklist: what stands first, what stands where, and that nothing from outside moves a cursor."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.report import Report
+from mlcheck.report import terminal
+
+WHOLE = """\
+FAIL  softmax-before-ce  the output already sums to 1 (model.py:42); it explains
+1 other failure and 1 warning
+mlcheck check  model:Net  2026-11-21 14:31 UTC
+9 items: 2 failed, 1 crashed, 1 warned, 1 waiting for a person, 1 inconclusive,
+1 waived, 1 skipped, 1 passed
+
+WHAT IS WRONG
+FAIL     The loss receives logits  softmax-before-ce (probe)               1.2 s
+         row sums 1.0000 over 64 rows
+         the output already sums to 1
+         row sum 1, deviation 3.1e-08
+         at: model.py:42:16 (Net.forward), train.py:8
+         do: return logits: `CrossEntropyLoss` applies log-softmax itself
+         lint said: FAIL `nn.Softmax` feeds `CrossEntropyLoss`
+         this explains:
+         FAIL  cannot-overfit: loss 1.62 after 200 steps, above the floor of
+               0.05
+         WARN  flat-start: gradients are 14 times too small
+
+ERROR    The loader runs to its end  loader-raises (probe)
+         IndexError: 17
+           Traceback (most recent call last):
+             File "data.py", line 9, in get
+           IndexError: 17
+
+SCOPE
+PENDING  The purpose is written down  purpose-unstated (sign-off)
+         nobody has signed this off yet
+
+TRAINING
+PASS     Every parameter learns  unused-parameter (probe)                  61 ms
+         6 of 6 parameters changed
+
+VALIDATION
+UNCLEAR  Samples do not mix  batch-dependence (probe)
+         two runs differ by 2e-3
+WAIVED   Evaluation is in eval mode  missing-eval-mode (sign-off)
+         waived by Ada on 2026-11-02, without end: no dropout here
+         lint said: WARN `validate` runs in train mode
+
+SPEED
+SKIP     Gradients are unscaled first  clip-before-unscale (lint)
+         no GradScaler in 4 files
+
+note     the whole report: report.html
+FAIL  9 items: 2 failed, 1 crashed, 1 warned, 1 waiting for a person, 1
+inconclusive, 1 waived, 1 skipped, 1 passed in 9.2 s
+"""
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_the_whole_checklist_at_80_columns(report):
+    assert terminal.render(report, width=80, color=False) == WHOLE
+
+
+def test_color_changes_nothing_but_color(report):
+    colored = terminal.render(report, width=80, color=True)
+    assert "\x1b[1;31mFAIL" in colored
+    assert [line.rstrip() for line in ANSI.sub("", colored).splitlines()] == WHOLE.splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_no_line_is_wider_than_the_terminal(report, width):
+    lines = terminal.render(report, width=width, color=False).splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+
+
+def test_plain_output_is_ascii_of_its_own(report):
+    long = replace(report.results[0], findings=(Finding("x" * 5000),), traceback="\n".join("t" * 50))
+    terminal.render(replace(report, results=(long,)), width=80, color=False).encode("ascii")
+
+
+@pytest.mark.parametrize("color", [True, False])
+def test_nothing_from_outside_moves_the_cursor_or_is_read_as_markup(hostile, color):
+    text = terminal.render(hostile, width=80, color=color)
+    text.encode("utf-8")
+    bare = ANSI.sub("", text) if color else text
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029]", bare)
+    joined = re.sub(r"\s+", "", bare)
+    if "[bold red]" in hostile.subject:
+        assert "[boldred]x[/boldred]" in joined
+        assert "[link=file:///etc]y[/link]" in joined
+    if "\x1b" in hostile.subject:
+        assert r"\x1b[31mred\x1b[0m" in joined
+
+
+def test_a_megabyte_of_message_is_cut(report):
+    huge = replace(report.results[0], findings=(Finding("m" * 1_000_000, help="h" * 1_000_000),))
+    assert len(terminal.render(replace(report, results=(huge,)), width=80, color=False)) < 8_000
+
+
+def test_many_findings_are_counted_not_listed(report):
+    many = tuple(Finding(f"defect {n}", Location("a.py", n)) for n in range(1, 1001))
+    text = terminal.render(replace(report, results=(replace(report.results[0], findings=many),)), width=80, color=False)
+    assert "defect 5\n" in text
+    assert "defect 6\n" not in text
+    assert "... and 995 more like it" in text
+
+
+def test_nothing_checked_is_not_a_pass():
+    text = terminal.render(Report("check", "m:N", ()), width=80, color=False)
+    assert text.startswith("SKIP  nothing was checked")
+
+
+def test_a_clean_run_says_so_first(report):
+    passed = tuple(result for result in report.results if result.outcome is Outcome.PASS)
+    text = terminal.render(replace(report, results=passed), width=80, color=False)
+    assert text.startswith("PASS  nothing failed: 1 passed\n")
+    assert "WHAT IS WRONG" not in text
