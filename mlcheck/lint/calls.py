@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable
 
-from mlcheck.lint import attributes, containers, expressions, gradients, libraries, methods, modes, modules, statements
+from mlcheck.lint import attributes, containers, expressions, gradients, libraries, methods, modes, modules, statements, strangers
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import MAX_DEPTH, DeadPath, Frame, Machine, Sink
@@ -254,7 +254,7 @@ def _named_or_default(
             return expressions.evaluate(m, default)
         finally:
             m.frame.scope = scope
-    return Symbol(m.fresh(), name, split_of_name(name))
+    return strangers.argument(m, function, parameter)
 
 
 def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

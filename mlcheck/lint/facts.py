@@ -93,7 +93,7 @@ class Forward:
     """A call of a module from outside any module. `trained`: a gradient was later asked of its output.
 
     `touched` holds the identities of the module and of everything it called; `moded` is yes, no or
-    unknown: whether the module behaves differently in train and eval mode.
+    unknown: whether the module behaves differently in train and eval mode; `restored`: weights were loaded.
     """
 
     place: Place
@@ -107,6 +107,7 @@ class Forward:
     split: str
     moded: str
     frozen: bool
+    restored: bool
     touched: set[Hashable] = field(default_factory=set)
     trained: bool = False
 

@@ -203,11 +203,15 @@ def clip(m: Machine, node: ast.AST, name: str) -> None:
     m.facts.clips.append(Clip(m.place(node), name, m.store.get(("scaling",)) or _UNKNOWN))
 
 
-def relax(m: Machine, ends: list[Delta]) -> None:
+def relax(m: Machine, ends: list[Delta], key: Hashable) -> None:
     """Clearing or a change of mode behind a condition: where it was skipped, what holds is not known.
 
-    `if i % n == 0: optimizer.zero_grad()` is a decision, not an omission.
+    `if i % n == 0: optimizer.zero_grad()` is a decision, not an omission; and so is `if restore: model.train()`,
+    but not `if accuracy > best: model.train()`.
     """
+    while isinstance(key, tuple) and key and key[0] == "not":
+        key = key[1]
+    compared = isinstance(key, tuple) and key and key[0] in ("<", "==")
     for changed, other in ((ends[0], ends[1]), (ends[1], ends[0])):
         for cell, value in changed.items():
             if cell in other or cell[0] not in ("grads", "mode"):
@@ -219,7 +223,7 @@ def relax(m: Machine, ends: list[Delta]) -> None:
             if cell[0] == "grads" and kinds & {"clean", "erased", "unknown"}:
                 kept = [Grads("unknown") if grads.kind in ("used", "stale") else grads for grads in base]
                 other[cell] = frozenset(kept)
-            elif cell[0] == "mode":
+            elif cell[0] == "mode" and not compared:
                 stamp = max(mode.stamp for mode in base)
                 other[cell] = frozenset(
                     mode if mode.kind in kinds else Mode("unknown", mode.place, mode.when, stamp) for mode in base

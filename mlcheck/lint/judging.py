@@ -21,14 +21,19 @@ _VERBS = (
 
 
 def evaluates(forward: Forward) -> bool:
-    """On held-out data, in a function named for it, or without gradients where nothing trains."""
+    """On held-out data, in a function named for it, or without gradients where nothing trains.
+
+    One call without gradients may be anything; a loop of them, or one on restored weights, is inference.
+    """
     if forward.split == "train":
         return False
     if forward.split in ("val", "test") or any(loop.split in ("val", "test") for loop in forward.loops):
         return not _trains(forward)
     if forward.functions and _named_for_it(forward.functions[-1]):
         return not _trains(forward)
-    return forward.grad.kind == "off" and not _trains(forward) and not any(loop.trains for loop in forward.loops)
+    if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
+        return False
+    return forward.restored or forward.loop is not None
 
 
 def _trains(forward: Forward) -> bool:

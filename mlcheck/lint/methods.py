@@ -137,6 +137,8 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
         case "zero_grad":
             gradients.zero_modules(m, node, modules.keys_of(owner))
             return NONE
+        case "load_state_dict":
+            m.store.set(("restored", key), True)
         case "requires_grad_":
             modes.freeze(m, modules.keys_of(owner), args[0] if args else TRUE)
             return owner

@@ -88,6 +88,7 @@ def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value
         split=split_of(*values),
         moded=modes.moded(m, module),
         frozen=modes.is_frozen(m, module),
+        restored=any(m.store.get(("restored", outer)) for outer in modes.ancestors(m, key)),
         touched={key},
     )
     m.facts.forwards.append(fact)

@@ -216,7 +216,9 @@ class Program:
         """The names this file calls."""
         return module.called
 
-    def matters(self, module: ModuleInfo, node: ast.stmt | ast.expr) -> bool:
+    def matters(self, module: ModuleInfo, node: ast.stmt, owner: ast.ClassDef | None = None) -> bool:
         """Whether interpreting this function can teach a rule anything."""
+        if owner is not None and owner.name in self.active:
+            return True
         text = module.text_of(node)
         return _DEED.search(text) is not None or not self.active.isdisjoint(_CALLED.findall(text))

@@ -6,11 +6,13 @@ import ast
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mlcheck.lint import calls, definitions, frameworks, names, statements
+from mlcheck.lint import calls, definitions, frameworks, names, statements, strangers
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.machine import DeadPath, Frame, Machine, OutOfSteps, Sink
 from mlcheck.lint.program import ModuleInfo, walk_definitions
-from mlcheck.lint.values import Class, Const, Function, Object, Symbol, Value
+from mlcheck.lint.values import Class, Const, Function, Object
+
+_PLAIN = frozenset(["torch.nn.Module", "builtins.object", "abc.ABC", "torch.nn.Sequential"])
 
 Run = Callable[[], None]
 
@@ -29,7 +31,7 @@ def plan(m: Machine) -> Iterator[tuple[str, Run]]:
                 if isinstance(node, ast.ClassDef) or node in m.visited:
                     continue
                 if called or not m.program.is_called(node.name):
-                    yield module.source.path, partial(_uncalled, m, module, node, owner)
+                    yield module.source.path, partial(_uncalled, m, module, node, owner, called)
 
 
 def _worth_reading(m: Machine, module: ModuleInfo) -> bool:
@@ -92,18 +94,29 @@ def _main(m: Machine, module: ModuleInfo, node: ast.If) -> None:
 
 
 def _uncalled(
-    m: Machine, module: ModuleInfo, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None
+    m: Machine,
+    module: ModuleInfo,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    owner: ast.ClassDef | None,
+    called: bool,
 ) -> None:
-    if node in m.visited or not m.program.matters(module, node):
+    if node in m.visited or not m.program.matters(module, node, owner):
         return
-    _scratch(m, module, lambda: _start(m, module, node, owner))
+    _scratch(m, module, lambda: _start(m, module, node, owner, called))
 
 
 def _start(
-    m: Machine, module: ModuleInfo, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None
+    m: Machine,
+    module: ModuleInfo,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    owner: ast.ClassDef | None,
+    called: bool,
 ) -> None:
-    """Call the function as a stranger would: with unknown arguments, in unknown modes."""
-    m.store.set(("grad",), GradMode("unknown"))
+    """Call the function as a stranger would: with unknown arguments, in unknown modes.
+
+    Where some file calls that name after all, or a library may, not even the gradient mode is known.
+    """
+    m.store.set(("grad",), GradMode("unknown" if called else "on"))
     if owner is None:
         value = m.lookup(node.name)
         if not isinstance(value, Function):
@@ -113,7 +126,7 @@ def _start(
     cls = _class_of(m, owner)
     if cls is None:
         return
-    made = _instance(m, cls, node)
+    made = strangers.instance(m, cls, node)
     if not isinstance(made, Object) or made.cls is None:
         return
     if frameworks.owner_of(made.cls) and node.name in frameworks.HOOKS:
@@ -121,6 +134,8 @@ def _start(
         return
     if node.name == "__init__":
         return
+    if not made.cls.libraries <= _PLAIN:
+        m.store.set(("grad",), GradMode("unknown"))
     calls.call_method(m, made, node.name, [], {"**": m.symbol()}, node)
 
 
@@ -129,25 +144,3 @@ def _class_of(m: Machine, owner: ast.ClassDef) -> Class | None:
     if isinstance(value, Class) and value.info.node is owner:
         return value
     return None
-
-
-def _instance(m: Machine, cls: Class, node: ast.AST) -> Value:
-    """An instance nobody is known to have made: constructed, and then left for who knows how long."""
-    mark = m.store.mark()
-    try:
-        made = calls.instantiate(m, cls.info, [], {"**": m.symbol()}, node)
-    except DeadPath:
-        return Symbol(m.fresh())
-    _age(m, mark)
-    return made
-
-
-def _age(m: Machine, mark: int) -> None:
-    """Between construction and this call anything may have happened to modes and gradients."""
-    from mlcheck.lint import gradients, modes
-
-    for cell in m.store.changed(mark):
-        if cell[0] == "mode":
-            m.store.set(cell, frozenset([modes.Mode("unknown")]))
-        elif cell[0] == "grads":
-            m.store.set(cell, frozenset([gradients.Grads("unknown")]))

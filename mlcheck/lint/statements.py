@@ -65,7 +65,7 @@ def _if(m: Machine, node: ast.If) -> tuple[list[Delta], Hashable]:
         if normal is not None:
             ends.append(normal)
     if known is None and len(ends) == 2:
-        gradients.relax(m, ends)
+        gradients.relax(m, ends, key)
     return ends, key
 
 
