@@ -62,7 +62,14 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         device=context.device,
         notices=_notices(entry, experiment, harness),
         record=record.events,
-        objects=(instance, *harness.callbacks.values(), *context._reducers.objects, context._scaler),
+        objects=(
+            instance,
+            *context._originals.values(),
+            *harness.callbacks.values(),
+            *harness.loaders,
+            *context._reducers.objects,
+            context._scaler,
+        ),
         progress=harness,
     )
 

@@ -63,6 +63,12 @@ class Harness:
             "determined.pytorch.DataLoader, or call context.experimental.disable_dataset_reproducibility_checks()"
         )
 
+    @property
+    def loaders(self) -> list[Any]:
+        """The loaders as torch's own, whose samplers and generators hold state."""
+        loaders = (self._training, self._validation)
+        return [loader._plain if isinstance(loader, DataLoader) else loader for loader in loaders]
+
     def _epoch_length(self) -> int:
         try:
             return max(len(self._training), 1)

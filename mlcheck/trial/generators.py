@@ -1,0 +1,87 @@
+"""Remembered generators of random numbers, and torch's global modes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from mlcheck.trial.tensors import same_bits
+
+
+@dataclass
+class ValueCell:
+    """State behind a getter and a setter: a random generator, a global mode."""
+
+    name: str
+    get: Callable[[], Any]
+    set: Callable[[Any], Any]
+    _value: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._value = self.get()
+
+    def restore(self) -> None:
+        if self.change():
+            self.set(self._value)
+
+    def change(self) -> str:
+        now = self.get()
+        if isinstance(now, torch.Tensor):
+            return "" if same_bits(now, self._value) else "it moved on"
+        same = _flat(now) == _flat(self._value)
+        return "" if same else "it moved on" if isinstance(now, tuple | dict) else f"it became {now}"
+
+
+def _flat(value: Any) -> Any:
+    """States of generators hold arrays, which do not compare to one truth value."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, dict):
+        return {key: _flat(inner) for key, inner in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_flat, value))
+    return value
+
+
+def is_generator(value: Any) -> bool:
+    return isinstance(value, torch.Generator | random.Random | np.random.RandomState | np.random.Generator)
+
+
+def generator_cell(name: str, generator: Any) -> ValueCell | None:
+    """A cell for a generator of random numbers, None for anything else."""
+    if isinstance(generator, torch.Generator):
+        return ValueCell(name, generator.get_state, generator.set_state)
+    if isinstance(generator, random.Random):
+        return ValueCell(name, generator.getstate, generator.setstate)
+    if isinstance(generator, np.random.RandomState):
+        return ValueCell(name, generator.get_state, generator.set_state)
+    if isinstance(generator, np.random.Generator):
+        bits = generator.bit_generator
+        return ValueCell(name, lambda: bits.state, lambda state: setattr(bits, "state", state))
+    return None
+
+
+def global_cells() -> Iterable[ValueCell]:
+    """The process's random generators and torch's global modes."""
+    yield ValueCell("Python's random generator", random.getstate, random.setstate)
+    yield ValueCell("numpy's random generator", np.random.get_state, np.random.set_state)
+    yield ValueCell("torch's random generator", torch.get_rng_state, torch.set_rng_state)
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        for device in range(torch.cuda.device_count()):
+            yield _cuda_generator(device)
+    yield ValueCell("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
+    yield ValueCell("the default dtype", torch.get_default_dtype, torch.set_default_dtype)
+    yield ValueCell("anomaly detection", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly)
+
+
+def _cuda_generator(device: int) -> ValueCell:
+    return ValueCell(
+        f"the random generator of cuda:{device}",
+        lambda: torch.cuda.get_rng_state(device),
+        lambda state: torch.cuda.set_rng_state(state, device),
+    )

@@ -1,0 +1,38 @@
+"""What several tests of the adapters need: files to load, and a process left as it was found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def untouched_process() -> Iterator[None]:
+    """Loading an entry point changes the path, the modules, the seeds: undo it, and keep to one thread."""
+    path, modules, threads = list(sys.path), dict(sys.modules), torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    sys.path[:] = path
+    for name in set(sys.modules) - set(modules):
+        if not name.startswith(("torch", "numpy", "sympy", "mlcheck")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
+    """Write a file into the working folder of the test."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_file(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text), encoding="utf-8")
+        return path
+
+    return write_file
