@@ -281,9 +281,14 @@ def test_restores_after_an_error_and_lets_it_through() -> None:
     model = nn.Linear(6, 6)
     trial = trial_of(model, torch.optim.SGD(model.parameters(), lr=0.1))
     before = model.weight.clone()
-    with pytest.raises(ZeroDivisionError), restored(trial):
-        run(trial, torch.randn(4, 6))
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with restored(trial):
+            run(trial, torch.randn(4, 6))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert torch.equal(model.weight, before)
 
 
