@@ -30,7 +30,7 @@ def lint(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from mlcheck.report import json
 
-        print(json.render(report))
+        print(json.render(report), end="")
     else:
         color = _wants_color(sys.stdout)
         text = lint_text.concise(report) if arguments.format == "concise" else lint_text.render(report, color, _width())
@@ -145,13 +145,14 @@ def _deliver(report: Report, arguments: argparse.Namespace, html_path: str, json
         _write(json_path, json.render(report))
     if html_path:
         _write(html_path, html.render(report))
-        report = replace(report, notices=(*report.notices, f"the whole report: {html_path}"))
     if arguments.format == "json":
-        print(json.render(report))
+        print(json.render(report), end="")
     elif arguments.format == "markdown":
         print(markdown.render(report))
     else:
-        print(terminal.render(report, width=_width(), color=_wants_color(sys.stdout)), end="")
+        written = (f"the whole report: {html_path}",) if html_path else ()
+        shown = replace(report, notices=(*report.notices, *written))
+        print(terminal.render(shown, width=_width(), color=_wants_color(sys.stdout)), end="")
     strict = arguments.strict or config.strict
     return _exit_code(report, warnings_count=strict, open_questions_count=strict)
 

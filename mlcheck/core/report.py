@@ -172,7 +172,12 @@ class Report:
         return items(self.results)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"schema": SCHEMA_VERSION, **asdict(self)}
+        """Plain data for JSON. Findings repeat their rule and severity, so that each can be read by itself."""
+        data = asdict(self)
+        for result in data["results"]:
+            for finding in result["findings"]:
+                finding |= {"rule": result["rule"], "severity": result["severity"]}
+        return {"schema": SCHEMA_VERSION, **data}
 
 
 class UnreadableReport(Mistake):

@@ -44,7 +44,7 @@ def test_lint_finds_and_exits_with_one(write: Write, capsys: pytest.CaptureFixtu
     write("train.py", FORGETFUL)
     assert main(["lint", "train.py"]) == 1
     printed = capsys.readouterr().out
-    assert "train.py:9" in printed
+    assert "train.py:10" in printed
     assert "missing-zero-grad" in printed
 
 
@@ -59,14 +59,14 @@ def test_lint_prints_the_report_as_json(write: Write, capsys: pytest.CaptureFixt
     assert main(["lint", "train.py", "--format", "json"]) == 1
     report = json.loads(capsys.readouterr().out)
     found = [finding for result in report["results"] for finding in result["findings"]]
-    assert [(finding["location"]["path"], finding["location"]["line"]) for finding in found] == [("train.py", 9)]
+    assert [(finding["location"]["path"], finding["location"]["line"]) for finding in found] == [("train.py", 10)]
 
 
 def test_concise_is_one_line_a_finding(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("train.py", FORGETFUL)
     assert main(["lint", "--format", "concise"]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "missing-zero-grad" in line]
-    assert line.startswith("train.py:9:")
+    assert line.startswith("train.py:10:")
 
 
 @pytest.mark.parametrize("option", (["--ignore", "missing-zero-grad"], ["--select", "softmax-before-ce"]))
@@ -85,10 +85,10 @@ def test_rules_are_chosen_in_the_settings(write: Write) -> None:
     ("arguments", "told"),
     (
         (["lint", "nowhere.py"], "nowhere.py"),
-        (["lint", "--select", "missing-zero-gard"], "did you mean `missing-zero-grad`?"),
+        (["lint", "--select", "missing-zero-gard"], "did you mean `missing-zero-grad`"),
         (["probe"], "name an entry point"),
         (["probe", "model_def:Trial", "--hp", "lr"], "NAME=VALUE"),
-        (["probe", "model_def:Trial", "--only", "missing-zero-gard"], "did you mean `missing-zero-grad`?"),
+        (["probe", "model_def:Trial", "--only", "missing-zero-gard"], "did you mean `missing-zero-grad`"),
         (["explain", "softmax-befor-ce"], "did you mean `softmax-before-ce`?"),
         (["report", "nowhere.json"], "nowhere.json"),
     ),
