@@ -56,7 +56,7 @@ def test_a_pyproject_without_the_table_does_not_hide_the_one_above(
 
 @pytest.mark.parametrize(
     ("table", "told"),
-    (
+    [
         ('selekt = ["x"]', "no key `selekt`; did you mean `select`?"),
         ('select = "x"', "`select` must be a list of strings"),
         ("select = [1]", "`select` must be a list of strings"),
@@ -68,7 +68,7 @@ def test_a_pyproject_without_the_table_does_not_hide_the_one_above(
         ("per-file-ignores = []", "`per-file-ignores` must be a table"),
         ('per-file-ignores = { a = "b" }', "`per-file-ignores.a` must be a list of strings"),
         ("broken = = ", "not valid TOML"),
-    ),
+    ],
 )
 def test_a_wrong_table_is_told_in_one_sentence(project: Path, table: str, told: str) -> None:
     write(project, table)

@@ -190,7 +190,7 @@ def report_from_dict(data: Any) -> Report:
         raise UnreadableReport("this is not a saved mlcheck report: it has no `schema` field")
     if data["schema"] != SCHEMA_VERSION:
         raise UnreadableReport(
-            f"the report was saved with schema {data['schema']!r}, this version reads {SCHEMA_VERSION}: run mlcheck again"
+            f"the report has schema {data['schema']!r} and this version reads {SCHEMA_VERSION}: run mlcheck again"
         )
     try:
         return Report(

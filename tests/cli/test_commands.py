@@ -69,7 +69,7 @@ def test_concise_is_one_line_a_finding(write: Write, capsys: pytest.CaptureFixtu
     assert line.startswith("train.py:10:")
 
 
-@pytest.mark.parametrize("option", (["--ignore", "missing-zero-grad"], ["--select", "softmax-before-ce"]))
+@pytest.mark.parametrize("option", [["--ignore", "missing-zero-grad"], ["--select", "softmax-before-ce"]])
 def test_rules_are_chosen_on_the_command_line(write: Write, option: list[str]) -> None:
     write("train.py", FORGETFUL)
     assert main(["lint", "train.py", *option]) == 0
@@ -83,7 +83,7 @@ def test_rules_are_chosen_in_the_settings(write: Write) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
-    (
+    [
         (["lint", "nowhere.py"], "nowhere.py"),
         (["lint", "--select", "missing-zero-gard"], "did you mean `missing-zero-grad`"),
         (["probe"], "name an entry point"),
@@ -91,7 +91,7 @@ def test_rules_are_chosen_in_the_settings(write: Write) -> None:
         (["probe", "model_def:Trial", "--only", "missing-zero-gard"], "did you mean `missing-zero-grad`"),
         (["explain", "softmax-befor-ce"], "did you mean `softmax-before-ce`?"),
         (["report", "nowhere.json"], "nowhere.json"),
-    ),
+    ],
 )
 def test_misuse_is_one_sentence_and_exit_two(
     write: Write, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
