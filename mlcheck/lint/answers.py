@@ -11,13 +11,6 @@ from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.report import Result
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """How many things of each kind were judged (`backward pass`, `loss`), by the words of the checks' LOOKS_AT."""
-
-    counts: dict[str, int]
-
-
 @dataclass(slots=True)
 class Answers:
     """Findings and tracebacks of mlcheck's own failures by rule; how many things of each kind were looked at."""

@@ -14,7 +14,7 @@ from mlcheck.lint import checks as package
 from mlcheck.lint import roots
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import Program
-from mlcheck.lint.source import Source
+from mlcheck.lint.source import Source, Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +26,27 @@ class Crash:
     traceback: str
 
 
-def analyse(sources: Sequence[Source], rules: Collection[str] | None = None) -> Iterator[tuple[str, Finding] | Crash]:
-    """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How many things of each kind were there to judge, by the words of the checks' LOOKS_AT."""
+
+    counts: dict[str, int]
+
+
+def analyse(
+    sources: Sequence[Source | Unreadable], rules: Collection[str] | None = None
+) -> Iterator[tuple[str, Finding] | Crash | Seen]:
+    """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes and what was seen.
 
     `rules` limits which rules are asked; None asks all that have a check.
     """
     crashes: list[Crash] = []
     found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
     with _without_collector():
-        machine = Machine(Program(sources))
+        machine = Machine(Program([source for source in sources if isinstance(source, Source)]))
         for path, run in roots.plan(machine):
             _guarded(crashes, "", path, run)
+    machine.facts.unreadable.extend(source for source in sources if isinstance(source, Unreadable))
     for check in find_checks(package):
         if rules is not None and check.rule not in rules:
             continue
@@ -50,6 +60,7 @@ def analyse(sources: Sequence[Source], rules: Collection[str] | None = None) -> 
         _guarded(crashes, check.rule, "", ask)
     yield from sorted(found.values(), key=lambda pair: (pair[1].location, pair[0]))
     yield from crashes
+    yield Seen(machine.facts.counts())
 
 
 def _guarded(crashes: list[Crash], rule: str, path: str, run: Callable[[], None]) -> None:

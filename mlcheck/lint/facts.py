@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mlcheck.core.finding import Location
+from mlcheck.lint.source import Unreadable
 from mlcheck.lint.values import Value
 
 
@@ -174,3 +175,15 @@ class Facts:
     steps: list[Step] = field(default_factory=list)
     clips: list[Clip] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """How many places of each kind there were to judge; a place counts once, however often it was walked."""
+        kinds = {
+            "model call": self.forwards,
+            "loss": self.losses,
+            "backward pass": self.backwards,
+            "optimizer step": self.steps,
+            "gradient clipping": self.clips,
+        }
+        return {kind: len({event.place.spot for event in events}) for kind, events in kinds.items()}

@@ -16,9 +16,9 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.report import Report
-from mlcheck.lint.answers import Answers, Seen
+from mlcheck.lint.answers import Answers
 from mlcheck.lint.discover import PythonFile, discover
-from mlcheck.lint.engine import Crash, analyse
+from mlcheck.lint.engine import Crash, Seen, analyse
 from mlcheck.lint.select import LintSettings, Selection
 from mlcheck.lint.source import Source, Unreadable, parse
 from mlcheck.lint.suppress import Suppressions
@@ -68,17 +68,7 @@ class _Reading:
     def run(self, files: Sequence[PythonFile], progress: Callable[[int, int], None] | None) -> None:
         """Ask the selected rules, and keep by rule what they say."""
         with _without_cycle_collector():
-            sources = []
-            for source in self._read(files, progress):
-                if isinstance(source, Source):
-                    sources.append(source)
-                else:
-                    place = Location(source.path, source.line, source.column)
-                    self._take(
-                        "unreadable-file",
-                        Finding(source.reason, place, "put it right or leave it out: nothing in it was checked"),
-                    )
-            for answer in analyse(sources, self._selection.rules):
+            for answer in analyse(list(self._read(files, progress)), self._selection.rules):
                 if isinstance(answer, Seen):
                     self.answers.seen = answer.counts
                 elif isinstance(answer, Crash):

@@ -88,14 +88,14 @@ def test_sound_code_passes_and_says_what_was_looked_at() -> None:
     passed = result(lint())
     assert (passed.outcome, passed.findings) == (Outcome.PASS, ())
     assert passed.looked_at == 1
-    assert "1 backward pass" in passed.summary
+    assert "1 optimizer step" in passed.summary
 
 
 def test_nothing_to_look_at_is_skipped_and_not_passed() -> None:
     write("src/names.py", "names = ['a', 'b']\n")
     skipped = result(lint("src"))
     assert (skipped.outcome, skipped.looked_at) == (Outcome.SKIP, 0)
-    assert skipped.reason == "no backward pass in src"
+    assert skipped.reason == "no optimizer step in src"
 
 
 def test_every_lint_rule_has_one_result() -> None:
@@ -246,7 +246,7 @@ def test_a_file_without_permission_is_one_finding() -> None:
     write("closed.py", "x = 1\n")
     Path("closed.py").chmod(0)
     (finding,) = result(lint(), "unreadable-file").findings
-    assert finding.message == "cannot be read: Permission denied"
+    assert finding.message.endswith("cannot be read: Permission denied")
 
 
 def test_a_file_that_vanishes_is_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +259,8 @@ def test_a_file_that_vanishes_is_one_finding(monkeypatch: pytest.MonkeyPatch) ->
 
     report = run_lint(["."], LintSettings(), first_read)
     (finding,) = result(report, "unreadable-file").findings
-    assert (finding.location.path, finding.message) == ("b.py", "cannot be read: No such file or directory")
+    assert finding.location.path == "b.py"
+    assert finding.message.endswith("cannot be read: No such file or directory")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import evaluates
 
+LOOKS_AT = "model call"
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     for idle in facts.idle:

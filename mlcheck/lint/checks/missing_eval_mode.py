@@ -1,16 +1,19 @@
 """missing-eval-mode: a model is evaluated while it is in train mode."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Forward
+from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import evaluates
+
+LOOKS_AT = "model call"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
+    for_training = {mode for forward in facts.forwards if forward.trained for mode in forward.modes}
     for forward in facts.forwards:
-        if forward.place.spot in trained or not evaluates(forward) or not _left_in_train_mode(forward):
+        if forward.place.spot in trained or not evaluates(forward) or not _left_in_train_mode(forward, for_training):
             continue
         yield Finding(
             f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm behave as in training",
@@ -20,10 +23,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _left_in_train_mode(forward: Forward) -> bool:
+def _left_in_train_mode(forward: Forward, for_training: Collection[Mode]) -> bool:
     """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is)."""
     if {mode.kind for mode in forward.modes} != {"train"} or forward.moded == "no":
         return False
     if forward.moded == "unknown" and not any(mode.place for mode in forward.modes):
         return False
-    return not any(mode.when and mode.when.calls == forward.when.calls for mode in forward.modes)
+    return not any(
+        mode.when and mode.when.calls == forward.when.calls and mode not in for_training for mode in forward.modes
+    )

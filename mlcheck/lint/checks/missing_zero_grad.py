@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
+LOOKS_AT = "optimizer step"
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     for step in facts.steps:

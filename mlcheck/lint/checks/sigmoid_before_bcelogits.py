@@ -6,6 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.values import Tensor
 
+LOOKS_AT = "loss"
 _WITH_LOGITS = {
     "torch.nn.BCEWithLogitsLoss": "BCEWithLogitsLoss",
     "torch.nn.MultiLabelSoftMarginLoss": "MultiLabelSoftMarginLoss",

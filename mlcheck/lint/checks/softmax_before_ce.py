@@ -6,6 +6,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.values import Tensor
 
+LOOKS_AT = "loss"
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loss in facts.losses:

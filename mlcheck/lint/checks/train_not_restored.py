@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
+LOOKS_AT = "model call"
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     for forward in facts.forwards:
