@@ -461,6 +461,7 @@ def _with_grad(function: Value, mode: str, place: Place) -> Value:
 _HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
     "functools.partial": _partial,
+    "functools.wraps": _object("functools.wraps"),
     "builtins.getattr": _getattr,
     "builtins.setattr": _setattr,
     "builtins.next": _next,
