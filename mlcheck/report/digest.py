@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from mlcheck.core.outcome import By, Outcome, Stage
 from mlcheck.core.report import Cause, Item, Report, Result
@@ -124,6 +125,8 @@ def number(value: object) -> str:
     """Four significant digits; whole numbers whole, with separators; NaN and inf as such."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**15 else f"{Decimal(value):.3e}"
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

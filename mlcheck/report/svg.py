@@ -12,6 +12,7 @@ from mlcheck.report.digest import number
 from mlcheck.report.safe import one_line
 
 WIDTH = 640
+_LARGEST = 1e300
 INK = "var(--ink, #1c1c1a)"
 MUTED = "var(--muted, #66645e)"
 RULE = "var(--rule, #dddad2)"
@@ -51,7 +52,8 @@ def margin(labels: Iterable[object], limit: int) -> float:
 
 
 def plottable(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether `value` is a number a scale can hold: differences of such numbers stay finite."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,7 @@ def scale(values: Sequence[float], start: float, end: float, *, log: bool = Fals
     low, high = (min(values), max(values)) if values else (0.1, 1.0)
     if log:
         low, high = (low / 1.6, high * 1.6) if high < low * 1.2 else (low / 1.1, high * 1.1)
-        return Scale(max(low, 1e-307), min(high, 1e307), start, end, log=True)
-    low, high = max(low, -1e307), min(high, 1e307)
+        return Scale(max(low, 1e-307), high, start, end, log=True)
     room = (high - low) * padding if padding else 0.0
     if high - low <= abs(high) * 1e-12:
         room = abs(high) * 0.1 or 1.0

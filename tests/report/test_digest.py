@@ -88,6 +88,7 @@ def test_the_entry_to_sign_is_toml():
         (math.nan, "NaN"),
         (-math.inf, "-inf"),
         (1e300, "1e+300"),
+        (10**400, "1.000e+400"),
         ("x", "x"),
         (True, "True"),
     ],

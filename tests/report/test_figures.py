@@ -77,6 +77,12 @@ def test_labels_of_lines_that_end_together_do_not_touch():
     assert min(b - a for a, b in pairwise(spots)) >= 12.9
 
 
+def test_a_number_too_large_for_a_scale_is_told_not_drawn():
+    figure = drawn("bars", {"labels": ["a", "b"], "values": [1.7e308, 2.0]})
+    assert "1.7e+308" in texts(figure)
+    assert len(list(figure.iter("rect"))) == 1
+
+
 def test_bars_carry_their_numbers_and_mark_what_is_none():
     figure = drawn("bars", {"labels": ["a", "b", "c"], "values": [3.0, -1.5, math.nan], "unit": "ms"})
     assert {"a", "b", "c", "3", "-1.5", "NaN", "ms"} <= set(texts(figure))
@@ -119,7 +125,6 @@ def test_only_base64_becomes_a_picture(png):
         ("curves", {"series": [{"name": "x"}]}),
         ("curves", {"series": 3}),
         ("bars", {"labels": 3, "values": []}),
-        ("bars", {"labels": ["a"], "values": [10**400]}),
         ("matrix", {"rows": [], "columns": [], "values": [1]}),
         ("images", {"tiles": [{}]}),
         ("table", {"columns": [], "rows": [3]}),
@@ -167,7 +172,8 @@ def test_matrices_of_any_numbers_are_sound(values):
 def test_ticks_are_few_and_inside(low, extent):
     ticks = linear_ticks(low, low + extent)
     assert len(ticks) <= 12
-    assert all(low - extent * 1e-6 <= tick <= low + extent * (1 + 1e-6) for tick in ticks)
+    slack = 1e-6 * extent + 1e-12 * abs(low)  # what floats near `low` can tell apart
+    assert all(low - slack <= tick <= low + extent + slack for tick in ticks)
 
 
 def test_ticks_of_a_log_scale():
