@@ -99,7 +99,7 @@ class _Run:
         options = self._options
         job = Job(
             entry=options.entry,
-            config=os.path.abspath(options.config) if options.config else "",
+            config=os.path.relpath(options.config, options.folder) if options.config else "",
             hyperparameters=options.hyperparameters,
             prep=options.prep,
             seed=options.seed,
@@ -144,7 +144,7 @@ class _Run:
 
     def _bury(self, end: ChildEnd) -> None:
         """The child died: say so where it died, and keep the others away from what killed it."""
-        told = _told(end)
+        told = str(end)
         if self._current and self._current != ENTRY_RULE and self._current not in self.results:
             self.results[self._current] = self._crash(self._current, Outcome.ERROR, told, end)
             if self._measuring:
@@ -165,11 +165,6 @@ class _Run:
     def give_up(self, reason: str) -> None:
         for rule in self.open:
             self.results[rule] = result_of(self._catalog[rule], Verdict(Outcome.SKIP, reason=reason))
-
-
-def _told(end: ChildEnd) -> str:
-    """One line about a dead child, with the user's last line of code where the stack shows it."""
-    return str(end)
 
 
 def _last_user_line(stack: str, folder: str) -> Location:

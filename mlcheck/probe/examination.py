@@ -105,9 +105,9 @@ class Examination:
         if not isinstance(rehearsal, Rehearsal):
             return
         told = rehearsal.breakages[0].error if rehearsal.breakages else ""
-        if not rehearsal.batches:
+        if not rehearsal.can_read:
             self._blocked["data"] = self._blocked["step"] = (
-                f"there is no training batch: {told or 'the loader is empty'}"
+                f"the training data cannot be read: {told or 'the loader is empty'}"
             )
         elif not rehearsal.can_step:
             self._blocked["step"] = f"the training step does not run: {told}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
@@ -39,4 +41,8 @@ def _no_numbers(rehearsal: Rehearsal) -> list[Finding]:
         if bad:
             value = "NaN" if metrics[bad[0]] != metrics[bad[0]] else "infinite"
             return [Finding(f"the training step returned {bad[0]} = {value} at step {step}", rehearsal.step_place)]
+    lost = [loss for loss in rehearsal.losses if not math.isfinite(loss)]
+    if lost:
+        value = "NaN" if math.isnan(lost[0]) else "infinite"
+        return [Finding(f"the loss is {value} within the first {rehearsal.steps} steps", rehearsal.step_place)]
     return []

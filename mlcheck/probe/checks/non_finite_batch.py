@@ -18,7 +18,7 @@ def check(seen: Batches) -> Verdict:
     for bad in seen.non_finite:
         column = f", feature [{bad.column}]" if bad.column else ""
         message = (
-            f"`{bad.name}` holds {bad.values} values that are NaN or infinite in {bad.batches} of {seen.batches} batches; "
+            f"`{bad.name}` holds {bad.values} NaN or infinite values in {bad.batches} of {seen.batches} batches; "
             f"the first is {bad.value} in batch {bad.batch}, row {bad.row}{column}"
         )
         findings.append(Finding(message, numbers={"values": float(bad.values), "batches": float(bad.batches)}))

@@ -14,7 +14,7 @@ def check(steps: TrainingSteps) -> Verdict:
     if not held:
         return Verdict(Outcome.INCONCLUSIVE, reason="no parameter of an optimizer got a gradient that is not zero")
     updates = sum(steps.updates.values())
-    if not updates:
+    if not updates and not any(story.changed for story in held):
         return _never_stepped(steps, held)
     stuck = [story for story in held if story.trace.steps and not story.changed and not story.trace.changed]
     if not stuck:

@@ -49,7 +49,8 @@ class Batches:
     def measure(cls, trial: Trial, seconds: float) -> Self:
         clock = Clock(min(SECONDS, seconds / 4))
         found: dict[str, NonFinite] = {}
-        count, samples, whole, names = 0, 0, True, ()
+        count, samples, whole = 0, 0, True
+        names: tuple[str, ...] = ()
         for index, batch in enumerate(trial.train_batches()):
             if count >= FEW_BATCHES and not clock.left():
                 whole = False

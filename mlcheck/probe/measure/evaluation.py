@@ -44,12 +44,12 @@ class Evaluation:
     place: Location
 
     @classmethod
-    def measure(cls, trial: Trial, seconds: float) -> Self:
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         batch = _validation_batch(trial)
         names = Names(trial.models)
         before = _state(trial)
         first = _Pass(trial, batch, seed=1)
-        buffers, parameters = _changes(trial, before)
+        buffers, parameters = _changes(before)
         _restore(before)
         second = _Pass(trial, batch, seed=2)
         _restore(before)
@@ -79,7 +79,7 @@ class _Pass:
         with self.losses, self.modules:
             assert trial.evaluate_step is not None
             found = trial.evaluate_step(copied(batch))
-        self.metrics = found if isinstance(found, Mapping) else {"": found}
+        self.metrics = found
 
     def _observe(self, module: nn.Module, output: Any) -> None:
         self.outputs.append((module, [tensor.detach().clone() for _, tensor in leaves(output)]))
@@ -117,7 +117,7 @@ def _running_statistics(model: nn.Module) -> list[tuple[str, torch.Tensor]]:
     ]
 
 
-def _changes(trial: Trial, before: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _changes(before: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
     changed = [(name, is_parameter) for name, now, then, is_parameter in before if not _same(now, then)]
     buffers = tuple(name for name, is_parameter in changed if not is_parameter)
     return buffers, tuple(name for name, is_parameter in changed if is_parameter)

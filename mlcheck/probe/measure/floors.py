@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from mlcheck.probe.measure.losses import LossCall
 
-_REGRESSION = {
+_REGRESSION: dict[str, Callable[..., Tensor]] = {
     "mse_loss": F.mse_loss,
     "l1_loss": F.l1_loss,
     "smooth_l1_loss": F.smooth_l1_loss,
@@ -50,7 +51,7 @@ def mean_loss(call: LossCall) -> float:
 def floors(call: LossCall, samples: int) -> Floors | None:
     """The floors of one loss call on a batch of `samples`; None where they are not defined."""
     if call.kind in ("cross_entropy", "nll_loss"):
-        return _classification(call, samples)
+        return _classification(call)
     if call.kind.startswith("binary"):
         return _binary(call, samples)
     if call.kind in _REGRESSION:
@@ -58,7 +59,7 @@ def floors(call: LossCall, samples: int) -> Floors | None:
     return None
 
 
-def _classification(call: LossCall, samples: int) -> Floors | None:
+def _classification(call: LossCall) -> Floors | None:
     classes = call.input.shape[1] if call.input.ndim > 1 else call.input.shape[0]
     smoothing = float(call.options.get("label_smoothing") or 0.0)
     target = call.target.cpu()

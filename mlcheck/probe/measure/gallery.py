@@ -39,7 +39,7 @@ class Gallery:
     place: Location
 
     @classmethod
-    def measure(cls, trial: Trial, seconds: float) -> Self:
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         inputs, targets, place = _observe(trial)
         samples = max((tensor.shape[0] for _, tensor in inputs if tensor.ndim), default=1)
         label = _label_of_each(targets, samples)
@@ -79,8 +79,8 @@ def _picture(name: str, tensor: Tensor, label: list[str]) -> Figure | None:
     if _is_image(tensor):
         return _images(name, tensor, label)
     if tensor.ndim == 2 and not tensor.is_floating_point():
-        rows = [" ".join(map(str, row[:40].tolist())) + (" …" if len(row) > 40 else "") for row in tensor[:_ROWS]]
-        return Figure("text", f"{name}: token ids of the first {len(rows)} samples", {"text": "\n".join(rows)})
+        lines = [" ".join(map(str, row[:40].tolist())) + (" …" if len(row) > 40 else "") for row in tensor[:_ROWS]]
+        return Figure("text", f"{name}: token ids of the first {len(lines)} samples", {"text": "\n".join(lines)})
     if tensor.ndim == 2:
         columns = ["label", *(str(index) for index in range(min(tensor.shape[1], _COLUMNS)))]
         rows = [
@@ -153,7 +153,7 @@ def _histogram(name: str, tensor: Tensor) -> Figure | None:
         counts, edges = torch.histogram(flat, bins=12)
         labels = [f"{edge:.3g}" for edge in edges[:-1].tolist()]
         return Figure("bars", f"{name}: values from", {"labels": labels, "values": counts.tolist()})
-    found, times = flat.unique(return_counts=True)
+    found, times = torch.unique(flat, return_counts=True)
     if not 1 <= len(found) <= 40:
         return None
     return Figure(

@@ -146,7 +146,7 @@ def _hook(parameter: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> Call
     if not required:
         parameter.requires_grad_(True)
     try:
-        return parameter.register_hook(hook).remove  # type: ignore[no-any-return]
+        return parameter.register_hook(hook).remove  # type: ignore[no-any-return, no-untyped-call]
     finally:
         if not required:
             with suppress(RuntimeError):

@@ -37,7 +37,7 @@ class BatchIndependence:
     first_module: str
 
     @classmethod
-    def measure(cls, trial: Trial, seconds: float) -> Self:
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         call = capture(trial)
         if call.rows < 3:
             raise NotMeasured(f"the batch has {call.rows} rows: there are too few neighbours to exchange")

@@ -38,7 +38,7 @@ class InputUse:
     finite: bool
 
     @classmethod
-    def measure(cls, trial: Trial, seconds: float) -> Self:
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         trained = _warm_up(trial)
         call = capture(trial)
         if call.rows < 2:

@@ -62,7 +62,7 @@ class LossInputs:
     inputs: tuple[LossInput, ...]
 
     @classmethod
-    def measure(cls, trial: Trial, seconds: float) -> Self:
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         batches = first_batches(trial, BATCHES)
         watch = LossWatch()
         with restored(trial), watch:

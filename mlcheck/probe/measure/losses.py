@@ -66,7 +66,7 @@ class LossCall:
     input: torch.Tensor
     target: torch.Tensor
     options: dict[str, Any] = field(default_factory=dict)
-    place: Location = Location()
+    place: Location = field(default_factory=Location)
     made_by: str = ""
     node: Any = None
 

@@ -30,12 +30,13 @@ _DIVERGED = 1e3
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The loss at each step of one run. `learning_rate` is what the optimizer used."""
+    """The loss at each step of one run. `learning_rate` is what it began with; the program may have moved it."""
 
     name: str
     values: tuple[float, ...]
     learning_rate: float
     diverged: bool = False
+    learning_rate_moved: bool = False
 
     @property
     def best(self) -> float:
@@ -86,7 +87,7 @@ class Overfit:
             if adam[-1].reached(experiment.goal):
                 break
         best = mine if reached else min(adam, key=lambda curve: curve.best)
-        rate = None if reached else best.learning_rate
+        substitute = None if reached else best.learning_rate
         steps = min(MAX_STEPS, max(best.steps, 20))
         return cls(
             samples=experiment.samples,
@@ -97,8 +98,8 @@ class Overfit:
             heads=experiment.heads,
             mine=mine,
             adam=tuple(adam),
-            zero=experiment.control("input zeroed", _zeroed, rate, steps),
-            permuted=experiment.control("input permuted", _permuter(experiment.samples), rate, steps),
+            zero=experiment.control("input zeroed", _zeroed, substitute, steps),
+            permuted=experiment.control("input permuted", _permuter(experiment.samples), substitute, steps),
             scheduled=bool(trial.schedulers),
         )
 
@@ -161,7 +162,8 @@ class _Experiment:
     def run(
         self, name: str, adam: float | None = None, intervene: Intervention | None = None, steps: int = MAX_STEPS
     ) -> Curve:
-        clock, values, diverged, reached = Clock(self._seconds), [], False, 0
+        clock, reached, diverged, moved = Clock(self._seconds), 0, False, False
+        values: list[float] = []
         with restored(self._trial), _unregularised(self._trial), ExitStack() as stack:
             if adam is not None:
                 stack.enter_context(_replaced_by_adam(self._trial, adam))
@@ -172,12 +174,13 @@ class _Experiment:
                 values.append(self._value(scene))
                 if len(values) == 1 and name == "your optimizer":
                     self._initial = values[0]
+                moved = adam is None and _learning_rate(self._trial) != rate
                 diverged = not abs(values[-1]) < _DIVERGED * max(abs(values[0]), self._scale())
                 if diverged:
                     break
                 reached = reached + 1 if values[-1] <= self.goal and not intervene else 0
         finite = tuple(value if abs(value) < float("inf") else float("inf") for value in values)
-        return Curve(name, finite, rate, diverged)
+        return Curve(name, finite, rate, diverged, moved)
 
     def control(self, name: str, intervene: Intervention, adam: float | None, steps: int) -> Curve | None:
         """None where the intervention does not reach the model, or breaks the program or its targets."""

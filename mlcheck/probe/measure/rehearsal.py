@@ -32,7 +32,7 @@ class Breakage:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Batches read, steps taken, an evaluation made, and what broke. `losses` are the numbers train_step returned."""
+    """Batches read, steps taken, an evaluation made, and what broke. `losses` are the values backward was called on."""
 
     reach: ClassVar[Reach] = "data"
     order: ClassVar[int] = 0
@@ -41,8 +41,9 @@ class Rehearsal:
     steps: int = 0
     evaluated: bool = False
     parameters: int = 0
-    step_place: Location = Location()
+    step_place: Location = field(default_factory=Location)
     metrics: list[dict[str, float]] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
     evaluation: dict[str, float] = field(default_factory=dict)
     breakages: list[Breakage] = field(default_factory=list)
 
@@ -54,13 +55,17 @@ class Rehearsal:
         if first:
             with watch:
                 found._step(trial, first)
-            found.step_place = watch.backwards[0].place if watch.backwards else Location()
+            found._see_losses(watch)
             found._evaluate(trial)
         return found
 
     @property
+    def can_read(self) -> bool:
+        return self.batches > 0 and not any(broken.part.startswith("training data") for broken in self.breakages)
+
+    @property
     def can_step(self) -> bool:
-        return self.steps == STEPS or (self.steps > 0 and not any(b.part == "training step" for b in self.breakages))
+        return self.steps == STEPS
 
     def _read(self, trial: Trial, clock: Clock) -> list[Any]:
         """The first batches, kept; then on through the data for a while, for the sample that breaks at item 17."""
@@ -84,6 +89,12 @@ class Rehearsal:
                 self.steps += 1
         except Exception as error:
             self._broke("training step", error)
+
+    def _see_losses(self, watch: GradientWatch) -> None:
+        """The value of every loss that backward was called on, and where."""
+        if watch.backwards:
+            self.step_place = watch.backwards[0].place
+        self.losses = [float(backward.root.double().sum()) for backward in watch.backwards]
 
     def _evaluate(self, trial: Trial) -> None:
         if trial.evaluate_step is None or trial.validation_batches is None:

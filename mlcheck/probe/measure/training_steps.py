@@ -214,7 +214,7 @@ class _Run:
             for leaf in self._leaves.values()
             if id(leaf) not in known and id(leaf) not in held and isinstance(leaf, nn.Parameter)
         ]
-        return [(_where_kept(leaf, self.trial, self.modules), tuple(leaf.shape)) for leaf in strange]
+        return [(_where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in strange]
 
     def strays(self) -> dict[str, int]:
         owned = {id(p) for p in self.registered}
@@ -244,7 +244,7 @@ def _all_optimizers(trial: Trial, watch: GradientWatch) -> dict[str, torch.optim
     return {**named, **{f"{type(other).__name__} {index}": other for index, other in enumerate(others, 1)}}
 
 
-def _where_kept(leaf: torch.Tensor, trial: Trial, modules: ModuleWatch) -> str:
+def _where_kept(leaf: torch.Tensor, trial: Trial) -> str:
     """`blocks.0.weight`, where a module of the model keeps it in a plain list, dict or attribute."""
     for model in trial.models.values():
         for prefix, owner in model.named_modules():
