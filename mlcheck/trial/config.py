@@ -17,18 +17,21 @@ class MissingHyperparameter(EntryError, KeyError, ValueError):
 
 
 class Hyperparameters(dict[str, Any]):
-    """The hyperparameters of one trial. `path` is the route to a nested group, `source` says where they come from."""
+    """The hyperparameters of one trial. `path` is the route to a nested group, `source` the file they come from."""
 
     path: str
     source: str
 
     def __missing__(self, name: str) -> Any:
+        raise MissingHyperparameter(f"the trial asks for the hyperparameter `{self.path}{name}`{self.how_to_add(name)}")
+
+    def how_to_add(self, name: str) -> str:
+        """The rest of a sentence about a missing name: where it is missing, what to do, and what is there."""
+        if not self.source:
+            return f", and there is no config: give the experiment's YAML (--config), or a value (--hp {name}=...)"
         known = f"; it has {', '.join(f'`{key}`' for key in self)}" if self else ""
-        asked, group = f"{self.path}{name}", self.path.rstrip(".") or "hyperparameters"
-        raise MissingHyperparameter(
-            f"the trial asks for the hyperparameter `{asked}`, which is not in {self.source}: "
-            f"add `{name}` under `{group}`{known}"
-        )
+        group = self.path.rstrip(".") or "hyperparameters"
+        return f", which is not in {self.source}: add `{name}` under `{group}`{known}"
 
 
 yaml.SafeDumper.add_representer(Hyperparameters, yaml.representer.SafeRepresenter.represent_dict)

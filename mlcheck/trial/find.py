@@ -54,13 +54,14 @@ def load_trial(entry: str, options: EntryOptions = EntryOptions()) -> Trial:
     whatever the user's own code raises passes through.
     """
     config = read_config(options.config) if options.config else None
-    source = str(options.config) if options.config else "the config (none was given)"
+    source = str(options.config) if options.config else ""
     values = hyperparameters(config or {}, options.hparams, source)
     seed = _seed(options, config or {})
     hides_real = package.install(
         package.ClusterInfo(package.TrialInfo(values, config, seed)) if config is not None else None
     )
     if options.prep:
+        _put_folder_first(entry)
         prepare = _find(options.prep)
         if not callable(prepare):
             raise EntryError(f"the prep `{options.prep}` must be a function, not {_kind(prepare)}")
@@ -152,6 +153,12 @@ def _explain(error: ImportError, where: str) -> None:
             f"{where} uses relative imports, so it is part of a package: name it `package.module:Name`, "
             "from the folder above the package"
         ) from error
+
+
+def _put_folder_first(entry: str) -> None:
+    """Let a prep function import, and change, the modules beside the entry point."""
+    where = Path(entry.rpartition(":")[0])
+    _put_first(str(where.resolve().parent if where.suffix == ".py" else Path.cwd()))
 
 
 def _put_first(folder: str) -> None:

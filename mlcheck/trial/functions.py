@@ -93,10 +93,7 @@ def _arguments(function: FunctionType, entry: str, values: Hyperparameters) -> d
             raise EntryError(f"`{entry}` requires `{parameter.name}` by position: it is called with arguments by name")
         needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
         if needed and parameter.name not in values:
-            raise EntryError(
-                f"`{entry}` requires `{parameter.name}`, which is not in {values.source}: give it a default, "
-                f"or a value under `hyperparameters`"
-            )
+            raise EntryError(f"`{entry}` requires `{parameter.name}`{values.how_to_add(parameter.name)}")
     return {parameter.name: values[parameter.name] for parameter in parameters if parameter.name in values}
 
 

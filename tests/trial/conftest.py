@@ -28,6 +28,7 @@ def untouched_process() -> Iterator[None]:
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
     """Write a file into the working folder of the test."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
     def write_file(name: str, text: str) -> Path:
         path = tmp_path / name
