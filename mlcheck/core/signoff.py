@@ -28,6 +28,7 @@ from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Result
 from mlcheck.core.rule import Rule
 
+UNSIGNED = "nobody has signed this off yet"
 _KEYS = {
     "sign": (("by", "date", "note"), ("link", "until")),
     "waive": (("reason", "by", "date"), ("until",)),
@@ -58,7 +59,7 @@ def sign_off_results(catalog: Catalog, path: Path, today: date) -> list[Result]:
             results.append((_signed if kind == "sign" else _waived)(catalog[name], entry, today))
     answered = {result.rule for result in results}
     asked = [rule for rule in catalog if By.SIGN_OFF in rule.by and rule.name not in answered]
-    return results + [_result(rule, Outcome.PENDING, reason="nobody has signed this off yet") for rule in asked]
+    return results + [_result(rule, Outcome.PENDING, reason=UNSIGNED) for rule in asked]
 
 
 def _read(path: Path) -> str:

@@ -12,6 +12,7 @@ from rich.text import Text
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Cause, Item, Report, Result, causes
+from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
 from mlcheck.report.safe import block, one_line
 
@@ -33,9 +34,13 @@ _SHOWN_TRACEBACK_LINES = 12
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One entry of the page: a label in the margin, the text beside it, and how long it took at the right."""
+    """One entry of the page: a label in the margin, the text beside it, and how long it took at the right.
+
+    `aside` follows the text on its line where it fits whole, else on a line of its own.
+    """
 
     text: Text
+    aside: Text = field(default_factory=Text)
     label: Text = field(default_factory=Text)
     margin: int = 0
     seconds: str = ""
@@ -63,7 +68,9 @@ def render(report: Report, *, width: int, color: bool) -> str:
 
 def _lines(row: _Row, console: Console) -> Iterator[Text]:
     room = console.width - row.margin - (len(row.seconds) + 1 if row.seconds else 0)
-    for position, line in enumerate(row.text.wrap(console, room, overflow="fold")):
+    fits = row.text.cell_len + 2 + row.aside.cell_len <= room
+    text = Text.assemble(row.text, "  " if fits else "\n", row.aside) if row.aside else row.text
+    for position, line in enumerate(text.wrap(console, room, overflow="fold")):
         line.rstrip()
         label = row.label if position == 0 else Text()
         full = Text.assemble(label, " " * (row.margin - label.cell_len), line)
@@ -112,7 +119,7 @@ def _causes(found: list[Cause]) -> Iterator[_Row]:
         for symptom in cause.symptoms:
             said = Text(f"{one_line(symptom.decided.rule, 80)}: {one_line(digest.evidence(symptom.decided), 300)}")
             label = Text.assemble(" " * _MARGIN, (f"{_label(symptom.outcome)}  ", _STYLE[symptom.outcome]))
-            yield _Row(said, label, label.cell_len)
+            yield _Row(said, label=label, margin=label.cell_len)
 
 
 def _alarm(item: Item) -> Iterator[_Row]:
@@ -133,18 +140,22 @@ def _alarm(item: Item) -> Iterator[_Row]:
 
 def _title(item: Item) -> _Row:
     result = item.decided
-    title, rule = one_line(result.title, 200), f"{one_line(result.rule, 80)} ({result.by.value})"
-    fits = _MARGIN + len(title) + 2 + len(rule) <= 72
-    text = Text.assemble((title, "bold"), "  " if fits else "\n", (rule, "dim"))
+    rule = f"{one_line(result.rule, 80)} ({result.by.value})"
     label = Text(_label(result.outcome), style=_STYLE[result.outcome])
-    return _Row(text, label, _MARGIN, digest.duration(result.seconds))
+    return _Row(
+        Text(one_line(result.title, 200), style="bold"),
+        Text(rule, style="dim"),
+        label,
+        _MARGIN,
+        digest.duration(result.seconds),
+    )
 
 
 def _evidence(result: Result) -> Iterator[_Row]:
-    """The reason and the numbers, unless a finding says the same."""
+    """The reason and the numbers, unless a finding or the outcome itself says the same."""
     told = [finding.message for finding in result.findings]
     for said in dict.fromkeys((result.reason, result.summary)):
-        if said and said not in told:
+        if said and said not in told and said != UNSIGNED:
             yield _under(Text(one_line(said)))
 
 
@@ -185,8 +196,11 @@ def _stages(checklist: list[Item]) -> Iterator[_Row]:
 
 def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:
     yield _Row(Text())
+    if any(item.decided.reason == UNSIGNED for item in checklist):
+        how = "to sign off a rule, add a table [sign.RULE] with by, date and note to signoff.toml"
+        yield _Row(Text(how), label=Text("note"), margin=_MARGIN)
     for notice in report.notices:
-        yield _Row(Text(one_line(notice)), Text("note"), _MARGIN)
+        yield _Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)
     verdict = digest.headline(checklist, found).outcome
     seconds = digest.duration(report.seconds)
     label = Text(f"{_label(verdict)}  ", style=_STYLE[verdict])

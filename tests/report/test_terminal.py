@@ -39,7 +39,6 @@ ERROR    The loader runs to its end  loader-raises (probe)
 
 SCOPE
 PENDING  The purpose is written down  purpose-unstated (sign-off)
-         nobody has signed this off yet
 
 TRAINING
 PASS     Every parameter learns  unused-parameter (probe)                  61 ms
@@ -56,6 +55,8 @@ SPEED
 SKIP     Gradients are unscaled first  clip-before-unscale (lint)
          no GradScaler in 4 files
 
+note     to sign off a rule, add a table [sign.RULE] with by, date and note to
+         signoff.toml
 note     the whole report: report.html
 FAIL  9 items: 2 failed, 1 crashed, 1 warned, 1 waiting for a person, 1
 inconclusive, 1 waived, 1 skipped, 1 passed in 9.2 s
