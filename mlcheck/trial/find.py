@@ -184,6 +184,8 @@ def _place(target: Any, entry: str) -> tuple[str, int]:
 
 
 def _kind(target: Any) -> str:
+    if isinstance(target, type) and any(base.__name__ == "LightningModule" for base in target.__mro__):
+        return f"the LightningModule {target.__name__}"
     if isinstance(target, type) and issubclass(target, nn.Module):
         return f"the model class {target.__name__} alone"
     if isinstance(target, type):

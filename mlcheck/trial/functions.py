@@ -79,7 +79,7 @@ def build(
         owns_loop=parts.train_step is not None,
         entry=place,
         device=device,
-        objects=(returned, parts.train_step, parts.evaluate_step),
+        objects=(returned, parts.train_loader, parts.validation_loader, parts.train_step, parts.evaluate_step),
         progress=steps,
     )
 

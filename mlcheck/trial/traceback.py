@@ -26,11 +26,17 @@ def user_traceback(exc: BaseException) -> str:
         if link is None or id(link) in seen:
             continue
         seen.add(id(link))
-        frames = [frame for frame in link.stack if not frame.filename.startswith((_MLCHECK, "<frozen importlib"))]
-        first = next((i for i, frame in enumerate(frames) if is_user_file(frame.filename)), 0)
-        link.stack = traceback.StackSummary.from_list(frames[first:])
+        link.stack = traceback.StackSummary.from_list(_from_the_users_on(link.stack))
         chain += [link.__cause__, link.__context__, *(link.exceptions or ())]
     return "".join(summary.format())
+
+
+def _from_the_users_on(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
+    """What called mlcheck comes before its first frame and is none of the user's, wherever its file is."""
+    entered = next((i for i, frame in enumerate(stack) if frame.filename.startswith(_MLCHECK)), 0)
+    frames = [frame for frame in stack[entered:] if not frame.filename.startswith((_MLCHECK, "<frozen importlib"))]
+    first = next((i for i, frame in enumerate(frames) if is_user_file(frame.filename)), 0)
+    return frames[first:]
 
 
 def user_frame(trace: TracebackType | None) -> tuple[str, int] | None:

@@ -1,0 +1,214 @@
+"""A plain function as entry point: what it may return, and what it is told when it returns something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from mlcheck.trial.find import EntryOptions, load_trial
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import EntryError, Trial
+
+Write = Callable[[str, str], Path]
+Load = Callable[..., Trial]
+
+HEAD = """
+import torch
+from collections import namedtuple
+from dataclasses import dataclass
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+def parts(width=3):
+    model = nn.Linear(width, 1)
+    data = TensorDataset(torch.arange(4.0 * width).view(4, width) / 10, torch.ones(4, 1))
+    loader = DataLoader(data, batch_size=2)
+    return model, torch.optim.SGD(model.parameters(), lr=0.1), nn.MSELoss(), loader
+"""
+
+
+@pytest.fixture
+def load(write: Write) -> Load:
+    def load_source(source: str, **options: object) -> Trial:
+        path = write("train.py", HEAD + source)
+        assert path.exists()
+        return load_trial("train.py:build", EntryOptions(**options))  # type: ignore[arg-type]
+
+    return load_source
+
+
+RETURNS = {
+    "tuple": "return m, o, l, d",
+    "tuple with validation": "return m, o, l, d, d",
+    "dict": "return dict(model=m, optimizer=o, loss=l, train_loader=d, validation_loader=d)",
+    "dataclass": """
+    @dataclass
+    class Parts:
+        model: object
+        optimizer: object
+        loss: object
+        train_loader: object
+    return Parts(m, o, l, d)""",
+    "namedtuple": "return namedtuple('P', 'loss train_loader model optimizer')(l, d, m, o)",
+    "dict of one": "return dict(model={'net': m}, optimizer={'opt': o}, loss=l, train_loader=d)",
+}
+
+
+@pytest.mark.parametrize("returned", RETURNS)
+def test_every_form_trains(load: Load, returned: str) -> None:
+    trial = load(f"def build():\n    m, o, l, d = parts()\n    {RETURNS[returned].strip()}\n")
+    named = returned == "dict of one"
+    assert list(trial.models) == (["net"] if named else ["model"])
+    assert list(trial.optimizers) == (["opt"] if named else ["optimizer"])
+    assert (trial.validation_batches is not None) == (returned in {"tuple with validation", "dict"})
+    assert not trial.owns_loop
+    assert trial.loss is not None
+    assert trial.evaluate_step is not None
+    (model,) = trial.models.values()
+    first, _ = trial.train_batches()
+    loss = trial.loss(first)
+    gradient = torch.autograd.grad(loss, model.weight)[0]
+    before = model.weight.detach().clone()
+    metrics = trial.train_step(first, 0)
+    assert metrics["loss"] == loss.detach()
+    assert torch.allclose(model.weight, before - 0.1 * gradient)
+    assert model.training
+    evaluated = trial.evaluate_step(first)["loss"]
+    assert not evaluated.requires_grad
+    assert not model.training
+
+
+def test_hyperparameters_go_to_arguments_of_their_name(load: Load) -> None:
+    source = "def build(width, *, depth=1):\n    assert depth == 2\n    return parts(width)\n"
+    trial = load(source, hparams={"width": 5, "depth": 2, "unused": 3})
+    assert trial.models["model"].in_features == 5
+    everything = "def build(**hparams):\n    assert hparams == {'width': 5}\n    return parts(**hparams)\n"
+    load(everything, hparams={"width": 5})
+
+
+def test_own_steps_are_driven_and_own_their_modes(load: Load) -> None:
+    trial = load("""
+def build():
+    m, o, l, d = parts()
+    modes = []
+    def train_step(batch):
+        modes.append(m.training)
+        x, y = batch
+        o.zero_grad()
+        loss = l(m(x), y)
+        loss.backward()
+        o.step()
+        m.eval()
+        return loss
+    def evaluate_step(batch):
+        return {"grad": torch.is_grad_enabled(), "training": m.training, "modes": list(modes)}
+    return dict(model=m, optimizer=o, train_loader=d, train_step=train_step, evaluate_step=evaluate_step)
+""")
+    assert trial.owns_loop
+    assert trial.loss is None
+    assert trial.evaluate_step is not None
+    first, second = trial.train_batches()
+    trial.train_step(first, 0)
+    trial.train_step(second, 1)
+    metrics = trial.evaluate_step(first)
+    assert metrics == {"grad": True, "training": False, "modes": [True, False]}
+    with restored(trial) as state:
+        trial.train_step(first, 2)
+    assert state.unrestored == []
+    assert trial.evaluate_step(first)["modes"] == [True, False]
+
+
+BATCHES = {
+    "two inputs": ("forward(self, a, b): return self.layer(a + b)", "(torch.ones(3), torch.ones(3), torch.ones(1))"),
+    "dict by name": (
+        "forward(self, a, b): return self.layer(a + b)",
+        "{'a': torch.ones(3), 'b': torch.ones(3), 'label': torch.ones(1)}",
+    ),
+    "dict by any name": (
+        "forward(self, **inputs): return self.layer(inputs['a'])",
+        "{'a': torch.ones(3), 'y': torch.ones(1)}",
+    ),
+    "dict as one": (
+        "forward(self, batch): return self.layer(batch['a'])",
+        "{'a': torch.ones(3), 'target': torch.ones(1)}",
+    ),
+}
+NET = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 1)
+    def {forward}
+def build():
+    m = Net()
+    loader = DataLoader([{batch}] * 4, batch_size=2)
+    return m, torch.optim.SGD(m.parameters(), lr=0.1), nn.MSELoss(), loader
+"""
+
+
+@pytest.mark.parametrize("form", BATCHES)
+def test_forms_of_a_batch(load: Load, form: str) -> None:
+    forward, batch = BATCHES[form]
+    trial = load(NET.format(forward=forward, batch=batch))
+    for index, drawn in enumerate(trial.train_batches()):
+        assert trial.train_step(drawn, index)["loss"].shape == ()
+
+
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ("torch.ones(3)", "a batch is a Tensor, not a sequence of inputs and target or a dict"),
+        ("{'a': torch.ones(3)}", r"a batch is a dict without a target \(target, targets, label, labels, y\)"),
+    ],
+)
+def test_other_batches_ask_for_a_step(load: Load, batch: str, message: str) -> None:
+    trial = load(NET.format(forward="forward(self, a): return self.layer(a)", batch=batch))
+    with pytest.raises(EntryError, match=message + ".*return a `train_step"):
+        trial.train_step(next(trial.train_batches()), 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def build(width): return parts(width)", "requires `width`, and there is no config"),
+        ("def build(width, /): return parts(width)", "requires `width` by position"),
+        ("def build(): pass", "`train.py:build` returns nothing: return a dict"),
+        ("def build(): return 3", "returns a int: return a dict"),
+        ("def build(): return parts()[0]", "returns a model alone: return a dict"),
+        ("def build(): return parts()[:3]", "returns a tuple of 3: return a dict"),
+        ("def build(): return dict(model=parts()[0])", "has no `optimizer`, `train_loader`, `loss`"),
+        (
+            "def build(): return (1, *parts()[1:])",
+            r"`model` .* must be a torch\.nn\.modules\.module\.Module, not a int",
+        ),
+        (
+            "def build():\n m, o, l, d = parts()\n return m, 'sgd', l, d",
+            r"`optimizer` .* must be a .*Optimizer, not a str",
+        ),
+        ("def build():\n m, o, l, d = parts()\n return m, o, 'mse', d", "`loss` returned .* must be callable, not str"),
+        (
+            "def build():\n m, o, l, d = parts()\n return m, o, l, 5",
+            "`train_loader` .* cannot be iterated: it is a int",
+        ),
+        ("def build():\n m, o, l, d = parts()\n return m, o, l, iter(d)", "can be iterated only once"),
+        (
+            "def build():\n m, o, l, d = parts()\n return {'a': m, 'b': m}, o, l, d",
+            "several models or optimizers: return a `train_step",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(load: Load, source: str, message: str) -> None:
+    with pytest.raises(EntryError, match=message) as caught:
+        load(source)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_step_that_returns_something_else(load: Load) -> None:
+    steps = "train_step=lambda batch: 'done'"
+    trial = load(f"def build():\n m, o, l, d = parts()\n return dict(model=m, optimizer=o, train_loader=d, {steps})")
+    with pytest.raises(EntryError, match=r"train_step\(\) must return a dict of metrics, a loss or nothing, not a str"):
+        trial.train_step(next(trial.train_batches()), 0)
+    assert trial.evaluate_step is None
