@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Item, Report, causes
+from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest, figures
 from mlcheck.report.safe import block, one_line
 
@@ -81,6 +82,7 @@ def _environment() -> Environment:
         "sign_off_entry": digest.sign_off_entry,
         "plural": digest.plural,
         "opens": _opens,
+        "unsigned": UNSIGNED,
         "can_be_signed": _can_be_signed,
     }
     return environment
