@@ -5,24 +5,33 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.training_steps import TrainingSteps
+from mlcheck.probe.measure.training_modes import TrainingModes
+
+_HELP = "call model.train() where a training step or epoch begins; to freeze batch norm alone, eval() those layers only"
 
 
-def check(steps: TrainingSteps) -> Verdict:
-    if not steps.owns_loop:
+def check(modes: TrainingModes) -> Verdict:
+    if not modes.owns_loop:
         return Verdict(Outcome.SKIP, reason="the loop is mlcheck's own: it sets the modes")
-    if not steps.modal_modules:
+    if not modes.modal:
         return Verdict(Outcome.SKIP, reason="no module that ran depends on the mode (no dropout, no batch norm)")
+    when = "" if modes.at_once else " after an evaluation"
     findings = tuple(
         Finding(
-            f"`{name}` is trained in evaluation mode: dropout is off and batch norm uses stale statistics",
+            f"`{name}` is trained in evaluation mode{when}: dropout is off and batch norm uses stale statistics",
             place,
-            help="call model.train() before the training step; to freeze batch norm alone, call eval() on those layers",
+            help=_HELP,
         )
-        for name, place in steps.models_in_eval
+        for name, place in modes.at_once or modes.after_evaluation
     )
     if findings:
-        return Verdict(Outcome.FAIL, findings[0].message, findings=findings, looked_at=steps.steps)
-    return Verdict(
-        Outcome.PASS, f"models were in training mode in all {steps.steps} training steps", looked_at=steps.steps
-    )
+        return Verdict(Outcome.FAIL, findings[0].message, findings=findings, looked_at=modes.modal)
+    if modes.left_in_eval and not modes.framework:
+        left = ", ".join(f"`{name}`" for name in modes.left_in_eval)
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"the evaluation leaves {left} in evaluation mode; whether your loop calls train() again was not "
+            "seen, as only its steps were run",
+        )
+    after = " and again after an evaluation" if modes.evaluated else ""
+    return Verdict(Outcome.PASS, f"the models were in training mode in a training step{after}", looked_at=modes.modal)

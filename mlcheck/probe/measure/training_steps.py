@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import torch
@@ -64,8 +64,6 @@ class TrainingSteps:
     backwards: int
     backward_place: Location
     step_places: dict[str, Location]
-    models_in_eval: list[tuple[str, Location]] = field(default_factory=list)
-    modal_modules: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -82,8 +80,6 @@ class TrainingSteps:
             backwards=len(run.watch.backwards),
             backward_place=run.watch.backwards[0].place if run.watch.backwards else Location(),
             step_places={name: run.watch.step_places.get(id(o), Location()) for name, o in trial.optimizers.items()},
-            models_in_eval=run.models_in_eval(),
-            modal_modules=len({call.module for call in run.modules.modal}),
         )
 
 
@@ -222,18 +218,6 @@ class _Run:
             name: sum(id(p) not in owned for group in optimizer.param_groups for p in group["params"])
             for name, optimizer in self.trial.optimizers.items()
         }
-
-    def models_in_eval(self) -> list[tuple[str, Location]]:
-        """Models called in evaluation mode by the training step although the step was begun in train mode."""
-        found: dict[str, Location] = {}
-        modal = {call.module for call in self.modules.modal if not call.training}
-        for call in self.modules.calls:
-            if not call.training and self.names.knows(call.module) and torch.is_grad_enabled():
-                inside = modal & set(call.module.modules())
-                trained = any(self.watch.traces[id(p)].arrivals for p in call.module.parameters())
-                if inside and trained:
-                    found.setdefault(self.names.path(call.module) or type(call.module).__name__, call.place)
-        return list(found.items())
 
 
 def _all_optimizers(trial: Trial, watch: GradientWatch) -> dict[str, torch.optim.Optimizer]:

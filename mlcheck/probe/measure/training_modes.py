@@ -1,0 +1,73 @@
+"""The mode of the models in a training step, at the start and again after an evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.tree import map_tensors
+from mlcheck.trial.trial import Trial
+
+Trained = tuple[tuple[str, Location], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingModes:
+    """Models that were trained while in evaluation mode, although dropout or batch norm in them ran.
+
+    `at_once` in the first training steps, `after_evaluation` in the step after an evaluation. `modal` counts the
+    modules that depend on the mode. A model in training mode whose batch norm alone is frozen is in neither.
+    `left_in_eval` are models that the evaluation left so; `framework` says that one drives the loop and sets modes.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 35
+
+    owns_loop: bool
+    modal: int
+    at_once: Trained
+    after_evaluation: Trained
+    evaluated: bool
+    left_in_eval: tuple[str, ...]
+    framework: bool
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps, whatever the limit
+        batches = first_batches(trial, 2)
+        at_once, modal = _step(trial, batches[0], 0)
+        evaluated = _evaluate(trial)
+        left = tuple(name for name, model in trial.models.items() if not model.training)
+        after, _ = _step(trial, batches[-1], 1)
+        return cls(trial.owns_loop, modal, at_once, after if evaluated else (), evaluated, left, bool(trial.record))
+
+
+def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
+    modules, gradients = ModuleWatch(), GradientWatch(named_parameters(trial.models))
+    with modules, gradients:
+        trial.train_step(batch, index)
+    names = Names(trial.models)
+    stale = {call.module for call in modules.modal if not call.training}
+    found: dict[str, Location] = {}
+    for call in modules.calls:
+        if call.training or not names.knows(call.module) or not stale & set(call.module.modules()):
+            continue
+        if any(gradients.traces[id(parameter)].arrivals for parameter in call.module.parameters()):
+            found.setdefault(names.path(call.module) or type(call.module).__name__, call.place)
+    return tuple(found.items()), len({call.module for call in modules.modal})
+
+
+def _evaluate(trial: Trial) -> bool:
+    if trial.evaluate_step is None or trial.validation_batches is None:
+        return False
+    batch = next(iter(trial.validation_batches()), None)
+    if batch is None:
+        return False
+    trial.evaluate_step(map_tensors(batch, torch.Tensor.detach))
+    return True
