@@ -8,33 +8,56 @@ from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
 
-def build() -> dict[str, Any]:
-    data = load_breast_cancer()
-    patients = TensorDataset(torch.tensor(data.data, dtype=torch.float32), torch.tensor(data.target))
-    model = nn.Sequential(nn.BatchNorm1d(30), nn.Linear(30, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 2))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    criterion = nn.CrossEntropyLoss()
-    validation_loader = DataLoader(Subset(patients, range(455, 569)), batch_size=38)
+class Trainer:
+    def __init__(self) -> None:
+        self.model = nn.Sequential(
+            nn.BatchNorm1d(30), nn.Linear(30, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 2)
+        )
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.003)
+        self.criterion = nn.CrossEntropyLoss()
 
-    def train_step(batch: Any) -> dict[str, float]:
+    def step(self, batch: Any) -> dict[str, float]:
         features, malignant = batch
-        optimizer.zero_grad()
-        loss = criterion(model(features), malignant)
+        self.optimizer.zero_grad()
+        loss = self.criterion(self.model(features), malignant)
         loss.backward()
-        optimizer.step()
+        self.optimizer.step()
         return {"loss": loss.item()}
 
-    def evaluate_step(batch: Any) -> dict[str, float]:
+    @torch.no_grad()
+    def evaluate(self, batch: Any) -> dict[str, float]:
         features, malignant = batch
-        with torch.no_grad():
-            return {"validation_loss": criterion(model(features), malignant).item()}
+        return {"validation_loss": self.criterion(self.model(features), malignant).item()}
 
+    def fit(self, train_loader: Any, validation_loader: Any, epochs: int) -> None:
+        self.model.train()
+        for _ in range(epochs):
+            for batch in train_loader:
+                self.step(batch)
+            for batch in validation_loader:
+                self.evaluate(batch)
+
+
+def build() -> dict[str, Any]:
+    trainer = Trainer()
+    train_loader, validation_loader = loaders()
     return {
-        "model": model,
-        "optimizer": optimizer,
-        "loss": criterion,
-        "train_loader": DataLoader(Subset(patients, range(455)), batch_size=32, shuffle=True, drop_last=True),
+        "model": trainer.model,
+        "optimizer": trainer.optimizer,
+        "loss": trainer.criterion,
+        "train_loader": train_loader,
         "validation_loader": validation_loader,
-        "train_step": train_step,
-        "evaluate_step": evaluate_step,
+        "train_step": trainer.step,
+        "evaluate_step": trainer.evaluate,
     }
+
+
+def loaders() -> tuple[Any, Any]:
+    data = load_breast_cancer()
+    patients = TensorDataset(torch.tensor(data.data, dtype=torch.float32), torch.tensor(data.target))
+    train, validation = Subset(patients, range(455)), Subset(patients, range(455, 569))
+    return DataLoader(train, batch_size=32, shuffle=True, drop_last=True), DataLoader(validation, batch_size=38)
+
+
+if __name__ == "__main__":
+    Trainer().fit(*loaders(), epochs=20)

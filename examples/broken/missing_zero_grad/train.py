@@ -8,25 +8,56 @@ from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
 
-def build() -> dict[str, Any]:
-    data = load_digits()
-    digits = TensorDataset(torch.tensor(data.data, dtype=torch.float32) / 8 - 1, torch.tensor(data.target))
-    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    criterion = nn.CrossEntropyLoss()
+class Trainer:
+    def __init__(self) -> None:
+        self.model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.003)
+        self.criterion = nn.CrossEntropyLoss()
 
-    def train_step(batch: Any) -> dict[str, float]:
+    def step(self, batch: Any) -> dict[str, float]:
         pixels, labels = batch
-        loss = criterion(model(pixels), labels)
+        loss = self.criterion(self.model(pixels), labels)
         loss.backward()
-        optimizer.step()
+        self.optimizer.step()
         return {"loss": loss.item()}
 
+    @torch.no_grad()
+    def evaluate(self, batch: Any) -> dict[str, float]:
+        inputs, labels = batch
+        self.model.eval()
+        loss = self.criterion(self.model(inputs), labels)
+        self.model.train()
+        return {"validation_loss": loss.item()}
+
+    def fit(self, train_loader: Any, validation_loader: Any, epochs: int) -> None:
+        self.model.train()
+        for _ in range(epochs):
+            for batch in train_loader:
+                self.step(batch)
+            for batch in validation_loader:
+                self.evaluate(batch)
+
+
+def build() -> dict[str, Any]:
+    trainer = Trainer()
+    train_loader, validation_loader = loaders()
     return {
-        "model": model,
-        "optimizer": optimizer,
-        "loss": criterion,
-        "train_loader": DataLoader(Subset(digits, range(1437)), batch_size=32, shuffle=True),
-        "validation_loader": DataLoader(Subset(digits, range(1437, 1797)), batch_size=128),
-        "train_step": train_step,
+        "model": trainer.model,
+        "optimizer": trainer.optimizer,
+        "loss": trainer.criterion,
+        "train_loader": train_loader,
+        "validation_loader": validation_loader,
+        "train_step": trainer.step,
+        "evaluate_step": trainer.evaluate,
     }
+
+
+def loaders() -> tuple[Any, Any]:
+    data = load_digits()
+    digits = TensorDataset(torch.tensor(data.data, dtype=torch.float32) / 8 - 1, torch.tensor(data.target))
+    train, validation = Subset(digits, range(1437)), Subset(digits, range(1437, 1797))
+    return DataLoader(train, batch_size=32, shuffle=True), DataLoader(validation, batch_size=120)
+
+
+if __name__ == "__main__":
+    Trainer().fit(*loaders(), epochs=20)

@@ -22,18 +22,45 @@ class Trainer:
         self.optimizer.step()
         return {"loss": loss.item()}
 
+    @torch.no_grad()
+    def evaluate(self, batch: Any) -> dict[str, float]:
+        inputs, labels = batch
+        self.model.eval()
+        loss = self.criterion(self.model(inputs), labels)
+        self.model.train()
+        return {"validation_loss": loss.item()}
+
+    def fit(self, train_loader: Any, validation_loader: Any, epochs: int) -> None:
+        self.model.train()
+        for _ in range(epochs):
+            for batch in train_loader:
+                self.step(batch)
+            for batch in validation_loader:
+                self.evaluate(batch)
+
 
 def build() -> dict[str, Any]:
-    data = load_breast_cancer()
-    features = torch.tensor(data.data, dtype=torch.float32)
-    features = (features - features[:455].mean(0)) / features[:455].std(0)
-    patients = TensorDataset(features, torch.tensor(data.target))
     trainer = Trainer()
+    train_loader, validation_loader = loaders()
     return {
         "model": trainer.model,
         "optimizer": trainer.optimizer,
         "loss": trainer.criterion,
-        "train_loader": DataLoader(Subset(patients, range(455)), batch_size=32, shuffle=True),
-        "validation_loader": DataLoader(Subset(patients, range(455, 569)), batch_size=114),
+        "train_loader": train_loader,
+        "validation_loader": validation_loader,
         "train_step": trainer.step,
+        "evaluate_step": trainer.evaluate,
     }
+
+
+def loaders() -> tuple[Any, Any]:
+    data = load_breast_cancer()
+    features = torch.tensor(data.data, dtype=torch.float32)
+    features = (features - features[:455].mean(0)) / features[:455].std(0)
+    patients = TensorDataset(features, torch.tensor(data.target))
+    train, validation = Subset(patients, range(455)), Subset(patients, range(455, 569))
+    return DataLoader(train, batch_size=32, shuffle=True), DataLoader(validation, batch_size=114)
+
+
+if __name__ == "__main__":
+    Trainer().fit(*loaders(), epochs=20)
