@@ -34,11 +34,11 @@ from torch.optim import Optimizer
 
 from mlcheck.trial.config import Hyperparameters
 from mlcheck.trial.determined.data import to_device
+from mlcheck.trial.forward import forward
 from mlcheck.trial.trial import EntryError, Trial
 
 _TUPLE = ("model", "optimizer", "loss", "train_loader", "validation_loader")
 _NAMES = (*_TUPLE, "scheduler", "train_step", "evaluate_step")
-_TARGETS = ("target", "targets", "label", "labels", "y")
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class _Steps:
     def loss(self, batch: Any) -> torch.Tensor:
         assert self._parts.loss is not None
         (model,) = self._parts.models.values()
-        output, target = _forward(model, batch)
+        output, target = forward(model, batch)
         return self._parts.loss(output, target)
 
     def train(self, batch: Any, _index: int) -> Mapping[str, Any]:
@@ -225,28 +225,6 @@ class _Steps:
             for model in self._parts.models.values():
                 model.train(training)
         self._training = training
-
-
-def _forward(model: nn.Module, batch: Any) -> tuple[Any, Any]:
-    """The model's output and the target of a batch, see the module's text for the forms a batch may have."""
-    if isinstance(batch, Mapping):
-        target = next((name for name in _TARGETS if name in batch), None)
-        if target is None:
-            raise EntryError(
-                f"a batch is a dict without a target ({', '.join(_TARGETS)}): return a `train_step(batch)`"
-            )
-        inputs = {name: value for name, value in batch.items() if name != target}
-        parameters = inspect.signature(model.forward).parameters.values()
-        by_name = any(one.kind is one.VAR_KEYWORD for one in parameters) or {one.name for one in parameters} >= set(
-            inputs
-        )
-        return (model(**inputs) if by_name else model(inputs)), batch[target]
-    if isinstance(batch, list | tuple) and len(batch) > 1:
-        *positional, target = batch
-        return model(*positional), target
-    raise EntryError(
-        f"a batch is {_article(batch)}, not a sequence of inputs and target or a dict: return a `train_step(batch)`"
-    )
 
 
 def _metrics(returned: Any, step: str) -> Mapping[str, Any]:

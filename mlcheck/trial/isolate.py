@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, STACKS, TOKEN
+from mlcheck.trial.processes import kill_marked, oom_kills, signal_name
 
 _TAIL = 16_384
 _TICK_S = 0.05
@@ -89,7 +90,7 @@ class _Child:
         self.finished = self.timed_out = False
         self._folder = folder
         self._started = time.monotonic()
-        self._oom_kills = _oom_kills()
+        self._oom_kills = oom_kills()
         self._token = uuid.uuid4().hex
         self._inbox, channel = os.pipe()
         os.set_blocking(self._inbox, False)
@@ -162,7 +163,7 @@ class _Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        _kill_marked(self._token)
+        kill_marked(f"{TOKEN}={self._token}".encode())
         os.close(self._inbox)
 
     def _dump_stacks(self) -> None:
@@ -181,7 +182,7 @@ class _Child:
         return ChildEnd(
             how=self._how(number),
             exit_code=code if code >= 0 else None,
-            signal=_signal_name(number) if number and not self.timed_out and not self.finished else "",
+            signal=signal_name(number) if number and not self.timed_out and not self.finished else "",
             limit_s=self.limit_s,
             seconds=time.monotonic() - self._started,
             stack=_tail(self._folder / "stacks"),
@@ -194,7 +195,7 @@ class _Child:
             return End.FINISHED
         if self.timed_out:
             return End.TIMEOUT
-        if number == signal.SIGKILL and _oom_kills() > self._oom_kills:
+        if number == signal.SIGKILL and oom_kills() > self._oom_kills:
             return End.OUT_OF_MEMORY
         return End.SIGNAL if number else End.EXIT
 
@@ -208,45 +209,10 @@ def _message(line: bytes) -> dict[str, Any] | None:
     return message if isinstance(message, dict) else None
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _tail(path: Path) -> str:
     with open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL))
         return file.read().decode(errors="replace")
-
-
-def _oom_kills() -> int:
-    """How many processes the kernel has killed for want of memory; 0 where it does not tell (not Linux)."""
-    try:
-        lines = Path("/proc/vmstat").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
-
-
-def _kill_marked(token: str) -> None:
-    """Kill what left the child's process group: a daemon still carries the token in its environment (Linux)."""
-    mark = f"{TOKEN}={token}".encode()
-    for _ in range(3):
-        marked = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if mark in _environment(entry)]
-        if not marked:
-            return
-        for process in marked:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-
-
-def _environment(process: Path) -> bytes:
-    try:
-        return (process / "environ").read_bytes()
-    except OSError:
-        return b""
 
 
 @contextmanager

@@ -163,7 +163,7 @@ def test_a_kill_for_want_of_memory_is_told_from_another_kill(monkeypatch: pytest
     end, _ = child(code)
     assert (end.how, end.signal) == (End.SIGNAL, "SIGKILL")
     kills = iter([3, 4])
-    monkeypatch.setattr(isolate, "_oom_kills", lambda: next(kills))
+    monkeypatch.setattr(isolate, "oom_kills", lambda: next(kills))
     end, _ = child(code)
     assert end.how is End.OUT_OF_MEMORY
     assert "memory" in str(end)

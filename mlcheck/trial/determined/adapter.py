@@ -10,8 +10,9 @@ import torch
 
 from mlcheck.trial.config import Hyperparameters
 from mlcheck.trial.determined.api import PyTorchTrial
-from mlcheck.trial.determined.context import PyTorchTrialContext, Record, Settings
+from mlcheck.trial.determined.context import PyTorchTrialContext
 from mlcheck.trial.determined.harness import Harness
+from mlcheck.trial.determined.settings import Record, Settings
 from mlcheck.trial.trial import EntryError, Trial
 
 _REMOVED = ("build_model", "optimizer", "create_lr_scheduler")

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import torch
@@ -15,51 +11,29 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from mlcheck.trial.config import Hyperparameters
-from mlcheck.trial.determined.api import InternalException, InvalidExperimentException, LRScheduler, NotProvided
+from mlcheck.trial.determined.api import InternalException, InvalidExperimentException, LRScheduler
 from mlcheck.trial.determined.autocast import autocast_proxy
 from mlcheck.trial.determined.data import to_device
 from mlcheck.trial.determined.distributed import DistributedContext
+from mlcheck.trial.determined.experiment import ExperimentContext
 from mlcheck.trial.determined.reducers import MetricReducer, Reducers
-from mlcheck.trial.determined.writers import SilentWriter
+from mlcheck.trial.determined.settings import Record, Settings, missing_attribute
+from mlcheck.trial.determined.writers import silent
 from mlcheck.trial.trial import EntryError
 
 _log = logging.getLogger("determined.pytorch")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the experiment fixes before the trial is constructed. `config` is None where none was given."""
+def _apex_amp() -> Any:
+    def configure_apex_amp(_: object, models: Any, optimizers: Any, enabled: bool = True, **_settings: object) -> Any:
+        if not enabled:
+            return models, optimizers
+        raise EntryError(
+            "the trial calls context.configure_apex_amp(), which needs NVIDIA apex and is gone from PyTorch's "
+            "own tools: use context.experimental.use_amp()"
+        )
 
-    hyperparameters: Hyperparameters
-    config: dict[str, Any] | None
-    seed: int
-    device: torch.device
-    slots: int = 1
-    aggregation_frequency: int = 1
-    average_aggregated_gradients: bool = True
-    scheduling_unit: int = 100
-
-
-@dataclass
-class Position:
-    """Where training stands; `batch` and `epoch_len` are None before it starts."""
-
-    batch: int | None = None
-    epoch_len: int | None = None
-    stop_requested: bool = False
-
-
-@dataclass
-class Record:
-    """The calls seen so far as (event, detail), each object under the name the trial gave it."""
-
-    events: list[tuple[str, str]] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
-
-    def note(self, event: str, detail: object = "") -> None:
-        text = detail if isinstance(detail, str) else self.names.get(id(detail), type(detail).__name__)
-        self.events.append((event, text))
+    return configure_apex_amp
 
 
 class PyTorchExperimentalContext:
@@ -86,10 +60,11 @@ class PyTorchExperimentalContext:
         raise missing_attribute("PyTorchTrialContext.experimental", name, dir(type(self)))
 
 
-class PyTorchTrialContext:
+class PyTorchTrialContext(ExperimentContext):
     """The context a PyTorchTrial is constructed with."""
 
     def __init__(self, settings: Settings, record: Record) -> None:
+        super().__init__(settings, record)
         self.device = settings.device
         self.distributed = DistributedContext()
         self.experimental = PyTorchExperimentalContext(self)
@@ -97,71 +72,15 @@ class PyTorchTrialContext:
         self.optimizers: list[Optimizer] = []
         self.lr_schedulers: list[LRScheduler] = []
         self.profiler: Any = None
-        self.position = Position()
-        self._settings = settings
-        self._record = record
-        self._hparams = settings.hyperparameters
         self._aggregation_frequency = settings.aggregation_frequency
         self._average_gradients: dict[int, bool] = {}
         self._reducers = Reducers()
         self._scaler: Any = None
         self._originals: dict[int, nn.Module] = {}
         self._to_device_warned_types: set[type] = set()
-        self._writer = SilentWriter()
-        self._tensorboard_logging = True
 
     def __getattr__(self, name: str) -> Any:
         raise missing_attribute("PyTorchTrialContext", name, dir(type(self)))
-
-    # The experiment
-
-    def get_hparams(self) -> dict[str, Any]:
-        return self._hparams
-
-    def get_hparam(self, name: str) -> Any:
-        return self._hparams[name]
-
-    def get_experiment_config(self) -> dict[str, Any]:
-        if self._settings.config is None:
-            raise EntryError("the trial reads the experiment config and none was given: name its YAML file (--config)")
-        return self._settings.config
-
-    def get_data_config(self) -> dict[str, Any]:
-        return self.get_experiment_config().get("data") or {}
-
-    def get_global_batch_size(self) -> int:
-        return self.get_per_slot_batch_size() * self._settings.slots
-
-    def get_per_slot_batch_size(self) -> int:
-        size = self._hparams["global_batch_size"]
-        slots = self._settings.slots
-        if isinstance(size, bool) or not isinstance(size, int) or size < slots:
-            raise InvalidExperimentException(
-                f"the hyperparameter global_batch_size must be a whole number of at least {slots} "
-                f"(slots_per_trial), not {size!r}"
-            )
-        return size // slots
-
-    def get_trial_seed(self) -> int:
-        return self._settings.seed
-
-    def get_experiment_id(self) -> int:
-        return 1
-
-    def get_trial_id(self) -> int:
-        return 1
-
-    def get_initial_batch(self) -> int:
-        return 0
-
-    def get_stop_requested(self) -> bool:
-        return self.position.stop_requested
-
-    def set_stop_requested(self, stop_requested: bool) -> None:
-        if not isinstance(stop_requested, bool):
-            raise TypeError("stop_requested must be a bool")
-        self._record.note("set_stop_requested", str(stop_requested))
-        self.position.stop_requested = stop_requested
 
     # Wrapping
 
@@ -220,16 +139,8 @@ class PyTorchTrialContext:
         self._record.note("wrap_reducer", name or "")
         return self._reducers.add(reducer, name, for_training, for_validation)
 
-    def configure_apex_amp(self, models: Any, optimizers: Any, enabled: bool | None = True, *_: Any, **__: Any) -> Any:
-        if not enabled:
-            return models, optimizers
-        raise EntryError(
-            "the trial calls context.configure_apex_amp(), which needs NVIDIA apex and is gone from PyTorch's "
-            "own tools: use context.experimental.use_amp()"
-        )
-
-    def set_profiler(self, *_: Any, **__: Any) -> None:
-        self._record.note("set_profiler")
+    configure_apex_amp = _apex_amp()
+    set_profiler = silent()
 
     def to_device(self, data: Any) -> Any:
         return to_device(data, self.device, self._to_device_warned_types)
@@ -316,24 +227,3 @@ class PyTorchTrialContext:
     @property
     def _current_batch_idx(self) -> int | None:
         return self.position.batch
-
-    # TensorBoard
-
-    def get_tensorboard_writer(self) -> SilentWriter:
-        return self._writer
-
-    def get_tensorboard_path(self) -> Path:
-        return Path(gettempdir()) / "mlcheck-tensorboard"
-
-    def set_enable_tensorboard_logging(self, enable_tensorboard_logging: bool) -> None:
-        self._tensorboard_logging = enable_tensorboard_logging
-
-    def get_enable_tensorboard_logging(self) -> bool:
-        return self._tensorboard_logging
-
-
-def missing_attribute(owner: str, name: str, known: list[str]) -> NotProvided:
-    """The error for an attribute the stand-in does not have, with the nearest it has."""
-    near = difflib.get_close_matches(name, [other for other in known if not other.startswith("_")], n=1)
-    hint = f"did you mean `{near[0]}`?" if near else "if Determined has it, its stand-in in mlcheck lacks it"
-    return NotProvided(f"there is no `{owner}.{name}`: {hint}")

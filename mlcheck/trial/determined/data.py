@@ -154,3 +154,20 @@ def to_device(data: Any, device: torch.device, warned_types: set[type] | None = 
         warned.add(type(data))
         _log.warning("an item of type %s stays where it is: it cannot be moved to a device", type(data).__name__)
     return data
+
+
+class _OneBatch(Dataset[Any]):
+    def __init__(self, batch: Any, length: int) -> None:
+        self._batch = batch
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Any:
+        return self._batch
+
+
+def single_batch_loader(batch: Any, length: int) -> TorchDataLoader[Any]:
+    """A loader that yields this one batch; `len(loader.dataset)` is its number of records."""
+    return TorchDataLoader(_OneBatch(batch, length), batch_size=None, sampler=[0], collate_fn=lambda whole: whole)

@@ -9,15 +9,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import torch
-from torch.utils.data import DataLoader as TorchDataLoader
-from torch.utils.data import Dataset
 
-from mlcheck.trial.determined.api import InvalidExperimentException, PyTorchTrial
-from mlcheck.trial.determined.context import Position, PyTorchTrialContext, Record
-from mlcheck.trial.determined.data import DataLoader
-from mlcheck.trial.determined.reducers import Reducer
+from mlcheck.trial.determined.api import PyTorchTrial
+from mlcheck.trial.determined.context import PyTorchTrialContext
+from mlcheck.trial.determined.data import DataLoader, single_batch_loader
+from mlcheck.trial.determined.metrics import as_arrays, averages_of, reduced
+from mlcheck.trial.determined.settings import Position, Record
 from mlcheck.trial.trial import EntryError
 
 
@@ -104,7 +102,7 @@ class Harness:
             self._after_step(index, epoch_len)
         if isinstance(metrics, torch.Tensor):
             metrics = {"loss": metrics}
-        metrics = _as_arrays(metrics, "train_batch", detach=True)
+        metrics = as_arrays(metrics, "train_batch", detach=True)
         self._trial.get_batch_length(batch)  # the harness divides by it for its throughput: it must not raise
         self._workload.metrics.append(metrics)
         if within == epoch_len - 1:
@@ -130,12 +128,12 @@ class Harness:
         self._enter("validation")
         self._record.note("evaluate_batch")
         if not self.evaluates_batches:
-            metrics = self._trial.evaluate_full_dataset(data_loader=_single_batch_loader(batch, self._length(batch)))
+            metrics = self._trial.evaluate_full_dataset(data_loader=single_batch_loader(batch, self._length(batch)))
         elif self._takes_index:
             metrics = self._trial.evaluate_batch(batch=batch, batch_idx=len(self._workload.metrics))
         else:
             metrics = self._trial.evaluate_batch(batch=batch)  # type: ignore[call-arg]
-        metrics = _as_arrays(
+        metrics = as_arrays(
             metrics, "evaluate_batch" if self.evaluates_batches else "evaluate_full_dataset", detach=False
         )
         if self._workload.metrics and metrics.keys() != self._workload.metrics[0].keys():
@@ -172,26 +170,17 @@ class Harness:
         """End the workload under way, with its reduced metrics for the callbacks."""
         ended, self._workload = self._workload, Workload()
         if ended.kind == "training":
-            average = _average(ended.metrics)
+            average = averages_of(ended.metrics)
             average.update(self._context._reducers.reduce(for_training=True))
             for callback in self.callbacks.values():
                 callback.on_training_workload_end(avg_metrics=average, batch_metrics=ended.metrics)
         elif ended.kind == "validation":
             for callback in self.callbacks.values():
                 callback.on_validation_epoch_end(ended.metrics)
-            metrics = self._reduced(ended.metrics)
+            metrics = reduced(ended.metrics, self._trial.evaluation_reducer())
             metrics.update(self._context._reducers.reduce(for_training=False))
             for callback in self.callbacks.values():
                 callback.on_validation_end(metrics)
-
-    def _reduced(self, outputs: list[dict[str, Any]]) -> dict[str, Any]:
-        reducer, names = self._trial.evaluation_reducer(), list(outputs[0]) if outputs else []
-        by_name = reducer if isinstance(reducer, dict) else dict.fromkeys(names, reducer)
-        if set(by_name) != set(names) or not all(isinstance(one, Reducer) for one in by_name.values()):
-            raise InvalidExperimentException(
-                f"evaluation_reducer() must return one determined.pytorch.Reducer, or one for each of {names}"
-            )
-        return {name: by_name[name].reduce([output[name] for output in outputs]) for name in names}
 
     def settle(self) -> None:
         """End a validation under way, so that callbacks that swapped weights for it swap them back."""
@@ -217,23 +206,6 @@ class Harness:
             callback.on_trial_shutdown()
 
 
-class _OneBatch(Dataset[Any]):
-    def __init__(self, batch: Any, length: int) -> None:
-        self._batch = batch
-        self._length = length
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, index: int) -> Any:
-        return self._batch
-
-
-def _single_batch_loader(batch: Any, length: int) -> TorchDataLoader[Any]:
-    """A loader that yields this one batch; `len(loader.dataset)` is its number of records."""
-    return TorchDataLoader(_OneBatch(batch, length), batch_size=None, sampler=[0], collate_fn=lambda whole: whole)
-
-
 def _overrides(trial: PyTorchTrial, method: str) -> bool:
     return getattr(type(trial), method) is not getattr(PyTorchTrial, method)
 
@@ -251,25 +223,3 @@ def _epoch_start(callback: Any, epoch: int) -> None:
         callback.on_training_epoch_start(epoch)
     else:
         callback.on_training_epoch_start()
-
-
-def _as_arrays(metrics: Any, method: str, *, detach: bool) -> dict[str, Any]:
-    """The metrics with tensors turned into numpy arrays, in the dict the trial returned, as the harness does."""
-    if not isinstance(metrics, dict):
-        one_tensor = " or one tensor" if detach else ""
-        raise EntryError(f"{method}() must return a dict of metrics{one_tensor}, not {type(metrics).__name__}")
-    for name, value in metrics.items():
-        if isinstance(value, torch.Tensor):
-            metrics[name] = (value.detach() if detach else value).cpu().numpy()
-    return metrics
-
-
-def _average(metrics: list[dict[str, Any]]) -> dict[str, Any]:
-    """The mean of each metric over the batches; None where the values have no mean."""
-    averages: dict[str, Any] = {}
-    for name in metrics[0] if metrics else {}:
-        try:
-            averages[name] = np.mean(np.array([one[name] for one in metrics])).item()
-        except (KeyError, TypeError, ValueError):
-            averages[name] = None
-    return averages
