@@ -38,12 +38,19 @@ MAY_IMPORT = {
 }
 # A check of the package -> what it may import besides core.
 CHECKS_MAY_IMPORT = {
-    "mlcheck.lint.checks": {"mlcheck.lint.facts"},
+    "mlcheck.lint.checks": {"mlcheck.lint.facts", "mlcheck.lint.values", "mlcheck.lint.judging"},
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
 }
-LONGEST_FILE = 250
+LONGEST_FILE = 265
 LONGEST_FUNCTION = 60
-MAY_BE_LONGER: dict[str, str] = {}
+MAY_BE_LONGER: dict[str, str] = {
+    "mlcheck.lint.libraries": "a table: what the functions of torch mean",
+    "mlcheck.lint.expressions": "one method a kind of expression",
+    "mlcheck.lint.statements": "one method a kind of statement",
+    "mlcheck.lint.methods": "one method a kind of receiver",
+    "mlcheck.lint.calls": "one method a kind of callee",
+    "mlcheck.probe.measure.overfit": "one experiment with its controls",
+}
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -76,7 +83,9 @@ def test_a_part_imports_only_what_it_may(module: str) -> None:
     strays = [
         f"line {line}: {name}"
         for line, name in imports(TREES[module])
-        if name.split(".")[0] not in STANDARD and name != "mlcheck.__version__" and not within(name, allowed)
+        if name.split(".")[0] not in STANDARD
+        and name not in {"mlcheck", "mlcheck.__version__"}
+        and not within(name, allowed)
     ]
     assert not strays
 
