@@ -1,0 +1,111 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from mlcheck.config import load_config
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.rule import Rule, read_page
+from mlcheck.core.signoff import sign_off_results
+from mlcheck.lint.run import LintSettings, run_lint
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def shown() -> list[tuple[str, str]]:
+    """The commands of the first excerpt, each with the output that is printed beneath it."""
+    (excerpt,) = blocks("console")
+    commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", excerpt, re.MULTILINE)
+    assert len(commands) == 3
+    return commands
+
+
+def run(command: str) -> str:
+    folder = ROOT / shown()[0][0].removeprefix("cd ")
+    arguments = [sys.executable, "-m", "mlcheck", *command.split()[1:]]
+    environment = {**os.environ, "COLUMNS": "96", "NO_COLOR": "1"}
+    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    return done.stdout
+
+
+def test_lint_prints_what_is_shown() -> None:
+    command, printed = shown()[1]
+    assert command.startswith("mlcheck lint ")
+    assert run(command) == printed
+
+
+@pytest.mark.slow
+def test_probe_begins_with_what_is_shown() -> None:
+    command, printed = shown()[2]
+    assert command.startswith("mlcheck probe ")
+    assert " ".join(run(command).split()).startswith(" ".join(printed.split()))
+
+
+def test_the_configuration_shown_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = next(block for block in blocks("toml") if "[tool.mlcheck]" in block)
+    (tmp_path / "pyproject.toml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    config = load_config()
+    assert config.entry == "train:build"
+    names = {*config.ignore, *(name for ignored in config.per_file_ignores.values() for name in ignored)}
+    assert names <= set(Catalog().paths)
+
+
+def test_the_sign_offs_shown_are_accepted(tmp_path: Path) -> None:
+    text = next(block for block in blocks("toml") if "[waive." in block)
+    (tmp_path / "signoff.toml").write_text(text, encoding="utf-8")
+    assert len(tomllib.loads(text)) == 2
+    results = sign_off_results(Catalog(), tmp_path / "signoff.toml", date(2026, 11, 3))
+    outcomes = {result.rule: result.outcome for result in results}
+    assert outcomes["baseline-unknown"] is Outcome.PASS
+    assert outcomes["random-evaluation"] is Outcome.WAIVED
+
+
+def page_shown(tmp_path: Path) -> Rule:
+    match = re.search(r"^````markdown\n(.*?)^````$", README, re.MULTILINE | re.DOTALL)
+    assert match
+    page = tmp_path / "training" / "softmax-before-ce.md"
+    page.parent.mkdir()
+    page.write_text(match[1], encoding="utf-8")
+    return read_page(page)
+
+
+def test_the_page_shown_is_a_page_and_its_examples_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = page_shown(tmp_path)
+    assert rule.explains == Catalog()[rule.name].explains
+    assert [example.kind for example in rule.examples] == ["bad", "good"]
+    for example in rule.examples:
+        folder = tmp_path / example.kind
+        folder.mkdir()
+        for name, code in example.files.items():
+            (folder / name).write_text(code, encoding="utf-8")
+        monkeypatch.chdir(folder)
+        report = run_lint((".",), LintSettings())
+        findings = [finding for result in report.results for finding in result.findings]
+        assert [(f.location.path, f.location.line) for f in findings] == list(example.errors)
+
+
+def test_the_check_shown_is_the_check() -> None:
+    source = (ROOT / "mlcheck/lint/checks/softmax_before_ce.py").read_text(encoding="utf-8")
+    assert source in [f"{block}" for block in blocks("python")]
+
+
+def test_every_rule_named_exists() -> None:
+    named = re.findall(r"mlcheck: ignore\[(.*?)\]|\[(?:sign|waive)\.(.*?)\]", README)
+    assert {one or other for one, other in named} <= set(Catalog().paths)
