@@ -61,11 +61,26 @@ def call(m: Machine, function: Value, args: Args, kwargs: Kwargs, node: ast.AST)
 
 
 def _each(m: Machine, value: Select, use: Callable[[Value], Value]) -> Value:
-    """Do it for each side that can be used at all: None cannot."""
+    """Do it for each side that can be used at all: None cannot.
+
+    Two objects are two pieces of state: each meets the call as if it were the one in use.
+    """
     for side, rest in ((value.then, value.other), (value.other, value.then)):
         if isinstance(side, Const) and side.value is None:
             return use(rest)
-    return m.branch(value.key, lambda: use(value.then), lambda: use(value.other))
+    known = m.assumed(value.key)
+    if known is not None:
+        return use(value.then if known else value.other)
+    if not all(isinstance(side, Object | Symbol | Select) for side in (value.then, value.other)):
+        return m.branch(value.key, lambda: use(value.then), lambda: use(value.other))
+    results = []
+    for side, holds in ((value.then, True), (value.other, False)):
+        m.assume(value.key, holds)
+        try:
+            results.append(use(side))
+        finally:
+            m.forget(value.key)
+    return join_values(m, results, value.key)
 
 
 def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

@@ -28,7 +28,8 @@ from mlcheck.lint.values import (
     Value,
 )
 
-_OBJECTS = (Object, Function, Class, External, Module, Method, Partial, Tensor, Params)
+_OBJECTS = (Object, Function, Class, Module, Method, Partial)
+_THINGS = (*_OBJECTS, External, Tensor, Params, Tuple, Table)
 
 
 def key_of(m: Machine, value: Value) -> Hashable:
@@ -151,9 +152,7 @@ def _same(left: Value, right: Value) -> bool | None:
     if isinstance(left, Const) and isinstance(right, Const):
         return bool(left.value == right.value and (left.value is None) == (right.value is None))
     for one, two in ((left, right), (right, left)):
-        if isinstance(two, Const) and isinstance(one, _OBJECTS):
-            return False
-        if isinstance(two, Const) and two.value is None and isinstance(one, Tuple | Table):
+        if isinstance(two, Const) and isinstance(one, _OBJECTS if two.value is not None else _THINGS):
             return False
     if isinstance(left, Object) and isinstance(right, Object):
         return True if left.id == right.id else None

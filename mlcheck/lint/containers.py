@@ -87,14 +87,14 @@ def element(m: Machine, value: Value) -> Value:
             return found.items[0]
         if found.items and all(isinstance(item, Tuple) for item in found.items):
             return _blurred(m, found.items)
-        return Symbol(m.fresh(), "", split_of(*found.items), traces_of(*found.items))
+        return Symbol(("element", m.fresh()), "", split_of(*found.items), traces_of(*found.items))
     if isinstance(value, Params):
         return Params(value.owners, one=True)
     if isinstance(value, Object):
         return _element_of_object(m, value)
     if isinstance(value, Symbol | Tensor):
-        return Symbol(m.fresh(), "", split_of_iterable(m, value), value.traces)
-    return m.symbol()
+        return Symbol(("element", m.fresh()), "", split_of_iterable(m, value), value.traces)
+    return Symbol(("element", m.fresh()))
 
 
 def _blurred(m: Machine, rows: tuple[Value, ...]) -> Value:
@@ -115,7 +115,7 @@ def _element_of_object(m: Machine, value: Object) -> Value:
             return calls.run_generator(m, value)
         case "builtins.dict_items":
             return Tuple((m.symbol(), element(m, value.args[0])))
-    return Symbol(m.fresh(), "", split_of_iterable(m, value))
+    return Symbol(("element", m.fresh()), "", split_of_iterable(m, value))
 
 
 def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:

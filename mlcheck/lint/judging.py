@@ -29,11 +29,18 @@ def evaluates(forward: Forward) -> bool:
         return False
     if forward.split in ("val", "test") or any(loop.split in ("val", "test") for loop in forward.loops):
         return not _trains(forward)
-    if forward.functions and _named_for_it(forward.functions[-1]):
+    if forward.functions and _named_for_it(forward.functions[-1]) and not _just_made(forward):
         return not _trains(forward)
     if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
         return False
     return forward.restored or forward.loop is not None
+
+
+def _just_made(forward: Forward) -> bool:
+    """Built by the very call that tries it out: `def test(): net = Net(); print(net(torch.randn(1, 3)).shape)`."""
+    made = [mode for mode in forward.modes if mode.place is None and mode.when is not None]
+    here = forward.when.calls
+    return bool(made) and not forward.restored and all(mode.when.calls[: len(here)] == here for mode in made if mode.when)
 
 
 def _trains(forward: Forward) -> bool:

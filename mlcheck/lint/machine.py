@@ -71,6 +71,7 @@ class Machine:
         self.loaded: set[str] = set()
         self.visited: set[ast.AST] = set()
         self.parents: dict[Hashable, Hashable] = {}
+        self.moded: set[Hashable] = set()
         self._count = 0
 
     # identity and place
@@ -139,6 +140,12 @@ class Machine:
                 for part in key[1:]:
                     self.assume(part, value)
         self.store.set(("if", key), value)
+
+    def forget(self, key: Hashable) -> None:
+        """Take a condition for undecided again."""
+        while isinstance(key, tuple) and key and key[0] == "not":
+            key = key[1]
+        self.store.set(("if", key), None)
 
     # paths
 

@@ -33,6 +33,9 @@ _SAME = frozenset(
     [
         "view",
         "reshape",
+        "resize",
+        "resize_",
+        "ravel",
         "squeeze",
         "unsqueeze",
         "flatten",
@@ -206,6 +209,8 @@ def tensor(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kw
     if name == "backward":
         gradients.backward(m, node, owner)
         return NONE
+    if name in _DATA - {"item", "numpy", "tolist", "argmax", "argsort"}:
+        return Symbol(m.fresh(), "", split)
     if name in ("detach", "detach_", "numpy", "item", "tolist"):
         return Tensor(owner.kind, owner.place, split) if isinstance(owner, Tensor) else Symbol(m.fresh(), "", split)
     if name in _ACTIVATIONS:

@@ -88,7 +88,8 @@ def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
 
 def born(m: Machine, made: Object) -> None:
     """A new module is in train mode."""
-    m.store.set(("mode", made.id), frozenset([Mode("train", None, None, m.fresh())]))
+    m.moded.add(made.id)
+    m.store.set(("mode", made.id), frozenset([Mode("train", None, m.now(), m.fresh())]))
 
 
 def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
@@ -96,6 +97,9 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
     key = owner_key(owner)
     if key is None:
         return
+    if isinstance(key, tuple) and key[0] == "element":
+        _blur(m)
+    m.moded.add(key)
     if isinstance(training, Saved):
         stamp = m.fresh()
         saved = frozenset(Mode(mode.kind, mode.place, mode.when, stamp) for mode in training.modes)
@@ -104,6 +108,13 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
     known, _ = truth(m, training)
     kind = "unknown" if known is None else "train" if known else "eval"
     m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), m.fresh())]))
+
+
+def _blur(m: Machine) -> None:
+    """A module out of a collection that is not known: it may be any of those seen under another name."""
+    for key in m.moded:
+        if m.store.get(("mode", key)) is not None:
+            m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.fresh())]))
 
 
 def forget(m: Machine, value: Value) -> None:

@@ -32,9 +32,9 @@ class Store:
         return len(self._log)
 
     def delta(self, mark: int) -> Delta:
-        """The present values of all cells written since the mark."""
-        cells = self._cells
-        return {key: cells[key] for key, _ in self._log[mark:]}
+        """The present values of all cells written since the mark; None for one that was cleared."""
+        get = self._cells.get
+        return {key: get(key) for key, _ in self._log[mark:]}
 
     def changed(self, mark: int) -> set[Key]:
         """The cells written since the mark."""
@@ -48,7 +48,6 @@ class Store:
                 cells.pop(key, None)
             else:
                 cells[key] = value
-        # A cell may have been absent before: `None` is never stored.
 
     def replay(self, delta: Mapping[Key, Any]) -> None:
         for key, value in delta.items():
