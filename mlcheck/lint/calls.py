@@ -282,7 +282,8 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
         call_function(m, Function(init, attributes.info_scope(init), made), args, kwargs, node)
     elif info.dataclass:
         fields = [name for base in reversed(info.mro) for name in base.assigned]
-        for name, value in [*zip(fields, args, strict=False), *kwargs.items()]:
+        left = [(name, m.symbol(name)) for name in fields[len(args) :]] if "**" in kwargs else []
+        for name, value in [*left, *zip(fields, args, strict=False), *kwargs.items()]:
             m.store.set(("a", made.id, name), value)
     if gradients.is_optimizer(m, made):
         gradients.register(m, made)
