@@ -12,6 +12,7 @@ from mlcheck.probe.measure.overfit import MAX_STEPS, Curve, Overfit
 PLATEAU = 0.02
 FAR = 0.5
 LITTLE = 0.05
+NOTHING = 0.001
 
 
 def check(seen: Overfit) -> Verdict:
@@ -54,9 +55,9 @@ def _optimizer(seen: Overfit, fast: Curve) -> Verdict:
         f"your optimizer does not learn one batch: the loss goes from {mine.values[0]:.3g} to {mine.best:.3g} in "
         f"{mine.steps} steps at learning rate {rate}; {sound}"
     )
-    ramped = seen.scheduled or mine.learning_rate_moved
+    slow = way > NOTHING or seen.scheduled or mine.learning_rate_moved
     advice = f"raise the learning rate ({rate}), and look at gradient clipping"
-    return _verdict(Outcome.WARN if ramped else Outcome.FAIL, seen, message, advice)
+    return _verdict(Outcome.WARN if slow else Outcome.FAIL, seen, message, advice)
 
 
 def _program(seen: Overfit) -> Verdict:

@@ -1,0 +1,265 @@
+"""Small training programs as trials: sound ones of many kinds, and ways to break them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mlcheck.core.check import Verdict
+from mlcheck.probe.examination import measurements_of
+from mlcheck.probe.measure.drive import seed_all
+from mlcheck.probe.measure.measurement import NotMeasured
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+Loss = Callable[[nn.Module, Any], Tensor]
+
+
+def trial_of(
+    model: nn.Module,
+    batches: list[Any],
+    loss: Loss,
+    optimizer: torch.optim.Optimizer | None = None,
+    step: Callable[[Any, int], Any] | None = None,
+    evaluate: Callable[[Any], Any] | None = None,
+) -> Trial:
+    """A trial whose loop is the plainest there is, unless `step` or `evaluate` replace it."""
+    optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def plain_step(batch: Any, _: int) -> dict[str, Tensor]:
+        model.train()
+        optimizer.zero_grad()
+        value = loss(model, batch)
+        value.backward()
+        optimizer.step()
+        return {"loss": value.detach()}
+
+    def plain_evaluate(batch: Any) -> dict[str, float]:
+        model.eval()
+        with torch.no_grad():
+            return {"val_loss": float(loss(model, batch))}
+
+    return Trial(
+        name="program",
+        models={"model": model},
+        optimizers={"optimizer": optimizer},
+        train_step=step or plain_step,
+        train_batches=lambda: iter(batches),
+        evaluate_step=evaluate or plain_evaluate,
+        validation_batches=lambda: iter(batches[:1]),
+        owns_loop=True,
+        entry=(__file__, 1),
+        objects=(),
+    )
+
+
+def cross_entropy(model: nn.Module, batch: Any) -> Tensor:
+    return F.cross_entropy(model(batch[0]), batch[1])
+
+
+def classes(*shape: int, classes: int = 5, batches: int = 4, size: int = 32) -> list[Any]:
+    """Batches of random inputs with random labels: something to learn by heart, nothing to learn."""
+    generator = torch.Generator().manual_seed(1)
+    return [
+        (torch.randn(size, *shape, generator=generator), torch.randint(classes, (size,), generator=generator))
+        for _ in range(batches)
+    ]
+
+
+def mlp(features: int = 8, out: int = 5) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(features, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, out))
+
+
+def broken(last: nn.Module) -> Trial:
+    """An MLP with something between its output and cross_entropy."""
+    return trial_of(nn.Sequential(*mlp(), last), classes(8), cross_entropy)
+
+
+class Residual(nn.Module):
+    """A convolutional block with batch norm whose last scale starts at zero."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 1),
+        )
+        self.norm = nn.BatchNorm2d(channels)
+        nn.init.zeros_(self.norm.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x + self.norm(self.inner(x)))
+
+
+class Tagger(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 16)
+        self.rnn = nn.LSTM(16, 32, num_layers=2, dropout=0.3, batch_first=True)
+        self.head = nn.Linear(32, 5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.rnn(self.embed(tokens))[0][:, -1])
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 32)
+        self.place = nn.Parameter(torch.randn(6, 32))
+        layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.1, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.head = nn.Linear(32, 5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.layers(self.embed(tokens) + self.place).mean(1))
+
+
+class Autoencoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode, self.decode = nn.Linear(8, 8), nn.Linear(4, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean, log_variance = self.encode(x).chunk(2, dim=1)
+        return self.decode(mean + torch.randn_like(mean) * (log_variance / 2).exp()), mean, log_variance
+
+
+def _elbo(model: nn.Module, batch: Any) -> Tensor:
+    rebuilt, mean, log_variance = model(batch[0])
+    divergence = (mean**2 + log_variance.exp() - 1 - log_variance).sum(1).mean() / 2
+    return F.mse_loss(rebuilt, batch[0]) + 0.01 * divergence
+
+
+def _tokens() -> list[Any]:
+    generator = torch.Generator().manual_seed(2)
+    return [
+        (torch.randint(20, (32, 6), generator=generator), torch.randint(5, (32,), generator=generator))
+        for _ in range(4)
+    ]
+
+
+def _frozen() -> Trial:
+    model = mlp()
+    for parameter in model[:2].parameters():
+        parameter.requires_grad_(False)
+    return trial_of(model, classes(8), cross_entropy, torch.optim.Adam(model[2:].parameters(), lr=3e-3))
+
+
+def _gan() -> Trial:
+    generator, critic = mlp(4, 2), mlp(2, 1)
+    opt_g = torch.optim.Adam(generator.parameters(), lr=1e-3)
+    opt_c = torch.optim.Adam(critic.parameters(), lr=1e-3)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        fake = generator(torch.randn(len(batch), 4))
+        opt_c.zero_grad()
+        loss_c = F.softplus(-critic(batch)).mean() + F.softplus(critic(fake.detach())).mean()
+        loss_c.backward()
+        opt_c.step()
+        opt_g.zero_grad()
+        loss_g = F.softplus(-critic(fake)).mean()
+        loss_g.backward()
+        opt_g.step()
+        return {"loss": loss_g.detach()}
+
+    found = trial_of(generator, [torch.randn(32, 2) for _ in range(4)], cross_entropy, step=step)
+    found.models, found.optimizers = {"generator": generator, "critic": critic}, {"opt_g": opt_g, "opt_c": opt_c}
+    found.evaluate_step = found.validation_batches = None
+    return found
+
+
+def _accumulating() -> Trial:
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        model.train()
+        loss = cross_entropy(model, batch)
+        (loss / 4).backward()
+        if index % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+
+
+def _lenet() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.3), nn.Flatten(), nn.Linear(54, 32), nn.ReLU(),
+        nn.Linear(32, 5),
+    )  # fmt: skip
+
+
+def _resnet() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), Residual(8), nn.Flatten(), nn.Linear(288, 5))
+
+
+def _regression() -> Trial:
+    batches = [(torch.randn(32, 8), torch.randn(32, 1)) for _ in range(4)]
+    return trial_of(mlp(8, 1), batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+
+
+def _multilabel() -> Trial:
+    batches = [(torch.randn(32, 8), (torch.rand(32, 5) < 0.3).float()) for _ in range(4)]
+    return trial_of(mlp(), batches, lambda m, batch: F.binary_cross_entropy_with_logits(m(batch[0]), batch[1]))
+
+
+def _segmentation() -> Trial:
+    batches = [(image := torch.randn(8, 3, 8, 8), (image.sum(1) > 0).long()) for _ in range(4)]
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 2, 1))
+    return trial_of(model, batches, cross_entropy)
+
+
+def _log_softmax() -> Trial:
+    model = nn.Sequential(*mlp(), nn.LogSoftmax(1))
+    return trial_of(model, classes(8), lambda model, batch: F.nll_loss(model(batch[0]), batch[1]))
+
+
+def _slow() -> Trial:
+    model = mlp()
+    return trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-3))
+
+
+SOUND: dict[str, Callable[[], Trial]] = {
+    "mlp": lambda: trial_of(mlp(), classes(8), cross_entropy),
+    "log-softmax": _log_softmax,
+    "log-softmax before cross entropy": lambda: broken(nn.LogSoftmax(1)),
+    "lenet": lambda: trial_of(_lenet(), classes(1, 8, 8), cross_entropy),
+    "resnet": lambda: trial_of(_resnet(), classes(1, 8, 8), cross_entropy),
+    "lstm": lambda: trial_of(Tagger(), _tokens(), cross_entropy),
+    "transformer": lambda: trial_of(Encoder(), _tokens(), cross_entropy),
+    "regression": _regression,
+    "frozen": _frozen,
+    "gan": _gan,
+    "vae": lambda: trial_of(Autoencoder(), classes(8), _elbo),
+    "multilabel": _multilabel,
+    "segmentation": _segmentation,
+    "accumulating": _accumulating,
+    "slow": _slow,
+}
+
+
+def ask(rule: str, trial: Trial, seconds: float = 60.0) -> Verdict:
+    """The verdict of one probe, measured as the engine measures it."""
+    check = import_module(f"mlcheck.probe.checks.{rule.replace('-', '_')}").check
+    measured = []
+    for needed in measurements_of(check):
+        seed_all(0)
+        with restored(trial) as state:
+            try:
+                measured.append(needed.measure(trial, seconds))
+            except NotMeasured as reason:
+                return Verdict(reason.outcome, reason=reason.reason)
+        assert not state.unrestored
+    verdict = check(*measured)
+    assert isinstance(verdict, Verdict)
+    return verdict

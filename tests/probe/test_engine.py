@@ -1,0 +1,165 @@
+"""Whole examinations in child processes: whatever the program does, the report is complete and says one clear line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from mlcheck.core.catalog import UnknownRule
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.report import Report, Result, report_from_dict
+from mlcheck.probe.engine import ENTRY_RULE, ProbeOptions, probe_rules, run_probes
+
+PROGRAM = """
+    import ctypes, os, sys, time
+    import torch
+    from torch import nn
+
+    def build():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
+        {building}
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        data = [(torch.randn(32, 4), torch.randint(3, (32,))) for _ in range(3)]
+        steps = [0]
+
+        def train_step(batch):
+            steps[0] += 1
+            {stepping}
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(batch[0]), batch[1]) {loss}
+            loss.backward()
+            optimizer.step()
+            return {{"loss": loss.item()}}
+
+        return {{"model": model, "optimizer": optimizer, "train_loader": {data}, "train_step": train_step}}
+"""
+
+
+def examine(
+    folder: Path,
+    building: str = "pass",
+    stepping: str = "pass",
+    loss: str = "",
+    data: str = "data",
+    entry: str = "program.py:build",
+    **options: object,
+) -> Report:
+    text = dedent(PROGRAM).format(building=building, stepping=stepping, loss=loss, data=data)
+    (folder / "program.py").write_text(text, encoding="utf-8")
+    report = run_probes(ProbeOptions(entry=entry, folder=str(folder), **options))  # type: ignore[arg-type]
+    assert {result.rule for result in report.results} >= {ENTRY_RULE}
+    assert report_from_dict(report.to_dict()) == report
+    return report
+
+
+def result(report: Report, rule: str) -> Result:
+    return next(result for result in report.results if result.rule == rule)
+
+
+def others_are_skipped(report: Report) -> bool:
+    others = [result for result in report.results if result.rule != ENTRY_RULE]
+    return len(others) > 10 and all(result.outcome is Outcome.SKIP and result.reason for result in others)
+
+
+def test_a_sound_program(tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    text = dedent(PROGRAM).format(building="pass", stepping="pass", loss="", data="data")
+    (tmp_path / "program.py").write_text(text, encoding="utf-8")
+    report = run_probes(ProbeOptions(entry="program.py:build", folder=str(tmp_path)), lambda *step: seen.append(step))
+    bad = {Outcome.FAIL, Outcome.WARN, Outcome.ERROR}
+    assert not [result for result in report.results if result.outcome in bad]
+    assert {result.rule for result in report.results} == set(probe_rules())
+    assert result(report, "cannot-overfit-one-batch").outcome is Outcome.PASS
+    assert report.command == "probe"
+    assert report.subject == "program.py:build"
+    assert {"python", "torch", "device", "platform"} <= set(report.environment)
+    assert seen[-1][1:] == (len(report.results), len(report.results))
+
+
+def test_the_parent_imports_no_torch(tmp_path: Path) -> None:
+    import subprocess
+
+    code = "import sys; import mlcheck.probe.engine; sys.exit('torch' in sys.modules)"
+    root = Path(__file__).resolve().parents[2]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome", "words"),
+    [
+        ({"entry": "absent:build"}, Outcome.ERROR, "no module `absent`"),
+        ({"entry": "program.py:torch"}, Outcome.ERROR, "cannot be driven"),
+        ({"building": "raise ValueError('no disk')"}, Outcome.FAIL, "ValueError: no disk"),
+        ({"building": "sys.exit(3)"}, Outcome.FAIL, "sys.exit(3)"),
+        ({"data": "[]"}, Outcome.FAIL, "empty"),
+        ({"stepping": "os._exit(7)"}, Outcome.FAIL, "exited with code 7"),
+        ({"stepping": "ctypes.string_at(0)"}, Outcome.FAIL, "SIGSEGV"),
+        (
+            {"stepping": "time.sleep(100)", "time_limit": 4.0},
+            Outcome.ERROR,
+            "nothing was heard from the process for 4 s",
+        ),
+    ],
+    ids=["module", "not-a-trial", "constructor", "exit", "empty", "os-exit", "segfault", "hang"],
+)
+def test_a_program_that_does_not_run(fault: dict[str, object], outcome: Outcome, words: str, tmp_path: Path) -> None:
+    report = examine(tmp_path, **fault)  # type: ignore[arg-type]
+    entry = result(report, ENTRY_RULE)
+    assert entry.outcome is outcome
+    assert words in entry.headline
+    assert "\n" not in entry.headline
+    assert others_are_skipped(report)
+
+
+def test_a_step_that_raises_leaves_the_data_to_be_looked_at(tmp_path: Path) -> None:
+    report = examine(tmp_path, stepping="raise KeyError('image')")
+    entry = result(report, ENTRY_RULE)
+    assert entry.outcome is Outcome.FAIL
+    assert "training step raised KeyError: 'image'" in entry.headline
+    assert entry.traceback.splitlines()[-1] == "KeyError: 'image'"
+    assert entry.findings[0].location.line == 16
+    assert result(report, "missing-zero-grad").outcome is Outcome.SKIP
+    assert result(report, "non-finite-batch").outcome is Outcome.PASS
+
+
+def test_a_loss_that_is_nan(tmp_path: Path) -> None:
+    entry = result(examine(tmp_path, loss="* float('nan')", only=(ENTRY_RULE,)), ENTRY_RULE)
+    assert entry.outcome is Outcome.FAIL
+    assert "loss = NaN at step 1" in entry.headline
+
+
+def test_a_crash_in_one_probe_costs_only_that_measurement(tmp_path: Path) -> None:
+    rules = ("missing-zero-grad", "parameter-never-changes", "batch-mixing", "non-finite-batch")
+    report = examine(
+        tmp_path, stepping="open('count', 'a').write('x'); os.path.getsize('count') == 5 and os._exit(1)", only=rules
+    )
+    crashed = [result for result in report.results if result.outcome is Outcome.ERROR]
+    assert [result.rule for result in crashed] == ["missing-zero-grad"]
+    assert "see missing-zero-grad" in result(report, "parameter-never-changes").reason
+    assert result(report, "batch-mixing").outcome is Outcome.PASS
+    assert "exited with code 1" in crashed[0].headline
+    assert result(report, "non-finite-batch").outcome is Outcome.PASS
+    assert {result.rule for result in report.results} == {ENTRY_RULE, *rules}
+
+
+def test_a_budget_that_is_spent_leaves_a_complete_report(tmp_path: Path) -> None:
+    report = examine(tmp_path, budget=0.0)
+    assert all("budget" in result.reason for result in report.results)
+
+
+def test_places_are_told_from_where_mlcheck_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "code").mkdir()
+    monkeypatch.chdir(tmp_path)
+    report = examine(Path("code"), stepping="raise KeyError('image')", only=(ENTRY_RULE,))
+    assert result(report, ENTRY_RULE).findings[0].location.path == "code/program.py"
+
+
+def test_only_and_skip_choose_rules() -> None:
+    assert probe_rules(only=("batch-mixing",)) == (ENTRY_RULE, "batch-mixing")
+    assert "batch-mixing" not in probe_rules(skip=("batch-mixing",))
+    with pytest.raises(UnknownRule, match="did you mean `batch-mixing`"):
+        probe_rules(only=("batch-mixin",))

@@ -1,0 +1,80 @@
+"""Floors of the losses, against values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mlcheck.probe.measure.floors import confusion_floor, floors, mean_loss
+from mlcheck.probe.measure.losses import LossCall, LossWatch
+
+
+def seen(function: object, *args: Tensor, **options: object) -> LossCall:
+    with LossWatch() as watch:
+        function(*args, **options)  # type: ignore[operator]
+    return watch.calls[0]
+
+
+def test_entropy_of_labels() -> None:
+    call = seen(F.cross_entropy, torch.zeros(4, 3), torch.tensor([0, 0, 1, 2]))
+    found = floors(call, 4)
+    assert found is not None
+    assert found.constant == pytest.approx(1.5 * math.log(2))
+    assert found.irreducible == pytest.approx(0, abs=1e-12)
+    assert found.target == pytest.approx(0.15 * math.log(2))
+
+
+def test_ignored_labels_and_class_weights() -> None:
+    target = torch.tensor([0, 1, 1, 255])
+    weight = torch.tensor([2.0, 1.0])
+    found = floors(seen(F.cross_entropy, torch.zeros(4, 2), target, weight=weight, ignore_index=255), 4)
+    assert found is not None
+    assert found.constant == pytest.approx(math.log(2))
+
+
+def test_smoothed_labels_cannot_be_met() -> None:
+    found = floors(seen(F.cross_entropy, torch.zeros(2, 2), torch.tensor([0, 1]), label_smoothing=0.2), 2)
+    assert found is not None
+    assert found.constant == pytest.approx(math.log(2))
+    assert found.irreducible == pytest.approx(-0.9 * math.log(0.9) - 0.1 * math.log(0.1))
+
+
+@pytest.mark.parametrize("gain", [1.0, 3.0])
+def test_binary_floor_is_the_best_constant(gain: float) -> None:
+    target = torch.tensor([[1.0], [0.0], [0.0], [0.0]])
+    call = seen(F.binary_cross_entropy_with_logits, torch.zeros(4, 1), target, pos_weight=torch.tensor([gain]))
+    found = floors(call, 4)
+    assert found is not None
+    grid = [
+        float(F.binary_cross_entropy_with_logits(torch.full((4, 1), z), target, pos_weight=torch.tensor([gain])))
+        for z in torch.linspace(-3, 3, 601).tolist()
+    ]
+    assert found.constant == pytest.approx(min(grid), abs=1e-4)
+    assert found.irreducible == pytest.approx(0, abs=1e-12)
+
+
+def test_variance_of_targets() -> None:
+    found = floors(seen(F.mse_loss, torch.zeros(2, 1), torch.tensor([[1.0], [3.0]])), 2)
+    assert found is not None
+    assert found.constant == pytest.approx(1.0)
+
+
+def test_the_loss_is_a_mean_whatever_the_reduction() -> None:
+    logits, target = torch.randn(8, 3), torch.randint(3, (8,))
+    call = seen(F.cross_entropy, logits, target, reduction="sum")
+    assert mean_loss(call) == pytest.approx(float(F.cross_entropy(logits, target)))
+
+
+def test_identical_inputs_with_different_labels() -> None:
+    inputs = torch.tensor([[0.0], [0.0], [1.0], [1.0]])
+    call = seen(F.cross_entropy, torch.zeros(4, 2), torch.tensor([0, 1, 1, 1]))
+    assert confusion_floor([inputs], call, 4) == pytest.approx(math.log(2) / 2)
+
+
+def test_labels_out_of_range_have_no_floor() -> None:
+    call = LossCall("cross_entropy", torch.zeros(2, 2), torch.tensor([0, 2]), {"ignore_index": -100})
+    assert floors(call, 2) is None

@@ -1,0 +1,48 @@
+"""Sound programs of every kind: no probe may fail on any of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from probe_programs import SOUND, ask
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.engine import probe_rules
+
+ALARMS = {Outcome.FAIL, Outcome.WARN, Outcome.ERROR}
+QUICK = tuple(rule for rule in probe_rules() if rule != "cannot-overfit-one-batch")
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_no_quick_probe_alarms(name: str) -> None:
+    trial = SOUND[name]()
+    verdicts = {rule: ask(rule, trial) for rule in QUICK}
+    assert not {rule: v.findings[0].message for rule, v in verdicts.items() if v.outcome in ALARMS}
+    assert sum(v.outcome is Outcome.PASS for v in verdicts.values()) >= 5, "too little was looked at"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOUND)
+def test_memorising_does_not_alarm_over_seeds(name: str) -> None:
+    for seed in range(3):
+        torch.manual_seed(seed)
+        verdict = ask("cannot-overfit-one-batch", SOUND[name]())
+        allowed = {Outcome.PASS, Outcome.INCONCLUSIVE} | ({Outcome.WARN} if name == "slow" else set())
+        assert verdict.outcome in allowed, verdict.summary
+
+
+@pytest.mark.parametrize("name", ["mlp", "log-softmax", "regression", "multilabel", "frozen"])
+def test_memorising_passes(name: str) -> None:
+    verdict = ask("cannot-overfit-one-batch", SOUND[name]())
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+
+
+def test_a_slow_learning_rate_warns_and_adam_shows_why() -> None:
+    verdict = ask("cannot-overfit-one-batch", SOUND["slow"]())
+    assert verdict.outcome is Outcome.WARN
+    assert "Adam 0.001 learns the same batch" in verdict.summary
+    assert "raise the learning rate (0.001)" in verdict.findings[0].help
+
+
+def test_a_gan_has_no_loss_that_must_fall() -> None:
+    assert "take turns" in ask("cannot-overfit-one-batch", SOUND["gan"]()).reason
