@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 
 from mlcheck.lint import calls, containers, contexts, frameworks, gradients, losses, modes
-from mlcheck.lint.facts import Place
+from mlcheck.lint.facts import GradMode, Place
 from mlcheck.lint.machine import DeadPath, Machine
 from mlcheck.lint.values import (
     NONE,
@@ -294,6 +294,9 @@ def _passed_through(m: Machine, name: str, args: Args, kwargs: Kwargs) -> Value:
     first = args[0] if args else next(iter(kwargs.values()), m.symbol())
     if name == "typing.cast" and len(args) > 1:
         return args[1]
+    if name == "torch.autograd.Variable" and "volatile" in kwargs:
+        # PyTorch before 0.4 switched gradients off by it, later versions ignore it: which one runs this is not known.
+        m.store.set(("grad",), GradMode("unknown"))
     if name == "builtins.list":
         contents = containers.contents(m, first) if args else Tuple(())
         if isinstance(contents, Tuple):
