@@ -45,4 +45,4 @@ def test_a_slow_learning_rate_warns_and_adam_shows_why() -> None:
 
 
 def test_a_gan_has_no_loss_that_must_fall() -> None:
-    assert "take turns" in ask("cannot-overfit-one-batch", SOUND["gan"]()).reason
+    assert "several optimizers take turns" in ask("cannot-overfit-one-batch", SOUND["gan"]()).reason

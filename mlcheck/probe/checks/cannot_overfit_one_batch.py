@@ -7,7 +7,8 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.overfit import MAX_STEPS, Curve, Overfit
+from mlcheck.probe.measure.memorising import MAX_STEPS, Curve
+from mlcheck.probe.measure.overfit import Overfit
 
 PLATEAU = 0.02
 FAR = 0.5
@@ -74,7 +75,9 @@ def _program(seen: Overfit) -> Verdict:
         return Verdict(
             Outcome.INCONCLUSIVE, reason="the loss is not finite from the first step on", looked_at=seen.samples
         )
-    if best.steps < MAX_STEPS // 4:
+    if not seen.adam:
+        open_question = "Adam cannot take your optimizer's place to tell whose fault it is"
+    elif best.steps < MAX_STEPS // 4:
         open_question = f"there was time for {best.steps} steps only"
     elif not seen.whole:
         open_question = (

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from mlcheck.core.finding import Figure, Location
 from mlcheck.probe.measure.batches import table_figure
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import Arguments, ModuleWatch
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch, by_parameter
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.trial import Trial
 
@@ -54,11 +54,11 @@ def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Te
     """The first call of a module on data, and the targets of the losses, in one training step."""
     seen: list[tuple[str, Tensor]] = []
 
-    def keep(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         if not seen:
             seen.extend(
                 (f"input {name}" if name else "input", tensor)
-                for name, tensor in leaves(copied({**dict(enumerate(args)), **kwargs}))
+                for name, tensor in leaves(copied(by_parameter(module, args, kwargs)))
             )
         return args, kwargs
 

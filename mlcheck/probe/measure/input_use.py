@@ -11,6 +11,7 @@ from torch import Tensor
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.modules import by_parameter
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.trial import Trial
 
@@ -68,13 +69,13 @@ def _warm_up(trial: Trial) -> bool:
 def _exchanges(call: CapturedCall, before: list[Tensor]) -> dict[str, bool]:
     """For every input whose rows differ: did the output change when its rows were moved round by one?"""
     tried: dict[str, bool] = {}
-    names = [name for name, _ in leaves({"args": call.args, **call.kwargs})]
+    names = [name for name, _ in leaves(by_parameter(call.module, call.args, call.kwargs))]
     for position, name in enumerate(names):
         moved, differs = _moved(call, position)
         if differs:
             after = call.replay(moved)
             same = len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after))
-            tried[name.removeprefix("args.")] = not same
+            tried[name] = not same
     return tried
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -102,6 +103,17 @@ def _acts_differently(module: nn.Module) -> bool:
     if isinstance(module, _DropoutNd):
         return module.p > 0
     return getattr(module, "running_mean", None) is not None
+
+
+def by_parameter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by the names that `forward` gives them, in order; `0`, `1` where it gives none."""
+    names = [
+        parameter.name
+        for parameter in inspect.signature(module.forward).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    named = {(names[i] if i < len(names) else str(i)): argument for i, argument in enumerate(args)}
+    return {**named, **kwargs}
 
 
 class Names:

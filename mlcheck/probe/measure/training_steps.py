@@ -14,6 +14,7 @@ from mlcheck.probe.measure.gradients import GradientTrace, GradientWatch, named_
 from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.unregistered import where_kept
 from mlcheck.trial.trial import Trial
 
 ENOUGH_UPDATES = 3
@@ -210,7 +211,7 @@ class _Run:
             for leaf in self._leaves.values()
             if id(leaf) not in known and id(leaf) not in held and isinstance(leaf, nn.Parameter)
         ]
-        return [(_where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in strange]
+        return [(where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in strange]
 
     def strays(self) -> dict[str, int]:
         owned = {id(p) for p in self.registered}
@@ -226,28 +227,3 @@ def _all_optimizers(trial: Trial, watch: GradientWatch) -> dict[str, torch.optim
     known = {id(optimizer) for optimizer in named.values()}
     others = [optimizer for key, optimizer in watch.optimizers.items() if key not in known]
     return {**named, **{f"{type(other).__name__} {index}": other for index, other in enumerate(others, 1)}}
-
-
-def _where_kept(leaf: torch.Tensor, trial: Trial) -> str:
-    """`blocks.0.weight`, where a module of the model keeps it in a plain list, dict or attribute."""
-    for model in trial.models.values():
-        for prefix, owner in model.named_modules():
-            for attribute, value in vars(owner).items():
-                if attribute.startswith("_"):
-                    continue
-                found = _search(value, leaf, attribute, 3)
-                if found:
-                    return f"{prefix}.{found}" if prefix else found
-    return ""
-
-
-def _search(value: object, leaf: torch.Tensor, path: str, depth: int) -> str:
-    if value is leaf:
-        return path
-    if isinstance(value, nn.Module):
-        return next((f"{path}.{name}" for name, p in value.named_parameters() if p is leaf), "")
-    if depth and isinstance(value, (list, tuple)):
-        return next((found for i, v in enumerate(value) if (found := _search(v, leaf, f"{path}[{i}]", depth - 1))), "")
-    if depth and isinstance(value, dict):
-        return next((f for k, v in value.items() if (f := _search(v, leaf, f"{path}[{k!r}]", depth - 1))), "")
-    return ""
