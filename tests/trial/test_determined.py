@@ -6,6 +6,7 @@ one step of SGD with rate r on x adds 2 r x (1 - w x).
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -560,6 +561,38 @@ class T(Base):
     (batch,) = trial.train_batches()
     assert torch.equal(batch["x"], torch.tensor([0.0, 1.0]))
     assert batch["names"] == ["row 0", "row 1"]
+
+
+SPAWNED = """
+from pathlib import Path
+from mlcheck.trial.find import EntryOptions, load_trial
+if __name__ == "__main__":
+    trial = load_trial("model_def:T", EntryOptions(hparams={"global_batch_size": 1}))
+    print(len([batch for batch in trial.train_batches()]), end="")
+"""
+IN_WORKERS = """
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, i):
+        return torch.tensor(float(i)), torch.tensor(1.0)
+class T(Base):
+    def build_training_data_loader(self):
+        return DataLoader(Rows(), batch_size=2, num_workers=1, multiprocessing_context="spawn")
+"""
+
+
+def test_workers_that_start_afresh_find_the_stand_in(write: Callable[[str, str], Path]) -> None:
+    write("model_def.py", HEAD + IN_WORKERS)
+    write("drive.py", SPAWNED)
+    done = subprocess.run([sys.executable, "drive.py"], capture_output=True, text=True, check=False)
+    assert done.stdout == "2", done.stderr
+
+
+def test_an_installed_determined_is_hidden_and_that_is_told(load: Load, write: Callable[[str, str], Path]) -> None:
+    write("installed/determined/__init__.py", "raise ImportError('the real one')")
+    sys.path.append(str(Path("installed").resolve()))
+    assert any("stand-in" in notice for notice in load("class T(Base): pass").notices)
 
 
 def test_a_torch_loader_needs_the_checks_disabled(load: Load) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -19,6 +19,7 @@ from mlcheck.trial.determined.writers import TorchWriter
 from mlcheck.trial.trial import EntryError
 
 ROOT = "determined"
+_IMPORTABLE = str(Path(__file__).resolve().parent / "importable")
 
 
 class TrialInfo:
@@ -50,7 +51,9 @@ class ClusterInfo:
 
 def install(cluster: ClusterInfo | None) -> bool:
     """Put the stand-in in place of `determined`. True where a real package is installed and thereby hidden."""
-    hides_real = ROOT not in sys.modules and find_spec(ROOT) is not None
+    hides_real = _real_is_installed()
+    if _IMPORTABLE not in sys.path:
+        sys.path.insert(0, _IMPORTABLE)  # a worker process that is not forked takes over the path, not the modules
     for name in [name for name in sys.modules if name == ROOT or name.startswith(f"{ROOT}.")]:
         del sys.modules[name]
     modules = {f"{ROOT}.{name}" if name else ROOT: _module(name, content) for name, content in _contents(cluster)}
@@ -60,6 +63,12 @@ def install(cluster: ClusterInfo | None) -> bool:
             setattr(modules[parent], child, module)
     sys.modules.update(modules)
     return hides_real
+
+
+def _real_is_installed() -> bool:
+    """Whether a package of this name is on the path: looked for apart from what stands in for it."""
+    path = [folder for folder in sys.path if folder != _IMPORTABLE]
+    return PathFinder.find_spec(ROOT, path) is not None
 
 
 def _contents(cluster: ClusterInfo | None) -> list[tuple[str, dict[str, Any]]]:
