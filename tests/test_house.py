@@ -49,7 +49,6 @@ MAY_BE_LONGER: dict[str, str] = {
     "mlcheck.lint.statements": "one method a kind of statement",
     "mlcheck.lint.methods": "one method a kind of receiver",
     "mlcheck.lint.calls": "one method a kind of callee",
-    "mlcheck.probe.measure.overfit": "one experiment with its controls",
 }
 
 

@@ -25,7 +25,14 @@ from mlcheck.trial.isolate import ChildEnd, End, run_child
 
 ENTRY_RULE = "entry-does-not-run"
 _START_UP_S = 60.0
-_START = "import sys; sys.path.append(sys.argv[1]); from mlcheck.probe.worker import main; main(sys.argv[2])"
+_START = """
+import sys
+home, job = sys.argv[1:]
+sys.path.insert(0, home)
+from mlcheck.probe.worker import main
+del sys.path[0], sys.argv[1:]
+main(job)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +140,8 @@ class _Run:
                 self._progress(message["rule"], len(self.results), len(self.rules))
         elif kind == "measuring":
             self._measuring = message["measurement"]
+        elif kind == "failed":
+            self._failed(message["error"], message["traceback"])
         elif kind == "blocked":
             self._blocked = message["blocked"]
         elif kind == "finished":
@@ -141,6 +150,13 @@ class _Run:
             self._measuring = ""
             if self._progress:
                 self._progress(result.rule, len(self.results), len(self.rules))
+
+    def _failed(self, error: str, trace: str) -> None:
+        """mlcheck's own fault, not the program's: an error, with the traceback to send in."""
+        rule = self._current if self._current in self.open else ENTRY_RULE
+        told = f"mlcheck itself failed: {error}"
+        self.results[rule] = result_of(self._catalog[rule], Verdict(Outcome.ERROR, told), traceback=trace)
+        self.give_up(told)
 
     def _bury(self, end: ChildEnd) -> None:
         """The child died: say so where it died, and keep the others away from what killed it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import traceback
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,20 +31,27 @@ ENTRY_RULE = "entry-does-not-run"
 
 
 def main(text: str) -> None:
-    """Answer a job. Everything the user's code raises is told; what it crashes, the parent tells."""
+    """Answer a job. What the user's code raises is told; what it crashes, the parent tells."""
     channel, job = connect(), Job.loads(text)
+    try:
+        _examine(channel, job)
+    except Exception as error:
+        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        channel.send({"kind": "failed", "error": line, "traceback": traceback.format_exc()})
+    channel.finish()
+
+
+def _examine(channel: Channel, job: Job) -> None:
     channel.send({"kind": "begun", "rule": job.rules[0] if ENTRY_RULE in job.rules else ""})
-    torch.set_num_threads(min(torch.get_num_threads(), len(os.sched_getaffinity(0)), 4))
+    torch.set_num_threads(min(torch.get_num_threads(), _cores(), 4))
     channel.send({"kind": "environment", "environment": environment()})
     seed_all(job.seed)
     trial = _loaded(job, channel)
     if trial is None:
-        channel.finish()
         return
     channel.send({"kind": "notices", "notices": list(trial.notices)}, time_limit_s=job.time_limit)
     found = [check for check in find_checks(checks) if check.rule in job.rules]
     Examination(trial, job, channel).run(found)
-    channel.finish()
 
 
 def _loaded(job: Job, channel: Channel) -> Trial | None:
@@ -94,7 +102,7 @@ def environment() -> dict[str, str]:
         "torch": torch.__version__,
         "numpy": version("numpy"),
         "device": torch.cuda.get_device_name() if cuda else "CPU",
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(_cores()),
         "cpu threads": str(torch.get_num_threads()),
         "platform": platform.platform(),
     }
@@ -102,6 +110,11 @@ def environment() -> dict[str, str]:
         found["CUDA"] = str(torch.version.cuda)
     commit = _commit()
     return {**found, "commit": commit} if commit else found
+
+
+def _cores() -> int:
+    """How many this process may use, which containers and schedulers limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _commit() -> str:

@@ -11,6 +11,7 @@ import pytest
 from mlcheck.core.catalog import UnknownRule
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result, report_from_dict
+from mlcheck.probe import engine
 from mlcheck.probe.engine import ENTRY_RULE, ProbeOptions, probe_rules, run_probes
 
 PROGRAM = """
@@ -163,3 +164,20 @@ def test_only_and_skip_choose_rules() -> None:
     assert "batch-mixing" not in probe_rules(skip=("batch-mixing",))
     with pytest.raises(UnknownRule, match="did you mean `batch-mixing`"):
         probe_rules(only=("batch-mixin",))
+
+
+def test_the_program_sees_no_arguments_of_mlcheck(tmp_path: Path) -> None:
+    report = examine(tmp_path, building="assert len(sys.argv) == 1, sys.argv", only=(ENTRY_RULE,))
+    assert result(report, ENTRY_RULE).outcome is Outcome.PASS
+
+
+def test_a_fault_of_mlcheck_itself_is_not_blamed_on_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = "import mlcheck.probe.worker as w; w.environment = lambda: 1 / 0;"
+    monkeypatch.setattr(engine, "_START", engine._START.replace("main(job)", f"{broken} main(job)"))
+    report = examine(tmp_path)
+    entry = result(report, ENTRY_RULE)
+    assert entry.outcome is Outcome.ERROR
+    assert "mlcheck itself failed: ZeroDivisionError" in entry.headline
+    assert others_are_skipped(report)
