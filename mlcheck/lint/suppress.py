@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from mlcheck.core.catalog import Catalog, UnknownRule
 
 MARKER = b"mlcheck:"
-_COMMENT = re.compile(r"#\s*mlcheck:\s*(?P<word>[\w-]*)\s*(?P<names>\[[^\]]*\]?)?")
+_COMMENT = r"#\s*mlcheck:\s*(?P<word>[\w-]*)\s*(?P<names>\[[^\]]*\]?)?"
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ def _suppressions(path: str, data: bytes) -> Iterator[Suppression | Malformed]:
     """The comments that address mlcheck, each with the lines of its statement."""
     waiting: list[tuple[int, str]] = []
     for comments, first, last in _statements(data):
-        waiting += [(line, text) for line, text in comments if _COMMENT.search(text)]
+        waiting += [(line, text) for line, text in comments if re.search(_COMMENT, text)]
         if first:
             for line, text in waiting:
                 yield _parse(path, line, text, first, last)
@@ -133,7 +133,7 @@ def _statements(data: bytes) -> Iterator[tuple[list[tuple[int, str]], int, int]]
 
 
 def _parse(path: str, line: int, text: str, first: int, last: int) -> Suppression | Malformed:
-    match = _COMMENT.search(text)
+    match = re.search(_COMMENT, text)
     assert match is not None
     word, names = match["word"], match["names"]
     if word not in {"ignore", "ignore-file"}:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import tokenize
 import unicodedata
 from collections.abc import Callable
 
@@ -17,6 +15,9 @@ Sources = Callable[[str], list[str]]
 
 def source_lines(path: str) -> list[str]:
     """The lines of a file as Python numbers them, in the encoding it declares; none when it cannot be read."""
+    import io
+    import tokenize
+
     try:
         with open(path, "rb") as file:
             data = file.read()
