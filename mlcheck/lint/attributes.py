@@ -110,12 +110,12 @@ def _class_variable(m: Machine, cls: ClassInfo, name: str) -> Value | None:
             expression = info.assigned[name]
             if expression is None:
                 return None
-            with in_scope(m, info):
+            with InScope(m, info):
                 return expressions.evaluate(m, expression)
     return None
 
 
-class in_scope:
+class InScope:
     """Evaluate something where a class was defined."""
 
     def __init__(self, m: Machine, info: ClassInfo) -> None:

@@ -5,7 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable
 
-from mlcheck.lint import attributes, containers, expressions, gradients, libraries, methods, modes, modules, statements, strangers
+from mlcheck.lint import (
+    attributes,
+    containers,
+    expressions,
+    gradients,
+    libraries,
+    methods,
+    modes,
+    modules,
+    statements,
+    strangers,
+)
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import MAX_DEPTH, DeadPath, Frame, Machine, Sink
@@ -183,6 +194,9 @@ def call_function(
         values = [*args, *kwargs.values()]
         havoc(m, values)
         return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
+    if on_yield is None and not m.relevance.to_follow(info):
+        values = [*args, *kwargs.values()]
+        return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
     grad = m.grad
     frame = Frame(info.module, ("call", m.fresh()), Sink(0), m.fresh(), info, function.bound, on_yield)
     m.parents[frame.scope] = function.scope
@@ -242,13 +256,13 @@ def bind_parameters(m: Machine, function: Function, args: Args, kwargs: Kwargs) 
     positional = [*spec.posonlyargs, *spec.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(spec.defaults)) + list(spec.defaults)
     for index, (parameter, default) in enumerate(zip(positional, defaults, strict=True)):
-        if index < len(given) and given[index] is not None:
-            value: Value = given[index] or NONE
+        if index < len(given):
+            value: Value = given[index]
         else:
             value = _named_or_default(m, function, parameter, default, named, more)
         m.bind(parameter.arg, value)
     if spec.vararg is not None:
-        rest = [value for value in given[len(positional) :] if value is not None]
+        rest = given[len(positional) :]
         m.bind(spec.vararg.arg, Tuple(tuple(rest), more is not None))
     for parameter, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
         m.bind(parameter.arg, _named_or_default(m, function, parameter, default, named, more))

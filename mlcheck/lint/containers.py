@@ -133,13 +133,13 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
             if index.value < len(found.items) and (not found.open or index.value >= 0):
                 return found.items[index.value]
     elif isinstance(found, Table) and found.items and not found.open and len(found.items) <= _UNROLL:
-        return _any_of(m, [entry for entry in found.items.values()], index)
+        return _any_of(m, list(found.items.values()), index)
     if isinstance(found, Tuple) and found.items and not isinstance(index, Const | Tuple):
         return element(m, owner)
     if isinstance(owner, Tensor):
         kind = owner.kind if owner.kind != "loss" else "other"
         return Tensor(kind, owner.place, owner.split, owner.traces)
-    if isinstance(owner, Object) and isinstance(owner.cls, object) and owner.cls and owner.cls.find("__getitem__"):
+    if isinstance(owner, Object) and owner.cls and owner.cls.find("__getitem__"):
         return calls.call_method(m, owner, "__getitem__", [index], {}, node)
     if isinstance(owner, Symbol):
         name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
@@ -164,9 +164,11 @@ def slice_of(m: Machine, owner: Value, bounds: ast.Slice) -> Value:
     if isinstance(found, Tuple):
         ends = [bounds.lower, bounds.upper]
         if all(end is None or (isinstance(end, ast.Constant) and isinstance(end.value, int)) for end in ends):
-            lower, upper = (end.value if isinstance(end, ast.Constant) else None for end in ends)
+            lower, upper = (
+                end.value if isinstance(end, ast.Constant) and isinstance(end.value, int) else None for end in ends
+            )
             if not found.open and bounds.step is None:
-                return Tuple(found.items[lower:upper])  # type: ignore[misc]
+                return Tuple(found.items[lower:upper])
         return Tuple(found.items, True)
     if isinstance(owner, Tensor):
         return owner

@@ -34,7 +34,7 @@ def _enter(m: Machine, node: ast.With | ast.AsyncWith, index: int) -> bool:
 def _within(m: Machine, value: Value, item: ast.withitem, inside: object, before: GradMode) -> bool:
     assert callable(inside)
     if isinstance(value, Select):
-        known, _ = truth(m, value)
+        _known, _ = truth(m, value)
         mode = _select_mode(m, value, item)
         if mode is not None:
             return _with_grad(m, mode, before, inside)

@@ -203,7 +203,7 @@ def _boolean(m: Machine, node: ast.BoolOp) -> Value:
             if stop and operand is not node.values[-1] and isinstance(value, Symbol | Select):
                 rest = node.values[node.values.index(operand) + 1]
                 if isinstance(rest, ast.Constant | ast.Dict | ast.List | ast.Call | ast.Name) and len(node.values) == 2:
-                    return m.branch(key, lambda value=value: value, lambda: evaluate(m, rest))  # type: ignore[misc]
+                    return m.branch(key, lambda value=value: value, lambda rest=rest: evaluate(m, rest))  # type: ignore[misc]
             parts.append(key)
     if not parts:
         return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -179,7 +179,7 @@ class Facts:
 
     def counts(self) -> dict[str, int]:
         """How many places of each kind there were to judge; a place counts once, however often it was walked."""
-        kinds = {
+        kinds: dict[str, Sequence[Forward | Loss | Backward | Step | Clip]] = {
             "model call": self.forwards,
             "loss": self.losses,
             "backward pass": self.backwards,

@@ -40,7 +40,9 @@ def _just_made(forward: Forward) -> bool:
     """Built by the very call that tries it out: `def test(): net = Net(); print(net(torch.randn(1, 3)).shape)`."""
     made = [mode for mode in forward.modes if mode.place is None and mode.when is not None]
     here = forward.when.calls
-    return bool(made) and not forward.restored and all(mode.when.calls[: len(here)] == here for mode in made if mode.when)
+    return (
+        bool(made) and not forward.restored and all(mode.when.calls[: len(here)] == here for mode in made if mode.when)
+    )
 
 
 def _trains(forward: Forward) -> bool:

@@ -195,7 +195,7 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         if name.partition(".")[0] not in _SAFE:
             calls.havoc(m, values)
         return _made(m, name, args, kwargs, node)
-    if last in _ACTIVATIONS and name.partition(".")[0] in ("scipy",):
+    if last in _ACTIVATIONS and name.partition(".")[0] == "scipy":
         return Tensor(_ACTIVATIONS[last], m.place(node), split_of(*values), traces_of(*values))
     if name.partition(".")[0] not in _SAFE:
         calls.havoc(m, values)
@@ -218,7 +218,7 @@ def _torch(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> 
     values = [*args, *kwargs.values()]
     split, traces = split_of(*values), traces_of(*values)
     first = values[0] if values else NONE
-    if name.startswith("torch.nn.utils.clip_grad") or name.startswith("torch.nn.utils.clip_grads"):
+    if name.startswith(("torch.nn.utils.clip_grad", "torch.nn.utils.clip_grads")):
         gradients.clip(m, node, name)
         return m.symbol()
     if losses.is_loss(name) and not last[:1].isupper():

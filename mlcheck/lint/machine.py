@@ -11,6 +11,7 @@ from typing import Any
 from mlcheck.lint.facts import Facts, GradMode, Loop, Place, Turn
 from mlcheck.lint.joins import join_cells
 from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
+from mlcheck.lint.relevance import Relevance
 from mlcheck.lint.store import Delta, Key, Store
 from mlcheck.lint.values import Symbol, Value
 
@@ -61,11 +62,12 @@ class Machine:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.relevance = Relevance(program)
         self.facts = Facts()
         self.store = Store()
         self.frames: list[Frame] = []
         self.loops: list[Loop] = []
-        self.steps = 0
+        self.steps = STEPS_PER_ROOT
         self.inside_module = 0
         self.touched: set[Hashable] = set()
         self.loaded: set[str] = set()
@@ -80,7 +82,7 @@ class Machine:
         self._count += 1
         return self._count
 
-    def symbol(self, name: str = "", split: str = "", like: Symbol | None = None) -> Symbol:
+    def symbol(self, name: str = "", split: str = "") -> Symbol:
         return Symbol(self.fresh(), name, split)
 
     @property
@@ -95,8 +97,8 @@ class Machine:
         return Turn(tuple((loop, loop.turn) for loop in self.loops), tuple(frame.call for frame in self.frames))
 
     def tick(self) -> None:
-        self.steps += 1
-        if self.steps > STEPS_PER_ROOT:
+        self.steps -= 1
+        if self.steps < 0:
             raise OutOfSteps
 
     # variables
@@ -150,7 +152,7 @@ class Machine:
     # paths
 
     def capture(self, run: Callable[[], bool]) -> tuple[Delta | None, list[Exit]]:
-        """Run a construct, take its effects back, and return them: of its end (None if never reached), and its exits."""
+        """Run a construct, take its effects back, and return them: of its end (None if never reached), its exits."""
         frame, depth = self.frame, len(self.frames)
         outer, loops = frame.sink, len(self.loops)
         frame.sink = sink = Sink(self.store.mark())

@@ -321,7 +321,7 @@ def _table(m: Machine, owner: Value, found: Table, name: str, args: Args) -> Val
             if args[0].value in found.items:
                 return found.items[args[0].value]
             return args[1] if len(args) > 1 and not found.open else m.symbol()
-        return containers.item(m, owner, args[0], ast.Subscript())
+        return containers.item(m, owner, args[0], ast.Subscript(ast.Constant(None), ast.Constant(None), ast.Load()))
     if name == "update" and args and isinstance(owner, Object):
         extra = containers.table(m, args[0])
         merged = {**found.items, **(extra.items if extra else {})}

@@ -29,7 +29,15 @@ _NAMES = frozenset(
 )
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
-_NORMALISED_FAMILIES = ("resnet", "resnext", "wide_resnet", "densenet", "mobilenet", "efficientnet", "googlenet")
+_NORMALISED_FAMILIES: tuple[str, ...] = (
+    "resnet",
+    "resnext",
+    "wide_resnet",
+    "densenet",
+    "mobilenet",
+    "efficientnet",
+    "googlenet",
+)
 _NORMALISED_FAMILIES += ("inception", "alexnet", "vgg", "vit", "swin", "convnext", "regnet", "mnasnet", "shufflenet")
 
 
@@ -48,7 +56,7 @@ def _is_module_class(name: str) -> bool:
         return rest[:1].isupper() and "." not in rest and rest not in ("Parameter", "ParameterList", "DataParallel")
     if name.startswith("torchvision.models."):
         return True
-    return name.endswith("LightningModule") or name in _MODULE_BASES or name.endswith(".nn.Module")
+    return name.endswith(("LightningModule", ".nn.Module")) or name in _MODULE_BASES
 
 
 def known_as_module(m: Machine, value: Value) -> bool:

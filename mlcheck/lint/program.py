@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,15 +12,6 @@ from mlcheck.lint.values import Class, External, Value
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
-# A function is worth starting from when it does one of these, itself or through a project function it calls.
-_DEED = re.compile(
-    r"backward\(|\.step\(|zero_grad|\.eval\(|\.train\(|no_grad|inference_mode|set_grad_enabled|clip_grad_"
-    r"|cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCEWithLogits|binary_cross_entropy_with_logits"
-    r"|sigmoid_focal_loss|SoftMarginLoss|soft_margin_loss"
-)
-_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
-_COMMON = frozenset(["forward", "__init__", "__call__", "get", "items", "update", "append", "step", "print", "super"])
-
 
 @dataclass(eq=False, slots=True)
 class FunctionInfo:
@@ -30,6 +20,7 @@ class FunctionInfo:
     cls: ClassInfo | None
     qualname: str
     generator: bool = False
+    worth: bool | None = None
 
     @property
     def name(self) -> str:
@@ -97,22 +88,6 @@ class ModuleInfo:
     def text_of(self, node: ast.stmt | ast.expr) -> str:
         return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
 
-    @cached_property
-    def deeds(self) -> bool:
-        """Whether any of the words a rule starts from stands in the file."""
-        return _DEED.search(self.source.text) is not None
-
-    @cached_property
-    def called(self) -> frozenset[str]:
-        """Names that are called, without those only defined."""
-        text = self.source.text
-        return frozenset(_CALLED.findall(re.sub(r"\b(?:def|class)\s+\w+\s*\(", "", text)))
-
-    @cached_property
-    def definitions(self) -> dict[str, ast.stmt]:
-        """Top-level functions and classes by name."""
-        return {node.name: node for node, _ in walk_definitions(self.source.tree.body) if node.col_offset == 0}
-
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -154,7 +129,7 @@ class Program:
         return self._names[id(module)]
 
     def resolve(self, name: str, importer: str) -> str | None:
-        """The project module an import of `name` in `importer` means: absolute, beside it, or the only one so called."""
+        """The project module that `name` means in `importer`: absolute, beside it, or the only one so called."""
         key = (name, importer)
         if key not in self._resolved:
             self._resolved[key] = self._search(name, importer)
@@ -178,47 +153,3 @@ class Program:
         drop = level - 1 if module.source.package else level
         base = parts[: len(parts) - drop] if drop else parts
         return ".".join([*base, name] if name else base)
-
-    @cached_property
-    def active(self) -> frozenset[str]:
-        """Names of functions and methods that do a relevant deed, directly or through calls by name."""
-        callers: dict[str, set[str]] = {}
-        found: set[str] = set()
-        for module in self.modules.values():
-            for node, owner in walk_definitions(module.source.tree.body):
-                if isinstance(node, ast.ClassDef):
-                    continue
-                text = module.text_of(node)
-                names = {node.name} if node.name not in _COMMON or owner is None else set()
-                if node.name == "__init__" and owner is not None:
-                    names = {owner.name}
-                if _DEED.search(text):
-                    found |= names
-                for called in set(_CALLED.findall(text)) - _COMMON:
-                    callers.setdefault(called, set()).update(names)
-        todo = list(found)
-        while todo:
-            for name in callers.get(todo.pop(), ()):
-                if name not in found:
-                    found.add(name)
-                    todo.append(name)
-        return frozenset(found)
-
-    @cached_property
-    def _all_called(self) -> frozenset[str]:
-        return frozenset().union(*(self.called_in(module) for module in self.modules.values()))
-
-    def is_called(self, name: str) -> bool:
-        """Whether some file calls something of that name."""
-        return name in self._all_called
-
-    def called_in(self, module: ModuleInfo) -> frozenset[str]:
-        """The names this file calls."""
-        return module.called
-
-    def matters(self, module: ModuleInfo, node: ast.stmt, owner: ast.ClassDef | None = None) -> bool:
-        """Whether interpreting this function can teach a rule anything."""
-        if owner is not None and owner.name in self.active:
-            return True
-        text = module.text_of(node)
-        return _DEED.search(text) is not None or not self.active.isdisjoint(_CALLED.findall(text))

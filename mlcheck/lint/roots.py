@@ -8,10 +8,12 @@ from functools import partial
 
 from mlcheck.lint import calls, definitions, frameworks, names, statements, strangers
 from mlcheck.lint.facts import GradMode
-from mlcheck.lint.machine import DeadPath, Frame, Machine, OutOfSteps, Sink
+from mlcheck.lint.machine import STEPS_PER_ROOT, DeadPath, Frame, Machine, OutOfSteps, Sink
 from mlcheck.lint.program import ModuleInfo, walk_definitions
+from mlcheck.lint.relevance import is_test
 from mlcheck.lint.values import Class, Const, Function, Object
 
+STEPS_UNCALLED = 4_000
 _PLAIN = frozenset(["torch.nn.Module", "builtins.object", "abc.ABC", "torch.nn.Sequential"])
 
 Run = Callable[[], None]
@@ -19,23 +21,21 @@ Run = Callable[[], None]
 
 def plan(m: Machine) -> Iterator[tuple[str, Run]]:
     """All roots as (path, run), to be run in order: what is called on the way is not started again."""
-    modules = [module for module in m.program.modules.values() if _worth_reading(m, module)]
+    modules = [module for module in m.program.modules.values() if m.relevance.to_read(module)]
     for module in modules:
         yield module.source.path, partial(_top_level, m, module)
     for module in modules:
-        for node in _main_blocks(module):
-            yield module.source.path, partial(_main, m, module, node)
+        for block in _main_blocks(module):
+            yield module.source.path, partial(_main, m, module, block)
     for called in (False, True):
         for module in modules:
+            if is_test(module):
+                continue
             for node, owner in walk_definitions(module.source.tree.body):
                 if isinstance(node, ast.ClassDef) or node in m.visited:
                     continue
-                if called or not m.program.is_called(node.name):
+                if called or node.name not in m.relevance.called:
                     yield module.source.path, partial(_uncalled, m, module, node, owner, called)
-
-
-def _worth_reading(m: Machine, module: ModuleInfo) -> bool:
-    return module.deeds or not m.program.active.isdisjoint(m.program.called_in(module))
 
 
 def _main_blocks(module: ModuleInfo) -> list[ast.If]:
@@ -57,21 +57,21 @@ def _top_level(m: Machine, module: ModuleInfo) -> None:
         pass
 
 
-def _prepare(m: Machine) -> None:
-    m.steps = 0
+def _prepare(m: Machine, steps: int = STEPS_PER_ROOT) -> None:
+    m.steps = steps
     m.inside_module = 0
     m.loops.clear()
     m.frames.clear()
 
 
-def _scratch(m: Machine, module: ModuleInfo, run: Callable[[], object]) -> None:
+def _scratch(m: Machine, module: ModuleInfo, run: Callable[[], object], steps: int = STEPS_PER_ROOT) -> None:
     """Run a root on top of the loaded modules and forget its memory afterwards; its facts stay."""
     _prepare(m)
     for name in sorted(m.loaded):
         if name in m.program.modules:
             names.load(m, m.program.modules[name])
     names.load(m, module)
-    _prepare(m)
+    _prepare(m, steps)
     mark = m.store.mark()
     scope = m.program.name_of(module)
     m.frames.append(Frame(module, scope, Sink(mark), m.fresh()))
@@ -100,9 +100,9 @@ def _uncalled(
     owner: ast.ClassDef | None,
     called: bool,
 ) -> None:
-    if node in m.visited or not m.program.matters(module, node, owner):
+    if node in m.visited or not m.relevance.to_start(module, node, owner):
         return
-    _scratch(m, module, lambda: _start(m, module, node, owner, called))
+    _scratch(m, module, lambda: _start(m, module, node, owner, called), STEPS_UNCALLED)
 
 
 def _start(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 Key = tuple[Hashable, ...]
@@ -36,7 +37,7 @@ class Store:
         get = self._cells.get
         return {key: get(key) for key, _ in self._log[mark:]}
 
-    def changed(self, mark: int) -> set[Key]:
+    def changed(self, mark: int) -> AbstractSet[Key]:
         """The cells written since the mark."""
         return {key for key, _ in self._log[mark:]}
 

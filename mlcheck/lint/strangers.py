@@ -61,5 +61,3 @@ def instance(m: Machine, cls: Class, node: ast.AST) -> Value:
         elif cell[0] == "grads":
             m.store.set(cell, frozenset([Grads("unknown")]))
     return made
-
-

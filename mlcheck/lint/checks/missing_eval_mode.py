@@ -30,5 +30,6 @@ def _left_in_train_mode(forward: Forward, for_training: Collection[Mode]) -> boo
     if forward.moded == "unknown" and not any(mode.place for mode in forward.modes):
         return False
     return not any(
-        mode.place and mode.when and mode.when.calls == forward.when.calls and mode not in for_training for mode in forward.modes
+        mode.place and mode.when and mode.when.calls == forward.when.calls and mode not in for_training
+        for mode in forward.modes
     )

@@ -16,6 +16,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield Finding(
                     f"This backward adds to gradients that {name} has already stepped along: nothing clears them",
                     grads.place.location,
-                    help=f"call `{step.optimizer or 'optimizer'}.zero_grad()` once for every step, before this backward",
+                    help=f"call `{step.optimizer or 'optimizer'}.zero_grad()` for every step, before this backward",
                     related=(step.place.location,),
                 )
