@@ -9,31 +9,43 @@ from functools import cached_property
 
 from mlcheck.lint.program import Definition, FunctionInfo, ModuleInfo, Program, walk_definitions
 
-_LOSS = (
-    r"cross_entropy|CrossEntropyLoss|nll_loss|NLLLoss|BCEWithLogits|binary_cross_entropy_with_logits"
-    r"|sigmoid_focal_loss|SoftMarginLoss|soft_margin_loss"
+_LOSSES = (
+    "cross_entropy",
+    "CrossEntropyLoss",
+    "nll_loss",
+    "NLLLoss",
+    "BCEWithLogits",
+    "sigmoid_focal_loss",
+    "SoftMarginLoss",
+    "soft_margin_loss",
 )
 # A function is a place to start when it does one of these itself.
-_DEED = re.compile(
-    rf"backward\(|\.eval\(\)|\.train\(|^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$|{_LOSS}", re.MULTILINE
-)
-_INFERENCE = re.compile(r"no_grad|inference_mode|set_grad_enabled|load_state_dict")
-_LOSS_HELD = re.compile(_LOSS)
-_LOSS_USED = re.compile(r"loss|criterion|objective", re.IGNORECASE)
+_DEEDS = ("backward(", ".eval()", ".train(", *_LOSSES)
+_INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled", "load_state_dict")
+_IDLE = re.compile(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
+_LOSS_USED = ("loss", "criterion", "objective")
 # A function is worth following when what it does or returns can be of a kind the rules know.
-_WORTH = re.compile(
-    rf"{_DEED.pattern}|\.step\(|grad|nn\.|optim|oss\b|softmax|sigmoid|criteri|model|\bnet\b|oader|logits|yield|\bF\.|forward",
-    re.MULTILINE,
-)
-_CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
-_DEFINED = re.compile(r"\b(?:def|class)\s+\w+\s*\(")
+_WORTH = (*_DEEDS, *_INFERENCE, ".step(", "grad", "nn.", "optim", "oss", "softmax", "sigmoid", "criteri", "odel", "net")
+_WORTH += ("oader", "logits", "yield", "F.", "forward")
+_CALLED = re.compile(r"\w+(?=\()")
+_DEF = re.compile(r"\bdef (\w+)")
+_CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
 _SHORT = 6
 _MAX_NAMESAKES = 3
 
 
 def called_names(text: str) -> frozenset[str]:
-    """The names a text calls, without those it only defines."""
-    return frozenset(_CALLED.findall(_DEFINED.sub("", text)))
+    """The names a text calls, or defines."""
+    return frozenset(_CALLED.findall(text))
+
+
+def mentions(text: str, words: tuple[str, ...]) -> bool:
+    """Whether any of the words stands in the text. A search word by word is much faster than one pattern."""
+    return any(word in text for word in words)
+
+
+def _does(text: str) -> bool:
+    return mentions(text, _DEEDS) or ("torch." in text and _IDLE.search(text) is not None)
 
 
 class Relevance:
@@ -42,6 +54,7 @@ class Relevance:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._losers: set[str] = set()
+        self._called: dict[str, frozenset[str]] = {}
 
     @cached_property
     def active(self) -> frozenset[str]:
@@ -49,49 +62,80 @@ class Relevance:
 
         A name that many functions share says nothing about which of them is called.
         """
-        defined: Counter[str] = Counter()
-        callers: dict[str, set[str]] = {}
         found: set[str] = set()
         for module in self._program.modules.values():
-            for node, owner in walk_definitions(module.source.tree.body):
-                name = owner.name if owner is not None and node.name == "__init__" else node.name
-                defined[name] += not isinstance(node, ast.ClassDef)
-                if isinstance(node, ast.ClassDef):
-                    continue
-                text = module.text_of(node)
-                if _DEED.search(text):
+            if not mentions(module.source.text, _DEEDS):
+                continue
+            for name, text in self._functions(module):
+                if _does(text):
                     found.add(name)
-                if name != node.name and _LOSS_HELD.search(text):
+                if name in self._classes and mentions(text, _LOSSES):
                     self._losers.add(name)
-                for called in called_names(text):
-                    callers.setdefault(called, set()).add(name)
-        found = {name for name in found if defined[name] <= _MAX_NAMESAKES}
-        todo = list(found)
-        while todo:
-            for name in callers.get(todo.pop(), ()):
-                if name not in found and defined[name] <= _MAX_NAMESAKES:
-                    found.add(name)
-                    todo.append(name)
-        return frozenset(found)
+        return frozenset(self._closure({name for name in found if self._namesakes[name] <= _MAX_NAMESAKES}))
+
+    def _closure(self, found: set[str]) -> set[str]:
+        """The names, and those of all functions that call them in turn."""
+        fresh = set(found)
+        while fresh:
+            reached = set()
+            for module in self._program.modules.values():
+                if self._called_in(module).isdisjoint(fresh):
+                    continue
+                for name, text in self._functions(module):
+                    if name not in found and self._namesakes[name] <= _MAX_NAMESAKES:
+                        if not fresh.isdisjoint(called_names(text)):
+                            reached.add(name)
+            fresh = reached - found
+            found |= fresh
+        return found
+
+    @cached_property
+    def _namesakes(self) -> Counter[str]:
+        """How many functions and methods share a name."""
+        counts: Counter[str] = Counter()
+        for module in self._program.modules.values():
+            counts.update(_DEF.findall(module.source.text))
+        return counts
+
+    @cached_property
+    def _classes(self) -> frozenset[str]:
+        return frozenset(name for module in self._program.modules.values() for name in _CLASS.findall(module.source.text))
+
+    def _functions(self, module: ModuleInfo) -> list[tuple[str, str]]:
+        """Name and text of each function; a constructor goes by the name of its class."""
+        return [
+            (owner.name if owner is not None and node.name == "__init__" else node.name, module.text_of(node))
+            for node, owner in walk_definitions(module.source.tree.body)
+            if not isinstance(node, ast.ClassDef)
+        ]
+
+    def _called_in(self, module: ModuleInfo) -> frozenset[str]:
+        if module.name not in self._called:
+            self._called[module.name] = called_names(module.source.text)
+        return self._called[module.name]
 
     @cached_property
     def called(self) -> frozenset[str]:
-        """All names any file calls."""
-        return frozenset().union(*(called_names(module.source.text) for module in self._program.modules.values()))
+        """All names that are called somewhere, and not only defined."""
+        calls: Counter[str] = Counter()
+        for module in self._program.modules.values():
+            calls.update(_CALLED.findall(module.source.text))
+        defined = self._namesakes
+        return frozenset(name for name, count in calls.items() if count > defined[name])
 
     def to_read(self, module: ModuleInfo) -> bool:
         """Whether anything in the file can be a place to start."""
         text = module.source.text
-        if _DEED.search(text) or _INFERENCE.search(text):
+        if mentions(text, _DEEDS) or mentions(text, _INFERENCE):
             return True
-        return not self.active.isdisjoint(called_names(text))
+        return bool(self.active) and not self.active.isdisjoint(self._called_in(module))
 
     def to_start(self, module: ModuleInfo, node: Definition, owner: ast.ClassDef | None) -> bool:
         """Whether the function is a place to start, if nothing in the project calls it."""
         text = module.text_of(node)
-        if _DEED.search(text) or not self.active.isdisjoint(called_names(text)):
+        if _does(text) or not self.active.isdisjoint(called_names(text)):
             return True
-        return owner is not None and owner.name in self._losers and _LOSS_USED.search(text) is not None
+        return owner is not None and owner.name in self._losers and mentions(text.lower(), _LOSS_USED)
 
     def to_follow(self, info: FunctionInfo) -> bool:
         """Whether a call of it is worth following; if not, it changes nothing and its result is unknown."""
@@ -102,7 +146,7 @@ class Relevance:
         return info.worth
 
     def _worth(self, text: str) -> bool:
-        return _WORTH.search(text) is not None or not self.active.isdisjoint(called_names(text))
+        return mentions(text, _WORTH) or not self.active.isdisjoint(called_names(text))
 
 
 def is_test(module: ModuleInfo) -> bool:
