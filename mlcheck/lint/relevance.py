@@ -25,11 +25,14 @@ _INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled", "load_state_dict"
 _IDLE = re.compile(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
 _LOSS_USED = ("loss", "criterion", "objective")
 # A function is worth following when what it does or returns can be of a kind the rules know.
-_WORTH = (*_DEEDS, *_INFERENCE, ".step(", "grad", "nn.", "optim", "oss", "softmax", "sigmoid", "criteri", "odel", "net")
-_WORTH += ("oader", "logits", "yield", "F.", "forward")
+_WORTH: tuple[str, ...] = (*_DEEDS, *_INFERENCE, ".step(", "zero_grad", ".grad", "clip_grad", "unscale_")
+_WORTH += ("enable_grad", "requires_grad", "softmax", "sigmoid", "nn.", "optim.", "DataLoader", "F.", "Loss", "loss(")
+_WORTH += ("loss_fn", "criteri", "logits", "odel(", "net(", "forward(", ".train", "yield", "super().")
 _CALLED = re.compile(r"\w+(?=\()")
 _DEF = re.compile(r"\bdef (\w+)")
 _CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
+_BASES = re.compile(r"^\s*class (\w+)\(([^)]*)\)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _SHORT = 6
 _MAX_NAMESAKES = 3
 
@@ -99,7 +102,9 @@ class Relevance:
 
     @cached_property
     def _classes(self) -> frozenset[str]:
-        return frozenset(name for module in self._program.modules.values() for name in _CLASS.findall(module.source.text))
+        return frozenset(
+            name for module in self._program.modules.values() for name in _CLASS.findall(module.source.text)
+        )
 
     def _functions(self, module: ModuleInfo) -> list[tuple[str, str]]:
         """Name and text of each function; a constructor goes by the name of its class."""
@@ -146,7 +151,23 @@ class Relevance:
         return info.worth
 
     def _worth(self, text: str) -> bool:
-        return mentions(text, _WORTH) or not self.active.isdisjoint(called_names(text))
+        if mentions(text, _WORTH):
+            return True
+        called = called_names(text)
+        return not (self.active.isdisjoint(called) and self._module_classes.isdisjoint(called))
+
+    @cached_property
+    def _module_classes(self) -> frozenset[str]:
+        """Names of the project's modules and optimizers: who makes one is worth following."""
+        bases: dict[str, str] = {}
+        for module in self._program.modules.values():
+            bases.update(_BASES.findall(module.source.text))
+        found = {name for name, given in bases.items() if mentions(given, ("Module", "Sequential", "Optimizer"))}
+        while True:
+            more = {name for name, given in bases.items() if not found.isdisjoint(_WORD.findall(given))} - found
+            if not more:
+                return frozenset(found)
+            found |= more
 
 
 def is_test(module: ModuleInfo) -> bool:

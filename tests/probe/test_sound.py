@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from probe_programs import SOUND, ask
+import torch.nn.functional as F
+from probe_programs import SOUND, ask, classes, cross_entropy, mlp, trial_of
+from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.engine import probe_rules
@@ -46,3 +50,21 @@ def test_a_slow_learning_rate_warns_and_adam_shows_why() -> None:
 
 def test_a_gan_has_no_loss_that_must_fall() -> None:
     assert "several optimizers take turns" in ask("cannot-overfit-one-batch", SOUND["gan"]()).reason
+
+
+def test_a_head_with_nothing_to_learn_is_left_out() -> None:
+    batches = [(x, y, torch.zeros_like(y)) for x, y in classes(8)]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return F.cross_entropy(out[:, :5], batch[1]) + F.cross_entropy(out[:, 5:], batch[2])
+
+    verdict = ask("cannot-overfit-one-batch", trial_of(mlp(8, 10), batches, loss))
+    assert verdict.outcome is Outcome.PASS, verdict.reason
+    assert "all 2 losses" in verdict.summary
+
+
+def test_a_batch_of_one_class_has_nothing_to_learn() -> None:
+    batches = [(x, torch.zeros_like(y)) for x, y in classes(8)]
+    verdict = ask("cannot-overfit-one-batch", trial_of(mlp(), batches, cross_entropy))
+    assert "targets of the batch are the same" in verdict.reason

@@ -32,9 +32,14 @@ class Floors:
     irreducible: float
 
     @property
+    def room(self) -> float:
+        """What there is to learn: nothing where all targets are the same."""
+        return self.constant - self.irreducible
+
+    @property
     def target(self) -> float:
         """A tenth of the way up from the irreducible floor to the constant predictor's."""
-        return self.irreducible + 0.1 * (self.constant - self.irreducible)
+        return self.irreducible + 0.1 * self.room
 
 
 def mean_loss(call: LossCall) -> float:

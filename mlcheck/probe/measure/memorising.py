@@ -24,6 +24,7 @@ from mlcheck.trial.trial import Trial
 MAX_STEPS = 300
 _SEED = 0
 _DIVERGED = 1e3
+_ROOM = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Experiment:
         self.place = self._first[0].place if self._first else scene.backwards[0].place
         self._floors = [self._floors_of(call, scene.inputs) for call in self._first]
         self._keys = [(call.kind, call.place) for call in self._first]
-        if self.floors and not self.floors.constant - self.floors.irreducible > 1e-9:
+        if self.floors and not any(found and found.room > _ROOM for found in self._floors):
             raise inconclusive(f"all {self.samples} targets of the batch are the same, so there is nothing to memorise")
 
     def _floors_of(self, call: LossCall, inputs: list[Tensor]) -> Floors | None:
@@ -159,12 +160,8 @@ class Experiment:
         values = [mean_loss(call) for call in calls]
         if self.heads == 1 or self.floors is None:
             return values[0] if self.heads == 1 else sum(values)
-        shares = [_share(value, found) for value, found in zip(values, self._floors) if found]
-        return max(shares)
-
-
-def _share(value: float, found: Floors) -> float:
-    return (value - found.irreducible) / max(found.constant - found.irreducible, 1e-12)
+        judged = [(value, found) for value, found in zip(values, self._floors) if found and found.room > _ROOM]
+        return max((value - found.irreducible) / found.room for value, found in judged)
 
 
 class _Scene:
