@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from mlcheck.lint import (
     attributes,
     containers,
+    decorators,
     expressions,
     gradients,
     libraries,
@@ -159,7 +160,7 @@ def decorated(m: Machine, value: Function, info: FunctionInfo, owner: Value | No
 def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
     if isinstance(decorator, External | Object):
         name = decorator.name if isinstance(decorator, External) else decorator.type
-        return libraries.decorate(m, name, decorator, function, node, owner)
+        return decorators.decorate(m, name, decorator, function, node, owner)
     if isinstance(decorator, Function | Partial):
         bound = function.bound if isinstance(function, Function) else None
         plain = function

@@ -1,0 +1,172 @@
+"""Python's own functions and the standard library's: what they return and change."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from mlcheck.lint import attributes, calls, containers, modes
+from mlcheck.lint.conditions import key_of
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.values import (
+    NONE,
+    Class,
+    Const,
+    External,
+    Object,
+    Partial,
+    Super,
+    Symbol,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    split_of,
+    traces_of,
+)
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+
+def asked(m: Machine, name: str, args: Args) -> Value:
+    """Pure questions have the same answer each time on one path."""
+    if name == "builtins.isinstance" and len(args) == 2:
+        known = _is_instance(args[0], args[1])
+        if known is not None:
+            return Const(known)
+    return Symbol((name, *(key_of(m, arg) for arg in args)))
+
+
+def _is_instance(value: Value, of: Value) -> bool | None:
+    if isinstance(of, Class) and isinstance(value, Object) and value.cls is not None:
+        return of.info.node in {info.node for info in value.cls.mro}
+    if isinstance(of, External) and isinstance(value, Object) and value.cls is None:
+        return True if value.type == of.name else None
+    if isinstance(of, External) and isinstance(value, Object) and of.name == "torch.nn.Module":
+        return True if modes.is_module(value) else None
+    return None
+
+
+def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    value = args[0] if args else NONE
+    if not isinstance(value, Object):
+        return Symbol(m.fresh()) if isinstance(value, Symbol) else value
+    made = Object(value.type, m.fresh(), value.cls, value.args, value.kwargs, value.place)
+    for tag in ("items", "mode", "attrs"):
+        cell = m.store.get((tag, value.id))
+        if cell is not None:
+            m.store.set((tag, made.id), cell)
+    for name in m.store.get(("attrs", value.id)) or ():
+        m.store.set(("a", made.id, name), m.store.get(("a", value.id, name)))
+    if modes.is_module(value):
+        m.store.set(("mode", made.id), modes.modes_of(m, value))
+    return made
+
+
+def _partial(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    return Partial(args[0], tuple(args[1:]), kwargs) if args else m.symbol()
+
+
+def _getattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    if len(args) >= 2 and isinstance(args[1], Const) and isinstance(args[1].value, str):
+        return attributes.get(m, args[0], args[1].value, node)
+    return m.symbol()
+
+
+def _setattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    if len(args) == 3 and isinstance(args[1], Const) and isinstance(args[1].value, str):
+        attributes.put(m, args[0], args[1].value, args[2], node)
+    return NONE
+
+
+def _next(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    return containers.element(m, args[0]) if args else m.symbol()
+
+
+def _object(kind: str) -> Callable[[Machine, Args, Kwargs, ast.AST], Value]:
+    def make(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+        if kind == "builtins.enumerate" and args:
+            known = containers.finite(m, args[0])
+            if known is not None:
+                return Tuple(tuple(Tuple((Const(index), item)) for index, item in enumerate(known)))
+        if kind == "builtins.zip" and args:
+            columns = [containers.finite(m, arg) for arg in args]
+            if all(column is not None for column in columns):
+                return Tuple(tuple(Tuple(row) for row in zip(*(column or [] for column in columns), strict=False)))
+        return Object(kind, m.fresh(), None, tuple(args), kwargs, m.place(node))
+
+    return make
+
+
+def _dict(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    table = containers.table(m, args[0]) if args else Table({})
+    if table is None:
+        return containers.new_dict(m, Table(dict(kwargs), True))
+    return containers.new_dict(m, Table({**table.items, **kwargs}, table.open or "**" in kwargs))
+
+
+def _sum(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    items = containers.contents(m, args[0]) if args else None
+    traces = traces_of(*items.items) if isinstance(items, Tuple) else traces_of(*args)
+    kinds = {item.kind for item in items.items if isinstance(item, Tensor)} if isinstance(items, Tuple) else set()
+    return Tensor("loss", None, "", traces) if kinds == {"loss"} else Symbol(m.fresh(), "", split_of(*args), traces)
+
+
+def _map(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    if len(args) < 2:
+        return m.symbol()
+    known = containers.finite(m, args[1])
+    found = [calls.call(m, args[0], [item], {}, node) for item in known or [containers.element(m, args[1])]]
+    return Tuple(tuple(found), known is None)
+
+
+def _filter(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    return args[1] if len(args) > 1 else m.symbol()
+
+
+def _chain(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    merged = containers.merged_params(m, args)
+    if merged is not None and args:
+        return merged
+    parts = [containers.contents(m, arg) for arg in args]
+    items = [item for part in parts if isinstance(part, Tuple) for item in part.items]
+    return Tuple(tuple(items), any(not isinstance(part, Tuple) or part.open for part in parts))
+
+
+def _super(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    frame = m.frame
+    cls = args[0].info if args and isinstance(args[0], Class) else frame.info.cls if frame.info else None
+    bound = args[1] if len(args) > 1 else frame.bound
+    return Super(bound, cls) if cls is not None and bound is not None else m.symbol()
+
+
+def _nothing(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    return m.symbol()
+
+
+def _round(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    return Symbol(m.fresh(), "", split_of(*args))
+
+
+HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
+    "copy.deepcopy": _deepcopy,
+    "functools.partial": _partial,
+    "functools.wraps": _object("functools.wraps"),
+    "builtins.getattr": _getattr,
+    "builtins.setattr": _setattr,
+    "builtins.next": _next,
+    "builtins.enumerate": _object("builtins.enumerate"),
+    "builtins.zip": _object("builtins.zip"),
+    "builtins.range": _object("builtins.range"),
+    "builtins.dict": _dict,
+    "collections.OrderedDict": _dict,
+    "builtins.sum": _sum,
+    "builtins.map": _map,
+    "builtins.filter": _filter,
+    "itertools.chain": _chain,
+    "builtins.super": _super,
+    "builtins.float": _round,
+    "builtins.int": _round,
+    "builtins.print": _nothing,
+}

@@ -1,0 +1,110 @@
+"""What functions and classes of torch return, as far as a rule can tell the difference."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint import containers, contexts, gradients, losses, modes
+from mlcheck.lint.library_names import ACTIVATIONS, SAME
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.values import (
+    NONE,
+    Object,
+    Symbol,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    split_of,
+    traces_of,
+)
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+_F = "torch.nn.functional."
+
+
+def made_object(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Object:
+    made = Object(name, m.fresh(), None, tuple(args), kwargs, m.place(node))
+    if modes.is_module(made):
+        modes.born(m, made)
+    if gradients.is_optimizer(m, made):
+        gradients.register(m, made)
+    return made
+
+
+def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    last = name.rpartition(".")[2]
+    values = [*args, *kwargs.values()]
+    split, traces = split_of(*values), traces_of(*values)
+    first = values[0] if values else NONE
+    if name.startswith(("torch.nn.utils.clip_grad", "torch.nn.utils.clip_grads")):
+        gradients.clip(m, node, name)
+        return m.symbol()
+    if losses.is_loss(name) and not last[:1].isupper():
+        return losses.call(m, name, args, kwargs, node)
+    if name in ("torch.autograd.grad", "torch.autograd.backward"):
+        return _gradients(m, name, first, node)
+    if name == "torch.set_grad_enabled":
+        made = made_object(m, name, args, kwargs, node)
+        m.store.set(("grad",), contexts.grad_mode(m, made, node))
+        return made
+    if last[:1].isupper() or name in contexts.GRAD_MODES:
+        made = made_object(m, name, args, kwargs, node)
+        if modes.is_module(made):
+            _fill(m, made, args, kwargs)
+        return made
+    if last in ACTIVATIONS:
+        return Tensor(ACTIVATIONS[last], m.place(node), split, traces)
+    if last in ("log", "log_") and isinstance(first, Tensor) and first.kind in ("softmax", "sigmoid"):
+        return Tensor("log_" + first.kind, m.place(node), split, traces)
+    if last in ("add", "sub") and isinstance(first, Tensor) and first.kind == "loss":
+        return Tensor("loss", first.place, split, traces)
+    if last in SAME and isinstance(first, Tensor | Tuple | Object):
+        return _kept(m, first, split, traces)
+    if name.startswith(_F + "conv") or name in (_F + "linear", "torch.addmm"):
+        return Tensor("raw", m.place(node), split, traces)
+    if name.startswith(_F):
+        return Tensor("other", None, split, traces)
+    return Symbol(m.fresh(), "", split, traces)
+
+
+def _kept(m: Machine, first: Value, split: str, traces: frozenset[object]) -> Value:
+    """A function that rearranges its input, or joins several of one kind."""
+    parts = containers.items(m, first) if not isinstance(first, Tensor) else [first]
+    kinds = {part.kind if isinstance(part, Tensor) else "" for part in parts or ()}
+    tensor = next((part for part in parts or () if isinstance(part, Tensor)), None)
+    if isinstance(first, Object) and tensor is None:
+        known = containers.contents(m, first)
+        inner = [item for item in known.items if isinstance(item, Tensor)] if isinstance(known, Tuple) else []
+        if inner and len({item.kind for item in inner}) == 1 and len(inner) == len(known.items if known else ()):
+            return Tensor(inner[0].kind, inner[0].place, split, traces_of(*inner))
+    found = traces_of(*(parts or ()))
+    if tensor is not None and len(kinds) == 1:
+        return Tensor(tensor.kind, tensor.place, split_of(*(parts or ())), found)
+    return Symbol(m.fresh(), "", split, found)
+
+
+def _fill(m: Machine, made: Object, args: Args, kwargs: Kwargs) -> None:
+    """The contents of Sequential, ModuleList and ModuleDict, and the parts of a wrapper."""
+    last = made.type.rpartition(".")[2]
+    if last in ("Sequential", "ModuleList", "ModuleDict"):
+        only = containers.contents(m, args[0]) if args else None
+        if last == "Sequential" and not isinstance(only, Table):
+            contents: Tuple | Table = Tuple(tuple(args), "**" in kwargs)
+        elif args and only is None:
+            contents = Tuple((), True) if last == "ModuleList" else Table({}, True)
+        else:
+            contents = only if only is not None else Tuple(()) if last == "ModuleList" else Table({})
+        m.store.set(("items", made.id), contents)
+        modes.adopt(m, made, contents)
+
+
+def _gradients(m: Machine, name: str, first: Value, node: ast.AST) -> Value:
+    if name == "torch.autograd.backward":
+        items = containers.items(m, first)
+        gradients.backward(m, node, first, tuple(items or ()))
+        return NONE
+    items = containers.items(m, first) or [first]
+    gradients.asked(m, traces_of(*items))
+    return m.symbol()
