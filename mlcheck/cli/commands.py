@@ -171,9 +171,9 @@ def _write(path: str, text: str) -> None:
 
 
 def _exit_code(report: Report, warnings_count: bool, open_questions_count: bool = False) -> int:
+    if any(result.outcome.value == "error" for result in report.results):
+        return MISUSE  # even where another way decided the item: what broke was not looked at
     outcomes = {item.outcome.value for item in report.items()}
-    if "error" in outcomes:
-        return MISUSE
     counted = {"fail"} | ({"warn"} if warnings_count else set())
     counted |= {"pending", "inconclusive"} if open_questions_count else set()
     return FINDINGS if outcomes & counted else CLEAN

@@ -162,20 +162,20 @@ class _Run:
         """The child died: say so where it died, and keep the others away from what killed it."""
         told = str(end)
         if self._current and self._current != ENTRY_RULE and self._current not in self.results:
-            self.results[self._current] = self._crash(self._current, Outcome.ERROR, told, end)
+            outcome = Outcome.INCONCLUSIVE if end.how is End.TIMEOUT else Outcome.ERROR
+            self.results[self._current] = self._crash(self._current, outcome, told, end)
             if self._measuring:
                 self._dead[self._measuring] = f"measuring it ended the process; see {self._current}"
             return
-        outcome = Outcome.ERROR if end.how in (End.TIMEOUT, End.OUT_OF_MEMORY) else Outcome.FAIL
         if ENTRY_RULE not in self.results:
-            self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, outcome, told, end)
+            self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, Outcome.FAIL, told, end)
         self.give_up(f"the entry point does not run: {told}")
 
     def _crash(self, rule: str, outcome: Outcome, told: str, end: ChildEnd) -> Result:
         place = _last_user_line(end.stack, self._options.folder)
         help_ = "raise --time-limit if it only needs longer" if end.how is End.TIMEOUT else ""
         finding = Finding(told, place, help=help_)
-        verdict = Verdict(outcome, summary=told, findings=(finding,))
+        verdict = Verdict(outcome, summary=told, reason=told, findings=(finding,))
         return result_of(self._catalog[rule], verdict, end.seconds, end.stack or end.stderr[-4000:])
 
     def give_up(self, reason: str) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from mlcheck.cli import main
+from mlcheck.cli.commands import _exit_code
+from mlcheck.core.outcome import By, Outcome, Severity, Stage
+from mlcheck.core.report import Report, Result
 
 FORGETFUL = """\
 import torch
@@ -144,3 +147,21 @@ def test_every_rule_is_listed_and_explained(write: Write, capsys: pytest.Capture
     assert "missing-zero-grad" in names
     assert main(["explain", "missing-zero-grad"]) == 0
     assert "zero_grad" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([Outcome.PASS], 0),
+        ([Outcome.PASS, Outcome.FAIL], 1),
+        ([Outcome.FAIL, Outcome.ERROR], 2),
+        ([Outcome.WARN, Outcome.INCONCLUSIVE, Outcome.PENDING], 0),
+    ],
+)
+def test_a_broken_check_counts_even_where_another_decided(outcomes: list[Outcome], expected: int) -> None:
+    ways = (By.LINT, By.PROBE, By.SIGN_OFF)
+    results = [
+        Result("missing-zero-grad", "Gradients are cleared", Stage.TRAINING, Severity.ERROR, by, outcome)
+        for by, outcome in zip(ways, outcomes, strict=False)
+    ]
+    assert _exit_code(Report("check", "x", tuple(results)), warnings_count=False) == expected

@@ -101,7 +101,7 @@ def test_the_parent_imports_no_torch(tmp_path: Path) -> None:
         ({"stepping": "ctypes.string_at(0)"}, Outcome.FAIL, "SIGSEGV"),
         (
             {"stepping": "time.sleep(100)", "time_limit": 4.0},
-            Outcome.ERROR,
+            Outcome.FAIL,
             "nothing was heard from the process for 4 s",
         ),
     ],
@@ -145,6 +145,20 @@ def test_a_crash_in_one_probe_costs_only_that_measurement(tmp_path: Path) -> Non
     assert "exited with code 1" in crashed[0].headline
     assert result(report, "non-finite-batch").outcome is Outcome.PASS
     assert {result.rule for result in report.results} == {ENTRY_RULE, *rules}
+
+
+def test_a_probe_that_takes_too_long_decides_nothing(tmp_path: Path) -> None:
+    report = examine(
+        tmp_path,
+        stepping="open('count', 'a').write('x'); os.path.getsize('count') == 5 and time.sleep(100)",
+        time_limit=4.0,
+        only=("missing-zero-grad", "batch-mixing"),
+    )
+    late = result(report, "missing-zero-grad")
+    assert late.outcome is Outcome.INCONCLUSIVE
+    assert "for 4 s" in late.headline
+    assert "--time-limit" in late.findings[0].help
+    assert result(report, "batch-mixing").outcome is Outcome.PASS
 
 
 def test_a_budget_that_is_spent_leaves_a_complete_report(tmp_path: Path) -> None:
