@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -119,13 +119,13 @@ class Forward:
 
 @dataclass(eq=False, slots=True)
 class Loss:
-    """A call of a loss: its canonical name and what it was given."""
+    """A call of a loss: its canonical name, what it was given, and the keywords that set it up (`**`: and others)."""
 
     place: Place
     name: str
     input: Value
     target: Value | None
-    alternatives: frozenset[str] = frozenset()
+    settings: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)

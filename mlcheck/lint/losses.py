@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint import expressions
 from mlcheck.lint.facts import Loss
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Tensor, Value, traces_of
+from mlcheck.lint.values import Object, Tensor, Value, traces_of
 
 _FUNCTIONS = {
     "torch.nn.functional.cross_entropy": "torch.nn.CrossEntropyLoss",
@@ -18,6 +18,13 @@ _FUNCTIONS = {
     "torch.nn.functional.multilabel_soft_margin_loss": "torch.nn.MultiLabelSoftMarginLoss",
     "torchvision.ops.sigmoid_focal_loss": "torchvision.ops.sigmoid_focal_loss",
     "torch.nn.NLLLoss2d": "torch.nn.NLLLoss",
+    "torch.nn.functional.binary_cross_entropy": "torch.nn.BCELoss",
+    "torch.nn.functional.kl_div": "torch.nn.KLDivLoss",
+    "torch.kl_div": "torch.nn.KLDivLoss",
+    "torch.nn.functional.mse_loss": "torch.nn.MSELoss",
+    "torch.nn.functional.l1_loss": "torch.nn.L1Loss",
+    "torch.nn.functional.smooth_l1_loss": "torch.nn.SmoothL1Loss",
+    "torch.nn.functional.huber_loss": "torch.nn.HuberLoss",
 }
 
 
@@ -31,12 +38,18 @@ def is_loss(name: str) -> bool:
     return False
 
 
-def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
-    """The loss tensor; the call is put on record."""
+def call(
+    m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST, made: Object | None = None
+) -> Value:
+    """The loss tensor; the call is put on record, with the settings of the call or of the criterion `made` before."""
     given = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
     target = args[1] if len(args) > 1 else kwargs.get("target", kwargs.get("targets"))
     given = expressions.resolve(m, given) if given is not None else None
+    target = expressions.resolve(m, target) if target is not None else None
     if given is not None:
-        m.facts.losses.append(Loss(m.place(node), _FUNCTIONS.get(name, name), given, target))
+        settings = dict(made.kwargs if made is not None else kwargs)
+        if made.args if made is not None else args[2:]:
+            settings["**"] = m.symbol()
+        m.facts.losses.append(Loss(m.place(node), _FUNCTIONS.get(name, name), given, target, settings))
     values = [value for value in (given, target) if value is not None]
     return Tensor("loss", m.place(node), "", traces_of(*values))

@@ -222,6 +222,7 @@ def tensor(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kw
     if name in _SAME:
         if isinstance(owner, Tensor):
             keeps = name != "mean" or owner.kind in ("softmax", "sigmoid", "loss")
+            keeps = keeps and not (owner.kind == "raw" and name.startswith(("clamp", "clip")))
             return Tensor(owner.kind if keeps else "other", owner.place, split, traces, owner.scaler)
         return Symbol(m.fresh(), owner.name, split, traces)
     if isinstance(owner, Tensor):

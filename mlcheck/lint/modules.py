@@ -37,7 +37,7 @@ _SAME = ("Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "Feature
 def call_module(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """`module(...)`. From outside any module the call is put on record and traced through its result."""
     if module.cls is None and losses.is_loss(module.type):
-        return losses.call(m, module.type, args, kwargs, node)
+        return losses.call(m, module.type, args, kwargs, node, module)
     key = owner_key(module)
     m.touched.add(key)
     if m.inside_module or _holds_loss(module):

@@ -18,6 +18,13 @@ _LOSSES = (
     "sigmoid_focal_loss",
     "SoftMarginLoss",
     "soft_margin_loss",
+    "BCELoss",
+    "KLDivLoss",
+    "kl_div",
+    "MSELoss",
+    "mse_loss",
+    "L1Loss",
+    "l1_loss",
 )
 # A function is a place to start when it does one of these itself.
 _DEEDS = ("backward(", ".eval()", ".train(", *_LOSSES)
@@ -30,9 +37,9 @@ _WORTH += ("enable_grad", "requires_grad", "softmax", "sigmoid", "nn.", "optim."
 _WORTH += ("loss_fn", "criteri", "logits", "odel(", "net(", "forward(", ".train", "yield", "super().")
 _CALLED = re.compile(r"\w+(?=\()")
 _DEF = re.compile(r"\bdef (\w+)")
-_CLASS = re.compile(r"^\s*class (\w+)", re.MULTILINE)
 _BASES = re.compile(r"^\s*class (\w+)\(([^)]*)\)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
+_CRITERION = re.compile(r"(\w+) *= *(?:\w+\.)*\w*Loss\(")
 _SHORT = 6
 _MAX_NAMESAKES = 3
 
@@ -56,8 +63,8 @@ class Relevance:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._losers: set[str] = set()
         self._called: dict[str, frozenset[str]] = {}
+        self._named: dict[str, frozenset[str]] = {}
 
     @cached_property
     def active(self) -> frozenset[str]:
@@ -72,8 +79,6 @@ class Relevance:
             for name, text in self._functions(module):
                 if _does(text):
                     found.add(name)
-                if name in self._classes and mentions(text, _LOSSES):
-                    self._losers.add(name)
         return frozenset(self._closure({name for name in found if self._namesakes[name] <= _MAX_NAMESAKES}))
 
     def _closure(self, found: set[str]) -> set[str]:
@@ -99,12 +104,6 @@ class Relevance:
         for module in self._program.modules.values():
             counts.update(_DEF.findall(module.source.text))
         return counts
-
-    @cached_property
-    def _classes(self) -> frozenset[str]:
-        return frozenset(
-            name for module in self._program.modules.values() for name in _CLASS.findall(module.source.text)
-        )
 
     def _functions(self, module: ModuleInfo) -> list[tuple[str, str]]:
         """Name and text of each function; a constructor goes by the name of its class."""
@@ -140,7 +139,15 @@ class Relevance:
         text = module.text_of(node)
         if _does(text) or not self.active.isdisjoint(called_names(text)):
             return True
-        return owner is not None and owner.name in self._losers and mentions(text.lower(), _LOSS_USED)
+        if mentions(module.source.text, _LOSSES) and (owner is None or mentions(module.text_of(owner), _LOSSES)):
+            return mentions(text.lower(), _LOSS_USED) or not self._criteria(module).isdisjoint(_CALLED.findall(text))
+        return False
+
+    def _criteria(self, module: ModuleInfo) -> frozenset[str]:
+        """The names that a file gives to losses: `divergence` in `self.divergence = nn.KLDivLoss()`."""
+        if module.name not in self._named:
+            self._named[module.name] = frozenset(_CRITERION.findall(module.source.text))
+        return self._named[module.name]
 
     def to_follow(self, info: FunctionInfo) -> bool:
         """Whether a call of it is worth following; if not, it changes nothing and its result is unknown."""

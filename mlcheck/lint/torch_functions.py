@@ -61,8 +61,10 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if last in ("add", "sub") and isinstance(first, Tensor) and first.kind == "loss":
         return Tensor("loss", first.place, split, traces)
     if last in SAME and isinstance(first, Tensor | Tuple | Object):
-        return _kept(m, first, split, traces)
-    if name.startswith(_F + "conv") or name in (_F + "linear", "torch.addmm"):
+        kept = _kept(m, first, split, traces)
+        bounded = last in ("clamp", "clip") and isinstance(kept, Tensor) and kept.kind == "raw"
+        return Tensor("other", None, split, traces) if bounded else kept
+    if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):
         return Tensor("other", None, split, traces)

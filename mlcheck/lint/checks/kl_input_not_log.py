@@ -1,0 +1,53 @@
+"""kl-input-not-log: KL divergence gets probabilities where it expects their logarithms, or the other way round."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.values import Const, Tensor
+
+LOOKS_AT = "loss"
+_LOGS = ("log_softmax", "log_sigmoid")
+_PROBABILITIES = ("softmax", "sigmoid")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loss in facts.losses:
+        if loss.name != "torch.nn.KLDivLoss":
+            continue
+        scores = loss.input
+        if isinstance(scores, Tensor) and scores.place and scores.kind in (*_PROBABILITIES, "raw"):
+            what = "raw scores" if scores.kind == "raw" else f"the probabilities of `{scores.kind}`"
+            yield Finding(
+                f"KL divergence gets {what} as its input, and it expects log-probabilities",
+                (loss if scores.kind == "raw" else scores).place.location,  # type: ignore[union-attr]
+                help="use `log_softmax` for the input (the first argument); the target stays a probability",
+                related=(loss.place.location,),
+            )
+        target = loss.target
+        if isinstance(target, Tensor) and target.place:
+            log_target = _log_target(loss)
+            if target.kind in _LOGS and log_target is False:
+                yield Finding(
+                    f"KL divergence gets the log-probabilities of `{target.kind}` as its target without `log_target`",
+                    target.place.location,
+                    help="use `softmax` for the target, or pass `log_target=True`",
+                    related=(loss.place.location,),
+                )
+            elif target.kind in _PROBABILITIES and log_target is True:
+                yield Finding(
+                    f"KL divergence gets the probabilities of `{target.kind}` as its target, and `log_target` is on",
+                    target.place.location,
+                    help="use `log_softmax` for the target, or leave `log_target` out",
+                    related=(loss.place.location,),
+                )
+
+
+def _log_target(loss: Loss) -> bool | None:
+    """Whether the target is to be in log space; None when it cannot be known."""
+    if "**" in loss.settings:
+        return None
+    given = loss.settings.get("log_target")
+    if given is None:
+        return False
+    return bool(given.value) if isinstance(given, Const) else None

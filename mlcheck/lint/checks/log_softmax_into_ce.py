@@ -1,0 +1,22 @@
+"""log-softmax-into-ce: cross-entropy takes the log-softmax itself; a second one changes nothing."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.values import Tensor
+
+LOOKS_AT = "loss"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loss in facts.losses:
+        scores = loss.input
+        if loss.name == "torch.nn.CrossEntropyLoss" and isinstance(scores, Tensor) and scores.kind == "log_softmax":
+            if scores.place is not None:
+                yield Finding(
+                    "`log_softmax` is applied before cross-entropy, which applies it again: redundant, not wrong",
+                    scores.place.location,
+                    help="use `NLLLoss` here, or give `CrossEntropyLoss` the raw logits",
+                    related=(loss.place.location,),
+                )
