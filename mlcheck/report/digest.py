@@ -15,6 +15,7 @@ from mlcheck.core.outcome import By, Outcome, Stage
 from mlcheck.core.report import Cause, Item, Report, Result
 
 ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
+_TOGETHER = 4
 ORDER = (*ALARMS, Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.WAIVED, Outcome.SKIP, Outcome.PASS)
 
 
@@ -67,13 +68,22 @@ def counts(checklist: Iterable[Item]) -> dict[Outcome, int]:
     return {outcome: counted[outcome] for outcome in ORDER if counted[outcome]}
 
 
+def skipped_together(checklist: Iterable[Item]) -> dict[str, list[Item]]:
+    """Items that were all skipped for one and the same reason, by that reason: said once, it is read."""
+    by_reason: dict[str, list[Item]] = {}
+    for item in checklist:
+        if item.outcome is Outcome.SKIP and not item.overruled:
+            by_reason.setdefault(item.decided.reason, []).append(item)
+    return {reason: found for reason, found in by_reason.items() if reason and len(found) >= _TOGETHER}
+
+
 def words(outcome: Outcome) -> str:
     """`3 failed, 2 waiting for a person`: the outcome as a count is read."""
     return {
         Outcome.PASS: "passed",
         Outcome.WARN: "warned",
         Outcome.FAIL: "failed",
-        Outcome.ERROR: "crashed",
+        Outcome.ERROR: "could not run",
         Outcome.SKIP: "skipped",
         Outcome.PENDING: "waiting for a person",
     }.get(outcome, outcome.value)

@@ -182,7 +182,9 @@ def _overruled(item: Item) -> Iterator[_Row]:
 
 def _stages(checklist: list[Item]) -> Iterator[_Row]:
     """What no alarm is about: open questions with their reasons, then what passed, on a line or two."""
-    calm = [item for item in checklist if item.outcome not in digest.ALARMS]
+    together = digest.skipped_together(checklist)
+    folded = {item.decided.rule for skipped in together.values() for item in skipped}
+    calm = [item for item in checklist if item.outcome not in digest.ALARMS and item.decided.rule not in folded]
     for stage, found in digest.by_stage(calm).items():
         yield from _heading(stage.value)
         for item in found:
@@ -192,6 +194,12 @@ def _stages(checklist: list[Item]) -> Iterator[_Row]:
                 yield from _finding(finding)
             if item.outcome is not Outcome.PASS:
                 yield from _overruled(item)
+    if together:
+        yield from _heading("skipped together")
+    for reason, skipped in together.items():
+        label = Text(_label(Outcome.SKIP), style=_STYLE[Outcome.SKIP])
+        yield _Row(Text(f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}"), label=label, margin=_MARGIN)
+        yield _under(Text(", ".join(one_line(item.decided.rule, 80) for item in skipped), style="dim"))
 
 
 def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:

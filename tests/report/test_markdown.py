@@ -11,7 +11,7 @@ def test_the_verdict_the_causes_and_the_open_questions(report):
         "**FAIL** `softmax-before-ce` the output already sums to 1 (`model.py:42`); "
         "it explains 1 other failure and 1 warning\n"
         "\n"
-        "`mlcheck check` `model:Net`: 2 failed, 1 crashed, 1 warned, 1 waiting for a person, 1 inconclusive, "
+        "`mlcheck check` `model:Net`: 2 failed, 1 could not run, 1 warned, 1 waiting for a person, 1 inconclusive, "
         "1 waived, 1 skipped, 1 passed\n"
         "\n"
         "- **FAIL** `softmax-before-ce` `model.py:42`: the output already sums to 1\n"

@@ -15,8 +15,8 @@ WHOLE = """\
 FAIL  softmax-before-ce  the output already sums to 1 (model.py:42); it explains
 1 other failure and 1 warning
 mlcheck check  model:Net  2026-11-21 14:31 UTC
-9 items: 2 failed, 1 crashed, 1 warned, 1 waiting for a person, 1 inconclusive,
-1 waived, 1 skipped, 1 passed
+9 items: 2 failed, 1 could not run, 1 warned, 1 waiting for a person, 1
+inconclusive, 1 waived, 1 skipped, 1 passed
 
 WHAT IS WRONG
 FAIL     The loss receives logits  softmax-before-ce (probe)               1.2 s
@@ -58,7 +58,7 @@ SKIP     Gradients are unscaled first  clip-before-unscale (lint)
 note     to sign off a rule, add a table [sign.RULE] with by, date and note to
          signoff.toml
 note     the whole report: report.html
-FAIL  9 items: 2 failed, 1 crashed, 1 warned, 1 waiting for a person, 1
+FAIL  9 items: 2 failed, 1 could not run, 1 warned, 1 waiting for a person, 1
 inconclusive, 1 waived, 1 skipped, 1 passed in 9.2 s
 """
 
@@ -123,3 +123,14 @@ def test_a_clean_run_says_so_first(report):
     text = terminal.render(replace(report, results=passed), width=80, color=False)
     assert text.startswith("PASS  nothing failed: 1 passed\n")
     assert "WHAT IS WRONG" not in text
+
+
+def test_what_is_skipped_for_one_reason_is_told_once(report):
+    skipped = replace(report.results[-1], outcome=Outcome.SKIP, reason="the entry point does not run", findings=())
+    rules = ("a-rule", "b-rule", "c-rule", "d-rule")
+    many = replace(report, results=tuple(replace(skipped, rule=rule) for rule in rules))
+    text = terminal.render(many, width=80, color=False)
+    assert text.count("the entry point does not run") == 1
+    assert "SKIP     4 items: the entry point does not run\n         a-rule, b-rule, c-rule, d-rule\n" in text
+    few = terminal.render(replace(many, results=many.results[:3]), width=80, color=False)
+    assert few.count("the entry point does not run") == 3
