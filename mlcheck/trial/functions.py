@@ -80,6 +80,7 @@ def build(
         entry=place,
         device=device,
         objects=(returned, parts.train_loader, parts.validation_loader, parts.train_step, parts.evaluate_step),
+        loaders={"training": parts.train_loader, "validation": parts.validation_loader},
         progress=steps,
     )
 

@@ -39,7 +39,8 @@ class Trial:
     `entry` is the file and line of the class or function; `record` holds what the adapter saw happen
     (calls of the framework's API in order), for checks that judge the protocol.
     `objects` are the user's own objects that live across steps (the trial instance, its callbacks): the
-    sandbox looks in them for state beside the models and optimizers. `progress` is the adapter's own.
+    sandbox looks in them for state beside the models and optimizers. `loaders` are the `training` and `validation`
+    loader behind the two passes, where the adapter knows them. `progress` is the adapter's own.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Trial:
     notices: list[str] = field(default_factory=list)
     record: list[tuple[str, str]] = field(default_factory=list)
     objects: Sequence[Any] = ()
+    loaders: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress | None = None
 
 

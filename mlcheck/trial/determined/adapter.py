@@ -71,6 +71,7 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
             *context._reducers.objects,
             context._scaler,
         ),
+        loaders=dict(zip(("training", "validation"), harness.loaders, strict=True)),
         progress=harness,
     )
 
