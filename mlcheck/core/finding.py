@@ -43,10 +43,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect at one place: what is wrong in `message`, what to do about it in `help`."""
+    """One defect at one place: what is wrong in `message`, what to do about it in `help`.
+
+    `fingerprint` tells the same defect in another run, though lines above it came or went; empty where unknown.
+    """
 
     message: str
     location: Location = Location()
     help: str = ""
     numbers: dict[str, float] = field(default_factory=dict)
     related: tuple[Location, ...] = ()
+    fingerprint: str = ""

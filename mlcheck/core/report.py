@@ -158,7 +158,10 @@ def _urgency(cause: Cause) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of mlcheck over one subject. `started` is ISO 8601 with its time zone."""
+    """One run of mlcheck over one subject. `started` is ISO 8601 with its time zone.
+
+    `arguments` are the options (`--config`, `--hp`) that the command needs besides the subject to ask the same again.
+    """
 
     command: str
     subject: str
@@ -167,6 +170,7 @@ class Report:
     started: str = ""
     seconds: float = 0.0
     notices: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     def items(self) -> list[Item]:
         return items(self.results)
@@ -201,6 +205,7 @@ def report_from_dict(data: Any) -> Report:
             started=data["started"],
             seconds=data["seconds"],
             notices=tuple(data["notices"]),
+            arguments=tuple(data.get("arguments", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableReport(f"the saved report is damaged at {error}: run mlcheck again") from error
@@ -233,4 +238,5 @@ def _finding_from_dict(data: dict[str, Any]) -> Finding:
         help=data["help"],
         numbers=dict(data["numbers"]),
         related=tuple(Location(**place) for place in data["related"]),
+        fingerprint=data.get("fingerprint", ""),
     )
