@@ -38,7 +38,12 @@ MAY_IMPORT = {
 }
 # A check of the package -> what it may import besides core.
 CHECKS_MAY_IMPORT = {
-    "mlcheck.lint.checks": {"mlcheck.lint.facts", "mlcheck.lint.values", "mlcheck.lint.judging"},
+    "mlcheck.lint.checks": {
+        "mlcheck.lint.facts",
+        "mlcheck.lint.values",
+        "mlcheck.lint.judging",
+        "mlcheck.lint.sites",
+    },
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
 }
 LONGEST_FILE = 265
@@ -48,6 +53,7 @@ MAY_BE_LONGER: dict[str, str] = {
     "mlcheck.lint.statements": "one method a kind of statement",
     "mlcheck.lint.methods": "one method a kind of receiver",
     "mlcheck.lint.calls": "one method a kind of callee",
+    "mlcheck.lint.sites.walk": "one method a kind of node",
 }
 
 

@@ -14,6 +14,7 @@ from mlcheck.lint import checks as package
 from mlcheck.lint import roots
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import Program
+from mlcheck.lint.sites import Sites
 from mlcheck.lint.source import Source, Unreadable
 
 
@@ -34,16 +35,17 @@ class Seen:
 
 
 def analyse(
-    sources: Sequence[Source | Unreadable], rules: Collection[str] | None = None
+    sources: Sequence[Source | Unreadable], rules: Collection[str] | None = None, target_torch: str = ""
 ) -> Iterator[tuple[str, Finding] | Crash | Seen]:
     """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes and what was seen.
 
-    `rules` limits which rules are asked; None asks all that have a check.
+    `rules` limits which rules are asked; None asks all that have a check. `target_torch` is the version to run on.
     """
     crashes: list[Crash] = []
     found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
     with _without_collector():
         machine = Machine(Program([source for source in sources if isinstance(source, Source)]))
+        machine.facts.sites, machine.facts.target_torch = Sites(machine.program), target_torch
         for path, run in roots.plan(machine):
             _guarded(crashes, "", path, run)
     machine.facts.unreadable.extend(source for source in sources if isinstance(source, Unreadable))

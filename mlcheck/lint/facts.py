@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.finding import Location
 from mlcheck.lint.source import Unreadable
 from mlcheck.lint.values import Value
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites import Sites
 
 
 class Place(NamedTuple):
@@ -176,6 +179,8 @@ class Facts:
     clips: list[Clip] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
+    sites: Sites = field(init=False)
+    target_torch: str = ""
 
     def counts(self) -> dict[str, int]:
         """How many places of each kind there were to judge; a place counts once, however often it was walked."""
@@ -186,4 +191,5 @@ class Facts:
             "optimizer step": self.steps,
             "gradient clipping": self.clips,
         }
-        return {kind: len({event.place.spot for event in events}) for kind, events in kinds.items()}
+        counted = {kind: len({event.place.spot for event in events}) for kind, events in kinds.items()}
+        return counted | self.sites.seen

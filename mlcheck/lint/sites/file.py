@@ -1,0 +1,265 @@
+"""One file, walked when first asked: what its names mean, and the constants they hold."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.program import ModuleInfo
+from mlcheck.lint.relevance import is_test
+from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule
+from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context
+from mlcheck.lint.sites.walk import Walk
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.project import Sites
+
+_DEPTH = 12
+_BUILTINS = frozenset(dir(builtins))
+_STARRED = ("torch.nn.functional", "torch.nn", "torch.optim", "torch.utils.data", "torch")
+
+
+class File:
+    """A file of the project. All look-ups take the Context that the expression stands in."""
+
+    def __init__(self, sites: Sites, module: ModuleInfo, name: str) -> None:
+        self.sites, self.module, self.name = sites, module, name
+        self.path, self.text = module.source.path, module.source.text
+        self._definitions: dict[ast.AST, Class | Function] = {}
+
+    @cached_property
+    def is_test(self) -> bool:
+        """A test file: what stands there may be wrong on purpose."""
+        return is_test(self.module)
+
+    @cached_property
+    def walk(self) -> Walk:
+        return Walk(self.module.source.tree)
+
+    def place(self, node: ast.AST, context: Context) -> Place:
+        names = [
+            outer.node.name
+            for outer in context.outwards()
+            if isinstance(outer.node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        ]
+        return Place(self.path, node, ".".join(reversed(names)))
+
+    # definitions
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        return tuple(found for found in self.definitions if isinstance(found, Class))
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """All functions and methods, nested ones too."""
+        return tuple(found for found in self.definitions if isinstance(found, Function))
+
+    @cached_property
+    def definitions(self) -> tuple[Class | Function, ...]:
+        found: dict[ast.AST, Class | Function] = {}
+        for defined in self.walk.defined:
+            if isinstance(defined.node, ast.ClassDef):
+                found[defined.node] = Class(self, defined)
+            else:
+                around = next((c for c in defined.context.outwards() if c.kind not in ("if", "try", "with")), None)
+                owner = found.get(around.node) if around is not None and around.kind == "class" else None
+                found[defined.node] = Function(self, defined, owner if isinstance(owner, Class) else None)
+        self._definitions = found
+        return tuple(found.values())
+
+    def definition(self, node: ast.AST) -> Class | Function | None:
+        """The class or function that a definition's node makes."""
+        return self._definitions.get(node) if self.definitions else None
+
+    def methods_of(self, cls: Class) -> dict[str, Function]:
+        return {function.name: function for function in self.functions if function.cls is cls}
+
+    def attributes_of(self, cls: Class) -> dict[str, list[tuple[Function, AttributeSet]]]:
+        found: dict[str, list[tuple[Function, AttributeSet]]] = {}
+        for assigned in self.walk.attributes:
+            function = self.function_around(assigned.context)
+            while function is not None and function.cls is None:
+                function = self.function_around(function.defined.context)
+            owner = assigned.target.value
+            if function is not None and function.cls is cls and isinstance(owner, ast.Name):
+                if owner.id == function.receiver:
+                    found.setdefault(assigned.target.attr, []).append((function, assigned))
+        return found
+
+    def function_around(self, context: Context) -> Function | None:
+        for outer in context.outwards():
+            if outer.kind == "function":
+                found = self.definition(outer.node)
+                return found if isinstance(found, Function) else None
+        return None
+
+    def class_around(self, context: Context) -> Class | None:
+        for outer in context.outwards():
+            if outer.kind == "class":
+                found = self.definition(outer.node)
+                return found if isinstance(found, Class) else None
+        return None
+
+    # names
+
+    def bindings(self, name: str, context: Context) -> list[Binding]:
+        """All bindings of the name in the scope that `context` finds it in; none where it is not bound."""
+        scope, inside = context.scope, True
+        if name in scope.globals:
+            return self.walk.module.scope.bindings.get(name, [])
+        while True:
+            if (scope.kind != "class" or inside) and name in scope.bindings:
+                return scope.bindings[name]
+            if scope.outer is None:
+                return []
+            scope, inside = scope.outer, False
+
+    def resolve(self, node: ast.AST | None, context: Context, depth: int = _DEPTH) -> Named:
+        """What a name or a dotted name stands for: a library object by its full name, or a part of the project."""
+        if isinstance(node, ast.Attribute):
+            owner = self.resolve(node.value, context, depth)
+            if isinstance(owner, str):
+                return f"{owner}.{node.attr}"
+            if isinstance(owner, ProjectModule):
+                return self.sites.member(owner, node.attr, depth)
+            if isinstance(owner, Class):
+                return owner.find(node.attr)
+            return self._method(node, context)
+        if not isinstance(node, ast.Name) or depth <= 0:
+            return None
+        bindings = self.bindings(node.id, context)
+        if not bindings:
+            return self.starred(node.id, depth) or (f"builtins.{node.id}" if node.id in _BUILTINS else None)
+        if len(bindings) > 1:
+            bindings = _with_fallbacks(bindings)
+        return self.meaning(bindings[0], depth) if len(bindings) == 1 else None
+
+    def _method(self, node: ast.Attribute, context: Context) -> Named:
+        """`self.method`, and `super().method` in the classes of the project."""
+        function = self.function_around(context)
+        while function is not None and function.cls is None:
+            function = self.function_around(function.defined.context)
+        if function is None or function.cls is None:
+            return None
+        if isinstance(node.value, ast.Name) and node.value.id == function.receiver:
+            return function.cls.find(node.attr)
+        return None
+
+    def meaning(self, binding: Binding, depth: int = _DEPTH) -> Named:
+        """What one binding makes of its name."""
+        if binding.kind in ("def", "class"):
+            return self.definition(binding.node)
+        if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute):
+            return self.resolve(binding.value, binding.context, depth - 1)
+        if binding.kind == "import" and isinstance(binding.value, ast.alias):
+            alias = binding.value
+            found = self.sites.program.resolve(alias.name, self.name)
+            if alias.asname:
+                return ProjectModule(found) if found else alias.name
+            top = alias.name.partition(".")[0]
+            return ProjectModule(found[: len(found) - len(alias.name) + len(top)]) if found else top
+        if binding.kind == "from" and isinstance(binding.value, ast.alias):
+            assert isinstance(binding.node, ast.ImportFrom)
+            return self.sites.imported(self, binding.node, binding.value.name, depth - 1)
+        return None
+
+    def starred(self, name: str, depth: int) -> Named:
+        """A name that only a `from x import *` can have brought."""
+        for node in self.walk.stars:
+            if node.level == 0 and node.module in _STARRED and name not in _BUILTINS:
+                return f"{node.module}.{name}"
+            found = self.sites.imported(self, node, name, depth - 1)
+            if found is not None and not isinstance(found, str):
+                return found
+        return None
+
+    # values
+
+    def value(self, node: ast.expr, context: Context, depth: int = _DEPTH) -> tuple[ast.expr, Context]:
+        """The expression that a name or `self.attribute` holds, where it is assigned once; else the node itself."""
+        while depth > 0:
+            depth -= 1
+            if isinstance(node, ast.Name):
+                bindings = self.bindings(node.id, context)
+                if len(bindings) != 1 or bindings[0].kind != "value" or not isinstance(bindings[0].value, ast.expr):
+                    break
+                node, context = bindings[0].value, bindings[0].context
+            elif isinstance(node, ast.Attribute) and (held := self.held(node, context)):
+                node, context = held
+            elif isinstance(node, ast.NamedExpr):
+                node = node.value
+            else:
+                break
+        return node, context
+
+    def held(self, node: ast.Attribute, context: Context) -> tuple[ast.expr, Context] | None:
+        """What `self.attribute` holds, where the class assigns it once, in this file."""
+        function = self.function_around(context)
+        if function is None or function.cls is None or not isinstance(node.value, ast.Name):
+            return None
+        if node.value.id != function.receiver:
+            return None
+        found = function.cls.attribute(node.attr)
+        if len(found) != 1 or found[0][1].value is None or found[0][0].file is not self:
+            return None
+        return found[0][1].value, found[0][1].context
+
+    def is_mutated(self, name: str, context: Context) -> bool:
+        """Whether anything in the file changes the contents of what the name holds."""
+        bindings = self.bindings(name, context)
+        return any(self.bindings(name, where) is bindings for _, where in self.walk.mutations.get(name, ()))
+
+    def item_of(self, node: ast.expr, context: Context, key: str) -> ast.expr | None:
+        """`node[key]` of a dictionary written out; None where it has no such key, OPEN where it cannot be told."""
+        if isinstance(node, ast.Name) and self.is_mutated(node.id, context):
+            return OPEN
+        found, where = self.value(node, context)
+        if isinstance(found, ast.Call) and self.resolve(found.func, where) == "builtins.dict" and not found.args:
+            given = {keyword.arg: keyword.value for keyword in found.keywords}
+            return OPEN if None in given else given.get(key)
+        if not isinstance(found, ast.Dict):
+            return OPEN
+        for name, value in zip(found.keys, found.values, strict=True):
+            if name is None or not isinstance(name, ast.Constant):
+                return OPEN
+            if name.value == key:
+                return value
+        return None
+
+    def constant(self, node: ast.expr | None, context: Context) -> object:
+        """The constant an expression comes to, or UNKNOWN."""
+        if node is None or node is OPEN:
+            return UNKNOWN
+        node, context = self.value(node, context)
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.UnaryOp):
+            inner = self.constant(node.operand, context)
+            if isinstance(node.op, ast.Not) and not isinstance(inner, type(UNKNOWN)):
+                return not inner
+            return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else UNKNOWN
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            if isinstance(node.slice.value, str):
+                item = self.item_of(node.value, context, node.slice.value)
+                return self.constant(item, self.value(node.value, context)[1]) if item is not None else UNKNOWN
+        return UNKNOWN
+
+    def calls(self, *last: str) -> list[Call]:
+        """Calls of anything that is called so, in the order of the text; their names are not resolved."""
+        found = [(node, context) for name in last for node, context in self.walk.calls.get(name, ())]
+        found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset))
+        return [Call(self, node, context) for node, context in found]
+
+
+def _with_fallbacks(bindings: list[Binding]) -> list[Binding]:
+    """Of several bindings, the one that counts: the import where the others stand in for it in the same `try`."""
+    tried = {binding.context.node for binding in bindings if binding.context.kind == "try"}
+    imports = [binding for binding in bindings if binding.kind in ("import", "from")]
+    if len(tried) == 1 and imports and all(binding.context.kind == "try" for binding in bindings):
+        return imports[:1]
+    texts = {ast.dump(b.value) for b in bindings if b.value is not None and b.kind in ("import", "from")}
+    return imports[:1] if len(imports) == len(bindings) and len(texts) == 1 else bindings

@@ -1,0 +1,164 @@
+"""All files of the program, asked by name: where is this called, which classes derive from that."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Collection, Iterator
+from functools import cached_property
+from typing import TypeVar, cast
+
+from mlcheck.lint.names import canonical
+from mlcheck.lint.program import Program
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
+
+_BASES = re.compile(r"^[ \t]*class (\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
+_WORD = re.compile(r"\w+")
+T = TypeVar("T")
+
+
+class Sites:
+    """The call-site layer: see the package's docstring. Nothing is walked before somebody asks for it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.files = {name: File(self, module, name) for name, module in program.modules.items()}
+        self.seen: dict[str, int] = {}
+        self._kept: dict[object, object] = {}
+        self._aliases: dict[str, tuple[str, ...]] = {}
+
+    def once(self, make: Callable[[Sites], T]) -> T:
+        """What `make` reads off the program, read once for all rules that ask."""
+        if make not in self._kept:
+            self._kept[make] = make(self)
+        return cast(T, self._kept[make])
+
+    @cached_property
+    def uses_torch(self) -> bool:
+        """Whether any file mentions torch: without it, no rule of this layer has anything to say."""
+        return any("torch" in file.text for file in self.files.values())
+
+    def mentioning(self, words: Collection[str], tests: bool = False) -> Iterator[File]:
+        """The files whose text has any of the words, in a stable order; test files only where asked for."""
+        for file in self.files.values():
+            if any(word in file.text for word in words) and (tests or not file.is_test):
+                yield file
+
+    def calls(self, *names: str) -> Iterator[Call]:
+        """Calls of library functions and classes by their full names, however they were imported.
+
+        `torch.nn.modules.conv.Conv2d` and `torch.nn.Conv2d` are one: names are compared in their canonical form.
+        """
+        lasts: dict[str, set[str]] = {}
+        for name in names:
+            lasts.setdefault(name.rpartition(".")[2], set()).add(name)
+        for last, full in lasts.items():
+            known_as = self._known_as(last)
+            for file in self.mentioning(known_as):
+                yield from _named(file, known_as, full)
+
+    def _known_as(self, last: str) -> tuple[str, ...]:
+        """The name itself, then those that files give it on import or by assignment."""
+        if last not in self._aliases:
+            found = {
+                alias
+                for file in self.mentioning([last], tests=True)
+                if _is_renamed(last, file.text)
+                for alias in file.walk.aliases.get(last, ())
+            }
+            self._aliases[last] = (last, *sorted(found - {last}))
+        return self._aliases[last]
+
+    def calls_of(self, function: Function) -> list[Call] | None:
+        """Every call of a project function; None where it may also be called by ways the text does not show."""
+        found: list[Call] = []
+        for file in self.mentioning([function.name], tests=True):
+            calls = file.calls(function.name, *file.walk.aliases.get(function.name, ()))
+            for call in calls:
+                named = file.resolve(call.node.func, call.context)
+                if named is function:
+                    found.append(call)
+                elif named is None and not (isinstance(call.node.func, ast.Attribute) and function.cls is None):
+                    return None
+            if _uses(file, function.name) > len(calls):
+                return None
+        return found
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        """All classes of files that mention torch, or that derive by name from such in other files."""
+        if not self.uses_torch:
+            return ()
+        graph = {file: _BASES.findall(file.text) for file in self.files.values() if "class " in file.text}
+        known = {name for file, pairs in graph.items() if "torch" in file.text for name, _ in pairs}
+        files = [file for file in graph if "torch" in file.text]
+        grown = True
+        while grown:
+            grown = False
+            for file, pairs in graph.items():
+                if file not in files and any(not known.isdisjoint(_WORD.findall(bases)) for _, bases in pairs):
+                    files.append(file)
+                    known.update(name for name, _ in pairs)
+                    grown = True
+        chosen = set(files)
+        return tuple(cls for file in self.files.values() if file in chosen and not file.is_test for cls in file.classes)
+
+    def imported(self, file: File, node: ast.ImportFrom, name: str, depth: int) -> Named:
+        """What `from module import name` brings into `file`."""
+        importer, module = file.name, node.module or ""
+        if node.level:
+            absolute = self.program.relative(file.module, node.level, node.module)
+            found = absolute if absolute in self.files else self.program.resolve(absolute, importer)
+            if found is None and node.module:
+                found = self.program.resolve(node.module, importer)
+            module = absolute
+        else:
+            found = self.program.resolve(module, importer)
+        if found:
+            return self.member(ProjectModule(found), name, depth)
+        inner = f"{module}.{name}".lstrip(".")
+        nested = inner if inner in self.files else self.program.resolve(inner, importer) if not node.level else None
+        if nested:
+            return ProjectModule(nested)
+        return None if node.level else f"{module}.{name}"
+
+    def member(self, module: ProjectModule, name: str, depth: int) -> Named:
+        """`module.name`: what its top level binds, what it re-exports, or a module below it."""
+        file = self.files.get(module.name)
+        if file is not None and depth > 0:
+            bindings = file.walk.module.scope.bindings.get(name, [])
+            if bindings:
+                return file.resolve(ast.Name(name, ast.Load()), file.walk.module, depth - 1)
+            if (found := file.starred(name, depth)) is not None:
+                return found
+        inner = f"{module.name}.{name}"
+        if inner in self.files or any(known.startswith(inner + ".") for known in self.files):
+            return ProjectModule(inner)
+        return None
+
+
+def _is_renamed(last: str, text: str) -> bool:
+    """Whether the text may give the name another: `import x as y`, `y = module.x`."""
+    return f"{last} as " in text or re.search(rf"=[ \t]*(?:\w+\.)*{last}[ \t]*(?:#|$)", text, re.MULTILINE) is not None
+
+
+def _named(file: File, known_as: tuple[str, ...], full: set[str]) -> Iterator[Call]:
+    """The calls in one file that mean one of the full names."""
+    for call in file.calls(*known_as):
+        named = file.resolve(call.node.func, call.context)
+        if isinstance(named, str) and canonical(named) in full:
+            call.name = canonical(named)
+            yield call
+
+
+def _uses(file: File, name: str) -> int:
+    """How often the name is read, called or handed on; `name.x` is neither."""
+    count = 0
+    for node in ast.walk(file.module.source.tree):
+        if isinstance(node, ast.Attribute):
+            count += node.attr == name
+            count -= isinstance(node.value, ast.Name) and node.value.id == name
+        elif isinstance(node, ast.Name):
+            count += node.id == name and isinstance(node.ctx, ast.Load)
+    return count
