@@ -13,13 +13,17 @@ from mlcheck.core.report import Result
 
 @dataclass(slots=True)
 class Answers:
-    """Findings and tracebacks of mlcheck's own failures by rule; how many things of each kind were looked at."""
+    """Findings and tracebacks of mlcheck's own failures by rule; how many things of each kind were looked at.
+
+    `known` says how many findings of a rule the baseline hides.
+    """
 
     subject: str
     files: int
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     tracebacks: dict[str, list[str]] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
 
     def result(self, check: Check, catalog: Catalog) -> Result:
         """What the rule came to. Its page is parsed only when it has findings."""
@@ -47,6 +51,8 @@ class Answers:
                 summary=f"{counted(len(result.findings), 'finding')} in {counted(self.files, 'file')}",
                 explains=catalog[check.rule].explains,
             )
+        if known := self.known.get(check.rule):
+            return replace(result, summary=f"nothing new; {counted(known, 'finding')} known in the baseline")
         if not result.looked_at:
             return replace(result, outcome=Outcome.SKIP, reason=f"no {thing} in {self.subject}")
         return replace(result, summary=f"nothing found in {counted(result.looked_at, thing)}")

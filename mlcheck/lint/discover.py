@@ -32,17 +32,18 @@ class Found(NamedTuple):
     notices: list[str]
 
 
-def discover(paths: Sequence[str]) -> Found:
+def discover(paths: Sequence[str], unsaved: str = "") -> Found:
     """Walk the folders among `paths` in sorted order; a file that is named is always taken, whatever its name.
 
     Inside a folder these are left out: hidden folders, virtual environments, caches, installed packages, `build`
     and `dist` that are no packages, and what .gitignore excludes. Linked folders are not entered, so that no
-    walk is endless. Raises MissingPath.
+    walk is endless. `unsaved` names a file that is taken whether it exists or not. Raises MissingPath.
     """
     for path in paths:
         if not os.path.exists(path):
             raise MissingPath(f"{path}: no such file or folder")
-    base = os.path.commonpath([_folder_of(path) for path in paths]) if paths else os.curdir
+    folders = [_folder_of(path) for path in ((*paths, unsaved) if unsaved else paths)]
+    base = os.path.commonpath(folders) if folders else os.curdir
     notices: list[str] = []
     names = _ModuleNames(base)
     files, seen = [], set()
@@ -53,6 +54,8 @@ def discover(paths: Sequence[str]) -> Found:
             if absolute not in seen:
                 seen.add(absolute)
                 files.append(PythonFile(path, names.of(absolute)))
+    if unsaved and os.path.abspath(unsaved) not in seen:
+        files.append(PythonFile(unsaved, names.of(os.path.abspath(unsaved))))
     return Found(files, notices)
 
 

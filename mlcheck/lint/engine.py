@@ -35,16 +35,20 @@ class Seen:
 
 
 def analyse(
-    sources: Sequence[Source | Unreadable], rules: Collection[str] | None = None, target_torch: str = ""
+    sources: Sequence[Source | Unreadable],
+    rules: Collection[str] | None = None,
+    target_torch: str = "",
+    called_elsewhere: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[str, Finding] | Crash | Seen]:
     """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes and what was seen.
 
     `rules` limits which rules are asked; None asks all that have a check. `target_torch` is the version to run on.
+    `called_elsewhere` are names of functions that files which are not among the sources call.
     """
     crashes: list[Crash] = []
     found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
     with _without_collector():
-        machine = Machine(Program([source for source in sources if isinstance(source, Source)]))
+        machine = Machine(Program([source for source in sources if isinstance(source, Source)], called_elsewhere))
         machine.facts.sites, machine.facts.target_torch = Sites(machine.program), target_torch
         for path, run in roots.plan(machine):
             _guarded(crashes, "", path, run)

@@ -111,9 +111,13 @@ def walk_definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, ast
 
 
 class Program:
-    """All modules under analysis, found by the names their imports use."""
+    """All modules under analysis, found by the names their imports use.
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    `called_elsewhere` are names of functions that files outside of it call.
+    """
+
+    def __init__(self, sources: Sequence[Source], called_elsewhere: frozenset[str] = frozenset()) -> None:
+        self.called_elsewhere = called_elsewhere
         self.modules: dict[str, ModuleInfo] = {}
         self._by_last: dict[str, list[str]] = {}
         for source in sources:

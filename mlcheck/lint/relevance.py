@@ -125,7 +125,8 @@ class Relevance:
         for module in self._program.modules.values():
             calls.update(_CALLED.findall(module.source.text))
         defined = self._namesakes
-        return frozenset(name for name, count in calls.items() if count > defined[name])
+        here = frozenset(name for name, count in calls.items() if count > defined[name])
+        return here | self._program.called_elsewhere
 
     def to_read(self, module: ModuleInfo) -> bool:
         """Whether anything in the file can be a place to start."""

@@ -1,12 +1,12 @@
-"""From paths to a report: find the files, read them, ask the rules, drop what the code answers, sum up."""
+"""From paths to a report: find the files, read them, ask the rules, drop what is answered, sum up."""
 
 from __future__ import annotations
 
-import gc
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import mlcheck.lint.checks
@@ -16,39 +16,52 @@ from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.report import Report
 from mlcheck.lint.answers import Answers
-from mlcheck.lint.discover import PythonFile, discover
+from mlcheck.lint.baseline import Baseline, Fingerprints, Known, read_baseline, write_baseline
+from mlcheck.lint.cache import Answer, Cache, key
+from mlcheck.lint.discover import discover
 from mlcheck.lint.engine import Crash, Seen, analyse
+from mlcheck.lint.grouping import Group, Member, Outline, group
+from mlcheck.lint.reading import Buffer, Text, without_cycle_collector
 from mlcheck.lint.select import LintSettings, Selection
-from mlcheck.lint.source import Source, Unreadable, parse
 from mlcheck.lint.suppress import Suppressions
 
-__all__ = ["LintSettings", "run_lint"]
+__all__ = ["Buffer", "LintSettings", "run_lint"]
 
 _NOT_READ = "unreadable-file"
+Progress = Callable[[int, int], None]
 
 
 def run_lint(
-    paths: Sequence[str], settings: LintSettings, progress: Callable[[int, int], None] | None = None
+    paths: Sequence[str],
+    settings: LintSettings,
+    progress: Progress | None = None,
+    buffer: Buffer | None = None,
 ) -> Report:
-    """Lint the files that `paths` mean. `progress` is told how many of them are read.
+    """Lint the files that `paths` mean. `progress` is told how many of them are done.
 
-    Raises MissingPath, UnknownRule and NotALintRule; nothing that is in a file stops the run.
+    With a buffer, only its findings are told, and the files at `paths` are the program around it. Raises
+    MissingPath, UnknownRule, NotALintRule and BadBaseline; nothing that is in a file stops the run.
     """
     started, clock = _now(), time.perf_counter()
     catalog, checks = Catalog(), find_checks(mlcheck.lint.checks)
     selection = Selection(settings, catalog, {check.rule for check in checks})
-    files, notices = discover(paths)
-    reading = _Reading(Answers(", ".join(paths), len(files)), selection)
+    files, notices = discover(paths, unsaved=buffer.path if buffer else "")
+    subject = buffer.path if buffer else ", ".join(paths)
+    texts = [Text(file, buffer.data if buffer and _same(file.path, buffer.path) else None) for file in files]
+    told = [text for text in texts if not buffer or _same(text.path, buffer.path)]
+    reading = _Reading(texts, told, settings, selection)
+    answers = Answers(subject, len(told))
     if files:
-        reading.run(files, progress)
+        reading.run(answers, progress)
     else:
-        notices.append(f"{', '.join(paths)}: no Python files here")
+        notices.append(f"{subject}: no Python files here")
     notices += reading.suppressions.notices(catalog, selection.rules, ran_all=not selection.narrowed)
+    notices += reading.notices
     return Report(
         command="lint",
-        subject=", ".join(paths),
-        results=tuple(reading.answers.result(check, catalog) for check in checks if check.rule in selection.rules),
-        environment={"mlcheck": __version__, "python": sys.version.split()[0], "files linted": str(len(files))},
+        subject=subject,
+        results=tuple(answers.result(check, catalog) for check in checks if check.rule in selection.rules),
+        environment={"mlcheck": __version__, "python": sys.version.split()[0], "files linted": str(len(told))},
         started=started,
         seconds=time.perf_counter() - clock,
         notices=tuple(notices),
@@ -61,79 +74,135 @@ def _now() -> str:
     return f"{text[:-2]}:{text[-2:]}"
 
 
+def _same(one: str, two: str) -> bool:
+    return os.path.abspath(one) == os.path.abspath(two)
+
+
 class _Reading:
-    """One pass over the files: what is kept of it are answers and suppressions, not syntax trees."""
+    """One pass over the files: what is kept of it are answers and suppressions, not syntax trees.
 
-    def __init__(self, answers: Answers, selection: Selection) -> None:
-        self.answers = answers
+    The program is all of `texts`; findings are told of those in `told`.
+    """
+
+    def __init__(
+        self, texts: Sequence[Text], told: Sequence[Text], settings: LintSettings, selection: Selection
+    ) -> None:
         self.suppressions = Suppressions()
-        self._selection = selection
-        self._not_ascii: dict[str, list[str]] = {}
+        self.notices: list[str] = []
+        self._texts = texts
+        self._told = {text.path: text for text in told}
+        self._settings, self._selection = settings, selection
+        self._cache = Cache(settings.cache)
 
-    def run(self, files: Sequence[PythonFile], progress: Callable[[int, int], None] | None) -> None:
-        """Ask the selected rules, and keep by rule what they say."""
-        with _without_cycle_collector():
-            for answer in analyse(list(self._read(files, progress)), self._selection.rules):
-                if isinstance(answer, Seen):
-                    self.answers.seen = answer.counts
-                elif isinstance(answer, Crash):
-                    self.answers.tracebacks.setdefault(answer.rule or _NOT_READ, []).append(answer.traceback)
-                else:
-                    self._take(*answer)
+    def run(self, answers: Answers, progress: Progress | None) -> None:
+        """Ask the selected rules about each group of files, and keep by rule what they say."""
+        for text in self._told.values():
+            self.suppressions.read(text.path, text.data)
+        done = 0
+        seen: Counter[str] = Counter()
+        with without_cycle_collector():
+            for found in group([Member(text.path, text.module, self._outline(text)) for text in self._texts]):
+                texts = {self._texts[number].path: self._texts[number] for number in found.members}
+                if not self._told.keys().isdisjoint(texts):
+                    seen += self._ask(found, texts, answers)
+                done += len(texts)
+                for text in texts.values():
+                    text.release()
+                if progress:
+                    progress(done, len(self._texts))
+        answers.seen = dict(seen)
+        self._cache.save()
+        self._mark(answers)
 
-    def _read(
-        self, files: Sequence[PythonFile], progress: Callable[[int, int], None] | None
-    ) -> Iterator[Source | Unreadable]:
-        for number, (path, module) in enumerate(files, 1):
-            yield self._source(path, module)
-            if progress:
-                progress(number, len(files))
+    def _outline(self, text: Text) -> Outline:
+        kept = self._cache.outline(text.digest) if self._settings.cache else None
+        if kept is None:
+            kept = text.outline()
+            if self._settings.cache:
+                self._cache.keep_outline(text.digest, kept)
+        return kept
 
-    def _source(self, path: str, module: str) -> Source | Unreadable:
-        try:
-            with open(path, "rb") as file:
-                data = file.read()
-        except OSError as error:
-            return Unreadable(path, 0, 0, f"cannot be read: {error.strerror}")
-        self.suppressions.read(path, data)
-        source = parse(path, data, module)
-        if isinstance(source, Source) and not data.isascii():
-            self._not_ascii[path] = source.text.split("\n")
-        return source
+    def _ask(self, found: Group, texts: dict[str, Text], answers: Answers) -> Counter[str]:
+        """Take what the rules say of a group, as it was kept or anew; return what was there to judge."""
+        name = ""
+        if self._settings.cache:
+            members = [(text.path, text.module, text.digest) for text in texts.values()]
+            name = key(self._settings.target_torch, members, sorted(found.called_elsewhere))
+            if kept := self._cache.answers(name):
+                self._take(kept[0], answers)
+                return Counter(kept[1])
+        said: list[Answer] = []
+        seen: dict[str, int] = {}
+        sound = True
+        for answer in analyse(
+            [text.source for text in texts.values()],
+            None if name else self._selection.rules,
+            target_torch=self._settings.target_torch,
+            called_elsewhere=found.called_elsewhere,
+        ):
+            if isinstance(answer, Seen):
+                seen = answer.counts
+            elif isinstance(answer, Crash):
+                sound = False
+                answers.tracebacks.setdefault(answer.rule or _NOT_READ, []).append(answer.traceback)
+            else:
+                said.append((answer[0], _in_characters(answer[1], texts)))
+        if name and sound:
+            self._cache.keep_answers(name, said, seen)
+        self._take(said, answers)
+        return Counter(seen)
 
-    def _take(self, rule: str, finding: Finding) -> None:
-        place = finding.location
-        if rule in self._selection.ignored_in(place.path) or self.suppressions.hides(rule, place.path, place.line):
+    def _take(self, said: Sequence[Answer], answers: Answers) -> None:
+        for rule, finding in said:
+            place = finding.location
+            if rule not in self._selection.rules or place.path not in self._told:
+                continue
+            if rule in self._selection.ignored_in(place.path) or self.suppressions.hides(rule, place.path, place.line):
+                continue
+            answers.findings.setdefault(rule, []).append(finding)
+
+    def _mark(self, answers: Answers) -> None:
+        """Give every finding its fingerprint, and take out those that the baseline knows."""
+        settings = self._settings
+        baseline = _baseline(settings)
+        marks = Fingerprints(settings.root)
+        known: list[Known] = []
+        for rule, findings in answers.findings.items():
+            marked = []
+            for finding in sorted(findings, key=lambda finding: finding.location):
+                made, entry = marks.mark(rule, finding, self._lines(finding.location))
+                known.append(entry)
+                if not (baseline.hides(made.fingerprint) or settings.write_baseline):
+                    marked.append(made)
+            answers.known[rule] = len(findings) - len(marked)
+            answers.findings[rule] = marked
+        if not settings.baseline:
             return
-        related = tuple(self._in_characters(other) for other in finding.related)
-        located = replace(finding, location=self._in_characters(place), related=related)
-        self.answers.findings.setdefault(rule, []).append(located)
+        mended = baseline.mended(self._selection.rules, {marks.path(path) for path in self._told}, settings.root)
+        if settings.write_baseline:
+            renewed = baseline.renewed(known, mended)
+            write_baseline(settings.baseline, renewed)
+            self.notices.append(f"{settings.baseline}: written with {len(renewed):,} known findings")
+        else:
+            self.notices += baseline.notices(mended)
 
-    def _in_characters(self, place: Location) -> Location:
-        """Python's parser counts columns in UTF-8 bytes; everybody else counts characters."""
-        if lines := self._not_ascii.get(place.path):
-            return replace(
-                place,
-                column=_characters(lines, place.line, place.column),
-                end_column=_characters(lines, place.end_line, place.end_column),
-            )
-        return place
+    def _lines(self, place: Location) -> Sequence[str]:
+        return self._told[place.path].lines if place.path in self._told else ()
 
 
-def _characters(lines: list[str], line: int, column: int) -> int:
-    """The column in characters of a column in bytes, both from 1."""
-    if not 0 < line <= len(lines) or column < 1:
-        return column
-    return len(lines[line - 1].encode("utf-8")[: column - 1].decode("utf-8", "ignore")) + 1
+def _baseline(settings: LintSettings) -> Baseline:
+    """The known findings; none when they are about to be written for the first time."""
+    if not settings.baseline or (settings.write_baseline and not os.path.exists(settings.baseline)):
+        return Baseline(settings.baseline)
+    return read_baseline(settings.baseline)
 
 
-@contextmanager
-def _without_cycle_collector() -> Iterator[None]:
-    """A syntax tree has a million objects and no cycles: looking for some would take half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+def _in_characters(finding: Finding, texts: dict[str, Text]) -> Finding:
+    def counted(place: Location) -> Location:
+        return texts[place.path].in_characters(place) if place.path in texts else place
+
+    return replace(
+        finding,
+        location=counted(finding.location),
+        related=tuple(counted(place) for place in finding.related),
+    )

@@ -14,13 +14,21 @@ from mlcheck.core.outcome import Stage
 
 @dataclass(frozen=True, slots=True)
 class LintSettings:
-    """Rules by name or by stage; file patterns are relative to `root`. Without `select` every rule is asked."""
+    """Rules by name or by stage; file patterns are relative to `root`. Without `select` every rule is asked.
+
+    `target_torch` is the version to judge for, such as 2.12 (empty: any). `baseline` is a file of known findings,
+    renewed by this run when `write_baseline`; `cache` the folder of the cache, none when empty.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     root: str = os.curdir
+    target_torch: str = ""
+    baseline: str = ""
+    write_baseline: bool = False
+    cache: str = ""
 
 
 class NotALintRule(Mistake):

@@ -37,7 +37,7 @@ def parse(path: str, data: bytes, module: str = "") -> Source | Unreadable:
     """Decode (PEP 263, byte order mark) and parse. Never raises for what is in the file."""
     if b"\0" in data:
         return Unreadable(path, data[: data.index(b"\0")].count(b"\n") + 1, 0, "the file holds null bytes")
-    text = _decode(path, data)
+    text = decode(path, data)
     if isinstance(text, Unreadable):
         return text
     try:
@@ -54,7 +54,8 @@ def parse(path: str, data: bytes, module: str = "") -> Source | Unreadable:
     return Source(path, text, tree, module)
 
 
-def _decode(path: str, data: bytes) -> str | Unreadable:
+def decode(path: str, data: bytes) -> str | Unreadable:
+    """The text in the encoding it declares, its lines ended as Python ends them."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     except SyntaxError as error:

@@ -13,7 +13,7 @@ from mlcheck.core.catalog import UnknownRule
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import By, Outcome, Severity
 from mlcheck.core.report import Report, Result
-from mlcheck.lint.discover import MissingPath
+from mlcheck.lint.discover import Found, MissingPath, PythonFile
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.select import NotALintRule
 
@@ -251,14 +251,9 @@ def test_a_file_without_permission_is_one_finding() -> None:
 
 def test_a_file_that_vanishes_is_one_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     write("a.py", "x = 1\n")
-    write("b.py", FORGETFUL)
-
-    def first_read(done: int, total: int) -> None:
-        assert (done, total) == (1, 2) or done == 2
-        Path("b.py").unlink(missing_ok=True)
-
-    report = run_lint(["."], LintSettings(), first_read)
-    (finding,) = result(report, "unreadable-file").findings
+    vanished = Found([PythonFile("a.py", "a"), PythonFile("b.py", "b")], [])
+    monkeypatch.setattr("mlcheck.lint.run.discover", lambda paths, unsaved: vanished)
+    (finding,) = result(lint(), "unreadable-file").findings
     assert finding.location.path == "b.py"
     assert finding.message.endswith("cannot be read: No such file or directory")
 
@@ -344,7 +339,9 @@ def test_a_check_that_breaks_is_an_error_and_the_others_go_on(monkeypatch: pytes
 def test_an_engine_that_breaks_says_that_files_went_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     write("t.py", FORGETFUL)
     crash = mlcheck.lint.engine.Crash("", "t.py", "Traceback\nKeyError: 'planted'\n")
-    monkeypatch.setattr("mlcheck.lint.run.analyse", lambda sources, rules: iter([crash]))
+    monkeypatch.setattr(
+        "mlcheck.lint.run.analyse", lambda sources, rules, target_torch, called_elsewhere: iter([crash])
+    )
     failed = result(lint(), "unreadable-file")
     assert failed.outcome is Outcome.ERROR
     assert "planted" in failed.reason

@@ -1,0 +1,131 @@
+"""Findings that are known and lived with: a file that hides them until they are mended, and then says so.
+
+A finding is told by its rule, its file, the function it is in and the text of its line, not by the number of the
+line: what is added or removed above it changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import NamedTuple
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.mistake import Mistake
+
+_MOST_CODE = 200
+
+
+class BadBaseline(Mistake):
+    """A baseline that is missing or that mlcheck has not written; the message says what to do."""
+
+
+class Known(NamedTuple):
+    """One finding of the baseline. Path and code are for those who read the file."""
+
+    fingerprint: str
+    rule: str
+    path: str
+    code: str
+
+
+class Fingerprints:
+    """Gives each finding of a run its fingerprint; the same text once more in the same function gets the next one."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(root)
+        self._seen: Counter[tuple[str, str, str, str]] = Counter()
+
+    def path(self, path: str) -> str:
+        return os.path.relpath(os.path.abspath(path), self._root).replace(os.sep, "/")
+
+    def mark(self, rule: str, finding: Finding, lines: Sequence[str]) -> tuple[Finding, Known]:
+        """The finding with its fingerprint, and how a baseline writes it. `lines` are those of its file."""
+        place = finding.location
+        line = lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+        code = " ".join(line.split())[:_MOST_CODE]
+        same = (rule, self.path(place.path), place.symbol, code)
+        self._seen[same] += 1
+        text = "\0".join((*same, str(self._seen[same])))
+        fingerprint = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return replace(finding, fingerprint=fingerprint), Known(fingerprint, rule, same[1], code)
+
+
+class Baseline:
+    """What a file of known findings hides, and what is no longer there."""
+
+    def __init__(self, path: str, known: Sequence[Known] = ()) -> None:
+        self.path = path
+        self._known = {entry.fingerprint: entry for entry in known}
+        self._met: set[str] = set()
+
+    def hides(self, fingerprint: str) -> bool:
+        """Whether the finding is known; it counts as still there."""
+        if fingerprint in self._known:
+            self._met.add(fingerprint)
+            return True
+        return False
+
+    def mended(self, rules: Collection[str], files: Collection[str], root: str) -> list[Known]:
+        """Entries whose rule was asked and whose file was read, or is gone, and which were not met."""
+        return [
+            entry
+            for entry in self._known.values()
+            if entry.fingerprint not in self._met
+            and entry.rule in rules
+            and (entry.path in files or not os.path.exists(os.path.join(root, entry.path)))
+        ]
+
+    def notices(self, mended: Sequence[Known]) -> Iterator[str]:
+        if self._met:
+            yield f"{self.path} hides {_findings(len(self._met))}"
+        if mended:
+            places = ", ".join(dict.fromkeys(f"{entry.rule} in {entry.path}" for entry in mended[:3]))
+            more = f" and {len(mended) - 3} more" if len(mended) > 3 else ""
+            yield f"{self.path}: {_findings(len(mended))} mended ({places}{more}): `--write-baseline` takes them out"
+
+    def renewed(self, found: Sequence[Known], mended: Sequence[Known]) -> list[Known]:
+        """What is there now, and what this run had no reason to look at."""
+        gone = {entry.fingerprint for entry in mended}
+        kept = {name: entry for name, entry in self._known.items() if name not in gone}
+        return sorted({**kept, **{entry.fingerprint: entry for entry in found}}.values(), key=_by_place)
+
+
+def read_baseline(path: str) -> Baseline:
+    """Raises BadBaseline for a file that is missing or that is no baseline."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            data = json.load(file)
+        return Baseline(path, [Known(**entry) for entry in data["findings"]])
+    except FileNotFoundError:
+        raise BadBaseline(f"{path}: there is no such baseline: `mlcheck lint --write-baseline` makes one") from None
+    except OSError as error:
+        raise BadBaseline(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadBaseline(f"{path}: this is no baseline of mlcheck: write it again with `--write-baseline`") from error
+
+
+def write_baseline(path: str, known: Sequence[Known]) -> None:
+    """Replace the file whole, one finding a line, so that a review shows what came and what went."""
+    lines = ",\n".join(f"  {json.dumps(entry._asdict(), ensure_ascii=False)}" for entry in known)
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f'{{"mlcheck-baseline": 1, "findings": [\n{lines}\n]}}\n')
+        os.replace(partial, path)
+    except OSError as error:
+        if os.path.exists(partial):
+            os.remove(partial)
+        raise BadBaseline(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _by_place(entry: Known) -> tuple[str, str, str, str]:
+    return entry.path, entry.rule, entry.code, entry.fingerprint
+
+
+def _findings(number: int) -> str:
+    return f"{number:,} finding{'' if number == 1 else 's'}"

@@ -1,0 +1,123 @@
+"""Which files can have a say in one another: those joined by imports, whoever imports whom.
+
+A group is analysed by itself. What it comes to depends on its files alone, and on which of its functions some
+other file calls by name; so its findings can be kept until one of these changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mlcheck.lint.program import ModuleInfo, Program
+from mlcheck.lint.source import Source
+
+_CALLED = re.compile(r"\w+(?=\()")
+_DEFINED = re.compile(r"\bdef (\w+)")
+
+
+class Import(NamedTuple):
+    """One import statement: `level` dots, the module, and the names taken from it (none: the module itself)."""
+
+    level: int
+    module: str
+    names: tuple[str, ...]
+
+
+class Outline(NamedTuple):
+    """What other files can notice of a file: what it imports, the names it defines and those it calls."""
+
+    imports: tuple[Import, ...]
+    defined: frozenset[str]
+    called: frozenset[str]
+
+
+NOTHING = Outline((), frozenset(), frozenset())
+
+
+def outline(source: Source) -> Outline:
+    """Names are judged by the text, as the analysis does: a method may be called on anything."""
+    calls, defined = Counter(_CALLED.findall(source.text)), Counter(_DEFINED.findall(source.text))
+    called = frozenset(name for name, number in calls.items() if number > defined[name])
+    return Outline(tuple(dict.fromkeys(_imports(source.tree))), frozenset(defined), called)
+
+
+def _imports(tree: ast.Module) -> Iterator[Import]:
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            yield from (Import(0, alias.name, ()) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield Import(node.level, node.module or "", tuple(alias.name for alias in node.names))
+        else:
+            for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+                inner = getattr(node, part, ())
+                if isinstance(inner, list):
+                    waiting += inner
+
+
+class Member(NamedTuple):
+    """A file as the grouping sees it."""
+
+    path: str
+    module: str
+    outline: Outline
+
+
+class Group(NamedTuple):
+    """Positions of the files that belong together, and which of their functions are called from elsewhere."""
+
+    members: tuple[int, ...]
+    called_elsewhere: frozenset[str]
+
+
+def group(files: Sequence[Member]) -> list[Group]:
+    """Every file in one group, groups and their members in the order of the files."""
+    leaders = _joined(files)
+    members: dict[int, list[int]] = {}
+    for position, leader in enumerate(leaders):
+        members.setdefault(leader, []).append(position)
+    callers = Counter(name for file in files for name in file.outline.called) if len(members) > 1 else Counter()
+    return [Group(tuple(those), _called_elsewhere([files[i] for i in those], callers)) for those in members.values()]
+
+
+def _called_elsewhere(own: Sequence[Member], callers: Counter[str]) -> frozenset[str]:
+    here = Counter(name for file in own for name in file.outline.called)
+    defined = frozenset[str]().union(*(file.outline.defined for file in own))
+    return frozenset(name for name in defined if callers[name] > here[name])
+
+
+def _joined(files: Sequence[Member]) -> list[int]:
+    """For each file the first of its group, by union and find over the imports that the program can resolve."""
+    program = Program([Source(file.path, "", ast.Module([], []), file.module) for file in files])
+    position = {name: number for number, name in enumerate(program.modules)}
+    leaders = list(range(len(files)))
+
+    def leader(one: int) -> int:
+        while leaders[one] != one:
+            leaders[one] = leaders[leaders[one]]
+            one = leaders[one]
+        return one
+
+    for number, module in enumerate(program.modules.values()):
+        for target in _targets(program, module, files[number].outline.imports):
+            one, two = sorted((leader(number), leader(position[target])))
+            leaders[two] = one
+    return [leader(number) for number in range(len(files))]
+
+
+def _targets(program: Program, module: ModuleInfo, imports: Sequence[Import]) -> Iterator[str]:
+    """The project modules that a file's imports can mean."""
+    importer = program.name_of(module)
+    for level, name, names in imports:
+        base = program.relative(module, level, name or None) if level else name
+        asked = {base, name, *(f"{base}.{one}" for one in names)}
+        asked |= {name.partition(".")[0]} if not names else set(names) if level else set()
+        for wanted in asked - {""}:
+            found = wanted if level and wanted in program.modules else program.resolve(wanted, importer)
+            if found is not None:
+                yield found

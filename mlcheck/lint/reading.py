@@ -1,0 +1,94 @@
+"""The files of a run: read once, parsed when somebody asks, their places told in characters."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+
+from mlcheck.core.finding import Location
+from mlcheck.lint.discover import PythonFile
+from mlcheck.lint.grouping import NOTHING, Outline, outline
+from mlcheck.lint.source import Source, Unreadable, decode, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Text that stands for the file at `path`, as an editor holds it: only its findings are told."""
+
+    path: str
+    data: bytes
+
+
+class Text:
+    """One file of the program."""
+
+    def __init__(self, file: PythonFile, data: bytes | None = None) -> None:
+        self.path, self.module = file
+        self.problem = ""
+        self.data = b""
+        try:
+            self.data = _read(self.path) if data is None else data
+        except OSError as error:
+            self.problem = f"cannot be read: {error.strerror}"
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the content; of a file that cannot be read, of the reason."""
+        return sha256(self.problem.encode() + b"\0" + self.data).hexdigest()[:32]
+
+    @cached_property
+    def source(self) -> Source | Unreadable:
+        if self.problem:
+            return Unreadable(self.path, 0, 0, self.problem)
+        return parse(self.path, self.data, self.module)
+
+    def release(self) -> None:
+        """Let the syntax tree go."""
+        self.__dict__.pop("source", None)
+
+    def outline(self) -> Outline:
+        return outline(self.source) if isinstance(self.source, Source) else NOTHING
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """No lines where the text cannot be decoded."""
+        text = decode(self.path, self.data)
+        return text.split("\n") if isinstance(text, str) else []
+
+    def in_characters(self, place: Location) -> Location:
+        """Python's parser counts columns in UTF-8 bytes; everybody else counts characters."""
+        if self.data.isascii():
+            return place
+        return replace(
+            place,
+            column=_characters(self.lines, place.line, place.column),
+            end_column=_characters(self.lines, place.end_line, place.end_column),
+        )
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _characters(lines: list[str], line: int, column: int) -> int:
+    """The column in characters of a column in bytes, both from 1."""
+    if not 0 < line <= len(lines) or column < 1:
+        return column
+    return len(lines[line - 1].encode("utf-8")[: column - 1].decode("utf-8", "ignore")) + 1
+
+
+@contextmanager
+def without_cycle_collector() -> Iterator[None]:
+    """A syntax tree has a million objects and no cycles: looking for some would take half of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
