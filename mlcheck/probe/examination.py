@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any, Protocol, get_type_hints
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict
@@ -16,10 +16,15 @@ from mlcheck.probe.measure.measurement import Measurement, NotMeasured
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.result import result_of, to_message
-from mlcheck.trial.channel import Channel
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import user_traceback
 from mlcheck.trial.trial import Trial
+
+
+class Listener(Protocol):
+    """Who is told how an examination goes on: the channel to a parent process, or whoever asked."""
+
+    def send(self, message: dict[str, Any]) -> None: ...
 
 
 class Broken(Exception):
@@ -29,8 +34,8 @@ class Broken(Exception):
 class Examination:
     """One trial, examined. Measurements are kept by type: those of a check are its parameters' annotations."""
 
-    def __init__(self, trial: Trial, job: Job, channel: Channel) -> None:
-        self._trial, self._job, self._channel = trial, job, channel
+    def __init__(self, trial: Trial, job: Job, listener: Listener) -> None:
+        self._trial, self._job, self._listener = trial, job, listener
         self._catalog = Catalog()
         self._kept: dict[type[Measurement], Measurement | NotMeasured] = {}
         self._broken: dict[type[Measurement], str] = {}
@@ -41,11 +46,11 @@ class Examination:
         """Answer every check, the cheap ones first."""
         wanted = [(check, measurements_of(check.run)) for check in checks]
         for check, types in sorted(wanted, key=lambda pair: (max(t.order for t in pair[1]), pair[0].rule)):
-            self._channel.send({"kind": "begun", "rule": check.rule})
+            self._listener.send({"kind": "begun", "rule": check.rule})
             begun = time.monotonic()
             verdict, trace = self._answer(check, types)
             result = result_of(self._catalog[check.rule], verdict, time.monotonic() - begun, trace)
-            self._channel.send({"kind": "finished", "report": to_message(result)})
+            self._listener.send({"kind": "finished", "report": to_message(result)})
             if Rehearsal in types:
                 self._block(self._kept.get(Rehearsal))
 
@@ -73,7 +78,7 @@ class Examination:
         if needed in self._broken:
             raise Broken(f"the measurement raised an error; see {self._broken[needed]}")
         if needed not in self._kept:
-            self._channel.send({"kind": "measuring", "measurement": needed.__name__})
+            self._listener.send({"kind": "measuring", "measurement": needed.__name__})
             try:
                 self._kept[needed] = self._measure(needed)
             except Exception:
@@ -98,7 +103,7 @@ class Examination:
         left = getattr(state, "unrestored", ())
         if left:
             text = f"after {needed.__name__} this could not be restored: {', '.join(map(str, left))}"
-            self._channel.send({"kind": "notices", "notices": [text]})
+            self._listener.send({"kind": "notices", "notices": [text]})
 
     def _block(self, rehearsal: object) -> None:
         """What the rehearsal could not reach, no other probe needs to try."""
@@ -111,7 +116,7 @@ class Examination:
             )
         elif not rehearsal.can_step:
             self._blocked["step"] = f"the training step does not run: {told}"
-        self._channel.send({"kind": "blocked", "blocked": self._blocked})
+        self._listener.send({"kind": "blocked", "blocked": self._blocked})
 
 
 def measurements_of(check: Callable[..., Verdict]) -> list[type[Measurement]]:

@@ -51,6 +51,15 @@ def render(report: Report, *, width: int, color: bool) -> str:
     checklist = report.items()
     found = causes(checklist)
     rows = [*_head(report, checklist, found), *_causes(found), *_stages(checklist), *_foot(report, checklist, found)]
+    return _printed(rows, width, color)
+
+
+def render_item(item: Item, *, width: int, color: bool) -> str:
+    """One line of the checklist with all its evidence."""
+    return _printed(list(_alarm(item)), width, color)
+
+
+def _printed(rows: list[_Row], width: int, color: bool) -> str:
     stream = StringIO()
     console = Console(
         file=stream,

@@ -1,0 +1,140 @@
+"""What `--mlcheck` adds to a session: an item for each file and rule of lint, and one for each probe."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from mlcheck.config import load_config
+from mlcheck.core.mistake import Mistake
+from mlcheck.core.report import Report, Result
+from mlcheck.lint.run import LintSettings
+from mlcheck.probe.engine import ProbeOptions
+from mlcheck.pytest_plugin.nodes import LintFile, ProbeFile
+from mlcheck.pytest_plugin.runs import Runs
+
+
+class Project:
+    """The project's own settings, and the reports made with them."""
+
+    def __init__(self, pytest_config: pytest.Config, runs: Runs) -> None:
+        try:
+            self._config = load_config(str(pytest_config.rootpath))
+        except Mistake as mistake:
+            raise pytest.UsageError(str(mistake)) from None
+        self._only = tuple(pytest_config.getini("mlcheck_only")) or self._config.only
+        self._skip = (*pytest_config.getini("mlcheck_skip"), *self._config.skip)
+        self._runs = runs
+        self.root = (Path(self._config.root) if self.entry else pytest_config.rootpath).resolve()
+
+    @property
+    def entry(self) -> str:
+        return self._config.entry
+
+    @property
+    def lint_paths(self) -> tuple[str, ...]:
+        root = self._config.root
+        return tuple(os.path.normpath(os.path.join(root, path)) for path in self._config.paths) or (root,)
+
+    @cached_property
+    def lint_report(self) -> Report:
+        config = self._config
+        settings = LintSettings(
+            select=config.select,
+            ignore=config.ignore,
+            extend_select=config.extend_select,
+            per_file_ignores=config.per_file_ignores,
+            root=config.root,
+        )
+        return self._runs.lint(self.lint_paths, settings)
+
+    @cached_property
+    def linted(self) -> frozenset[Path]:
+        from mlcheck.lint.discover import discover
+
+        return frozenset(Path(path).resolve() for path, _ in discover(self.lint_paths)[0])
+
+    def found_in(self, path: Path) -> list[Result]:
+        """The results of the rules that found something in the file, with what they found there."""
+        found = []
+        for result in self.lint_report.results:
+            here = tuple(each for each in result.findings if Path(each.location.path).resolve() == path)
+            if here:
+                found.append(replace(result, findings=here))
+        return found
+
+    @property
+    def probed(self) -> tuple[str, ...]:
+        """The rules that the probes answer; no probe is run to know them."""
+        from mlcheck.probe.engine import ENTRY_RULE, probe_rules
+
+        rules = probe_rules(self._only, self._skip)
+        return tuple(rule for rule in rules if not self._only or rule in self._only or rule == ENTRY_RULE)
+
+    @cached_property
+    def probe_report(self) -> Report:
+        config = self._config
+        return self._runs.probe(
+            ProbeOptions(
+                entry=config.entry,
+                config=os.path.join(config.root, config.config) if config.config else "",
+                hyperparameters=config.hyperparameters,
+                prep=config.prep,
+                only=self._only,
+                skip=self._skip,
+                seed=config.seed,
+                time_limit=config.time_limit,
+                budget=config.budget,
+                folder=config.root,
+            )
+        )
+
+    @cached_property
+    def waivers(self) -> list[Result]:
+        from mlcheck.pytest_plugin.evidence import waivers
+
+        return waivers(self._config)
+
+
+class Collection:
+    """Hooks that are there only with `--mlcheck`."""
+
+    def __init__(self, config: pytest.Config, runs: Runs) -> None:
+        self._project = Project(config, runs)
+        self._seen: set[Path] = set()
+
+    def pytest_report_header(self) -> str:
+        probed = f"; probe {self._project.entry}" if self._project.entry else "; nothing to probe: no `entry`"
+        return f"mlcheck: lint {', '.join(self._project.lint_paths)}{probed}"
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        return self._node(file_path, parent.session)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Add the whole project, unless the command line names what to collect."""
+        if config.args_source is config.ArgsSource.ARGS:
+            return
+        for node in self._rest(session):
+            items.extend(session.genitems(node))
+
+    def _rest(self, session: pytest.Session) -> Iterator[pytest.Collector]:
+        for path in (*sorted(self._project.linted), self._project.root / "pyproject.toml"):
+            if path not in self._seen and (node := self._node(path, session)):
+                yield node
+
+    def _node(self, path: Path, session: pytest.Session) -> pytest.Collector | None:
+        """Our node for a file. It hangs from the session: under its package, pytest would import the package."""
+        self._seen.add(path)
+        if path in self._project.linted:
+            return LintFile.of(session, path, self._project)
+        if self._project.entry and path == self._project.root / "pyproject.toml":
+            return ProbeFile.of(session, path, self._project)
+        return None
