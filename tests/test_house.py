@@ -40,6 +40,7 @@ MAY_IMPORT = {
 CHECKS_MAY_IMPORT = {
     "mlcheck.lint.checks": {
         "mlcheck.lint.facts",
+        "mlcheck.lint.training",
         "mlcheck.lint.values",
         "mlcheck.lint.judging",
         "mlcheck.lint.sites",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.finding import Location
 from mlcheck.lint.source import Unreadable
+from mlcheck.lint.training import Choice, Optimizer, Scheduler, Training
 from mlcheck.lint.values import Value
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Loop:
     place: Place
     split: str = ""
     turn: int = 0
+    mark: int = 0  # where in memory's log the present iteration began
     trains: bool = False
 
 
@@ -84,12 +86,15 @@ class Grads(NamedTuple):
 
     clean; fresh (a backward ran); used (a step took them); stale (a backward added to used ones);
     erased (fresh ones were cleared unseen); unknown. `place` is the backward or the clearing,
-    `step` the step that used them.
+    `step` the step that used them; `loop` is the one the backward stands in, `choice` how a test that
+    counts batches was answered since.
     """
 
     kind: str
     place: Place | None = None
     step: Place | None = None
+    loop: ast.AST | None = None
+    choice: Choice | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -133,31 +138,42 @@ class Loss:
 
 @dataclass(eq=False, slots=True)
 class Backward:
-    """A backward pass, with the forwards its loss was computed from and the gradient mode around it."""
+    """A backward pass, with the forwards its loss was computed from and the gradient mode around it.
+
+    `reached`: the optimizers whose parameters it gave gradients for certain.
+    """
 
     place: Place
     forwards: frozenset[Forward]
     grad: GradMode
     when: Turn
+    reached: set[Hashable] = field(default_factory=set)
 
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """An optimizer step and the gradients it may have found."""
+    """An optimizer step and the gradients it may have found.
+
+    `scaling` is what the loss scale had done to them, `scaler` whether the step went through a gradient scaler.
+    """
 
     place: Place
     optimizer: str
     grads: frozenset[Grads]
     when: Turn
+    key: Hashable = None
+    scaling: frozenset[Grads] = frozenset()
+    scaler: bool = False
 
 
 @dataclass(eq=False, slots=True)
 class Clip:
-    """A gradient clipping; `scaled` holds the places of the scaled backwards not yet unscaled."""
+    """A gradient clipping: what the loss scale had done to the gradients, and what they were to the optimizers."""
 
     place: Place
     name: str
     states: frozenset[Grads]
+    grads: frozenset[Grads] = frozenset()
 
 
 @dataclass(eq=False, slots=True)
@@ -178,18 +194,21 @@ class Facts:
     steps: list[Step] = field(default_factory=list)
     clips: list[Clip] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
+    training: Training = field(default_factory=Training)
     unreadable: list[Unreadable] = field(default_factory=list)
     sites: Sites = field(init=False)
     target_torch: str = ""
 
     def counts(self) -> dict[str, int]:
         """How many places of each kind there were to judge; a place counts once, however often it was walked."""
-        kinds: dict[str, Sequence[Forward | Loss | Backward | Step | Clip]] = {
+        kinds: dict[str, Sequence[Forward | Loss | Backward | Step | Clip | Optimizer | Scheduler]] = {
             "model call": self.forwards,
             "loss": self.losses,
             "backward pass": self.backwards,
             "optimizer step": self.steps,
             "gradient clipping": self.clips,
+            "optimizer": list(self.training.optimizers.values()),
+            "learning-rate scheduler": list(self.training.schedulers.values()),
         }
         counted = {kind: len({event.place.spot for event in events}) for kind, events in kinds.items()}
         return counted | self.sites.seen

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Hashable
 
 from mlcheck.lint import containers
-from mlcheck.lint.facts import Backward, Clip, Grads, Mode, Place, Step
+from mlcheck.lint.facts import Backward, Grads, Mode, Place, Step
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.modes import ancestors
 from mlcheck.lint.store import Delta
+from mlcheck.lint.training import Clearing, Optimizer
 from mlcheck.lint.values import (
     Const,
     Object,
@@ -50,7 +51,11 @@ def register(m: Machine, value: Value) -> Hashable:
         m.store.set(("optimizers",), (*known, key))
         clean = isinstance(value, Object) and value.cls is None
         m.store.set(("grads", key), frozenset([Grads("clean")]) if clean else _UNKNOWN)
-        m.store.set(("owns", key), _owners(m, value))
+        owners = _owners(m, value)
+        m.store.set(("owns", key), owners)
+        if isinstance(value, Object) and value.place is not None:
+            made = Optimizer(value.place, key, value.type, owners, m.now(), m.always())
+            m.facts.training.optimizers[key] = made
     return key
 
 
@@ -80,7 +85,8 @@ def _change(m: Machine, key: Hashable, rule: dict[str, str], place: Place | None
         elif kind == grads.kind and kind != "stale" and kind != "fresh":
             changed.add(grads)
         else:
-            changed.add(Grads(kind, place, grads.step))
+            loop = m.loops[-1].node if m.loops and kind in ("fresh", "stale") else None
+            changed.add(Grads(kind, place, grads.step, loop))
     m.store.set(("grads", key), frozenset(changed))
 
 
@@ -92,13 +98,16 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     """A backward pass: gradients reach every optimizer whose parameters the loss was computed with."""
     traces = traces_of(loss, *others)
     place = m.place(node)
-    m.facts.backwards.append(Backward(place, traces, m.grad, m.now()))
+    fact = Backward(place, traces, m.grad, m.now())
+    m.facts.backwards.append(fact)
     asked(m, traces)
     scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
     m.store.set(("scaling",), frozenset([Grads("scaled" if scaled else "plain", place)]))
     optimizers = m.store.get(("optimizers",)) or ()
     for key in optimizers:
         reach = reaches(m, key, traces, len(optimizers))
+        if reach == "yes":
+            fact.reached.add(key)
         if reach != "no":
             _change(m, key, _BACKWARD if reach == "yes" else {"erased": "unknown"}, place)
 
@@ -133,8 +142,15 @@ def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:
         for other in m.store.get(("optimizers",)) or ():
             if other != key:
                 _change(m, other, {"used": "unknown", "stale": "unknown"}, place)
+    _cleared(m, key, place)
     _change(m, key, _ZERO, place)
     _plain(m)
+
+
+def _cleared(m: Machine, key: Hashable, place: Place) -> None:
+    found = m.store.get(("grads", key)) or _UNKNOWN
+    if any(grads.kind == "fresh" for grads in found):
+        m.facts.training.clearings.append(Clearing(place, key, found, m.now()))
 
 
 def zero_modules(m: Machine, node: ast.AST, owners: frozenset[Hashable]) -> None:
@@ -145,6 +161,7 @@ def zero_modules(m: Machine, node: ast.AST, owners: frozenset[Hashable]) -> None
         owned = m.store.get(("owns", key)) or frozenset()
         covered = {inner for inner in owned if not owners.isdisjoint(set(ancestors(m, inner)))}
         if (owned and covered == owned) or (not owned and len(optimizers) == 1):
+            _cleared(m, key, place)
             _change(m, key, _ZERO, place)
         elif covered or not owned or not owned.isdisjoint({o for i in owners for o in ancestors(m, i)}):
             _change(m, key, _ZERO, place, weak=True)
@@ -162,19 +179,25 @@ def _plain(m: Machine) -> None:
     m.store.set(("scaling",), frozenset([Grads("plain")]))
 
 
-def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False) -> None:
+def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scaler: bool = False) -> None:
     """`optimizer.step()`; `clears` where a framework zeroes the gradients right after."""
     key = register(m, optimizer)
     place = m.place(node)
     found = m.store.get(("grads", key)) or _UNKNOWN
     name = (m.store.get(("name", key)) or "") if isinstance(optimizer, Object) else getattr(optimizer, "name", "")
-    m.facts.steps.append(Step(place, name, found, m.now()))
+    scaling = m.store.get(("scaling",)) or _UNKNOWN
+    m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler))
+    m.store.set(("stepped", key), True)
     after = frozenset(Grads("clean" if clears or grads.kind == "clean" else "used", place, place) for grads in found)
     m.store.set(("grads", key), after)
 
 
 def forget(m: Machine, optimizer: Value) -> None:
-    m.store.set(("grads", register(m, optimizer)), _UNKNOWN)
+    key = register(m, optimizer)
+    m.store.set(("grads", key), _UNKNOWN)
+    m.store.set(("stepped", key), True)
+    if key in m.facts.training.optimizers:
+        m.facts.training.optimizers[key].handed_on = True
 
 
 def assigned(m: Machine, owner: Value, value: Value, node: ast.AST) -> None:
@@ -183,24 +206,6 @@ def assigned(m: Machine, owner: Value, value: Value, node: ast.AST) -> None:
         zero_modules(m, node, owner.owners)
     elif isinstance(owner, Params | Symbol):
         zero_anything(m, node)
-
-
-def scale(m: Machine, scaler: Value, loss: Value) -> Value:
-    """`scaler.scale(loss)`; a scaler built with enabled=False leaves the loss alone."""
-    if isinstance(scaler, Object):
-        enabled = scaler.kwargs.get("enabled", Const(True))
-        if isinstance(enabled, Const) and not enabled.value:
-            return loss
-    split = loss.split if isinstance(loss, Tensor | Symbol) else ""
-    return Tensor("scaled", None, split, traces_of(loss), scaler)
-
-
-def unscale(m: Machine) -> None:
-    m.store.set(("scaling",), frozenset([Grads("unscaled")]))
-
-
-def clip(m: Machine, node: ast.AST, name: str) -> None:
-    m.facts.clips.append(Clip(m.place(node), name, m.store.get(("scaling",)) or _UNKNOWN))
 
 
 def relax(m: Machine, ends: list[Delta], key: Hashable) -> None:
@@ -214,17 +219,28 @@ def relax(m: Machine, ends: list[Delta], key: Hashable) -> None:
     compared = isinstance(key, tuple) and key and key[0] in ("<", "==")
     for changed, other in ((ends[0], ends[1]), (ends[1], ends[0])):
         for cell, value in changed.items():
-            if cell in other or cell[0] not in ("grads", "mode"):
+            if cell[0] not in ("grads", "mode"):
                 continue
             base = m.store.get(cell)
-            if not base:
+            if not base or _same(value, base) or not _same(other.get(cell, base), base):
                 continue
             kinds = {state.kind for state in value}
             if cell[0] == "grads" and kinds & {"clean", "erased", "unknown"}:
-                kept = [Grads("unknown") if grads.kind in ("used", "stale") else grads for grads in base]
+                before = other.get(cell, base)
+                kept = [Grads("unknown") if grads.kind in ("used", "stale") else grads for grads in before]
                 other[cell] = frozenset(kept)
             elif cell[0] == "mode" and not compared:
                 stamp = max(mode.stamp for mode in base)
                 other[cell] = frozenset(
                     mode if mode.kind in kinds else Mode("unknown", mode.place, mode.when, stamp) for mode in base
                 )
+
+
+def _same(one: frozenset[Grads | Mode], other: frozenset[Grads | Mode]) -> bool:
+    """Whether nothing was done, apart from noting how a test was answered."""
+    if one == other:
+        return True
+    return all(isinstance(state, Grads) for state in one | other) and (
+        {state._replace(choice=None) for state in one if isinstance(state, Grads)}
+        == {state._replace(choice=None) for state in other if isinstance(state, Grads)}
+    )

@@ -22,6 +22,7 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
         def bind(item: object = item) -> bool:
             value = containers.element(m, source) if item is None else item
             statements.assign(m, node.target, value)  # type: ignore[arg-type]
+            loop.mark = m.store.mark()
             return True
 
         binds.append(bind)
@@ -33,10 +34,12 @@ def while_loop(m: Machine, node: ast.While) -> bool:
         known, key = truth(m, expressions.evaluate(m, node.test))
         if known is None:
             m.assume(key, True)
+        loop.mark = m.store.mark()
         return known is not False
 
+    loop = Loop(node, m.place(node))
     endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
-    return _turns(m, Loop(node, m.place(node)), [enter, enter], node.body, node.orelse, endless)
+    return _turns(m, loop, [enter, enter], node.body, node.orelse, endless)
 
 
 def _turns(

@@ -6,6 +6,7 @@ import ast
 
 from mlcheck.lint import calls, containers, frameworks, gradients, modes, modules
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.scaling import scale, unscale
 from mlcheck.lint.values import (
     NONE,
     TRUE,
@@ -193,11 +194,11 @@ def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs
 def _scaler(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     first = args[0] if args else next(iter(kwargs.values()), NONE)
     if name == "scale":
-        return gradients.scale(m, owner, first)
+        return scale(m, owner, first)
     if name == "unscale_":
-        gradients.unscale(m)
+        unscale(m)
     elif name == "step" and gradients.is_optimizer(m, first):
-        gradients.step(m, node, first)
+        gradients.step(m, node, first, scaler=True)
     elif name == "step" and isinstance(first, Select):
         calls.call_method(m, first, "step", [], {}, node)
     return m.symbol()
@@ -248,7 +249,7 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         gradients.zero_anything(m, node)
         return NONE
     if name == "scale" and args and "scaler" in owner.name.lower():
-        return gradients.scale(m, owner, args[0])
+        return scale(m, owner, args[0])
     if "scaler" in owner.name.lower() and name in ("unscale_", "step", "update"):
         return _scaler(m, owner, name, args, kwargs, node)
     if modes.known_as_module(m, owner) and (name in _ITSELF or name in ("forward", "requires_grad_")):

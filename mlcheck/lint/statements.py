@@ -6,7 +6,17 @@ import ast
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from mlcheck.lint import attributes, containers, contexts, definitions, expressions, gradients, loops, names
+from mlcheck.lint import (
+    accumulation,
+    attributes,
+    containers,
+    contexts,
+    definitions,
+    expressions,
+    gradients,
+    loops,
+    names,
+)
 from mlcheck.lint.conditions import decide, truth
 from mlcheck.lint.facts import Idle
 from mlcheck.lint.joins import differs_in_state
@@ -58,6 +68,7 @@ def _if(m: Machine, node: ast.If) -> tuple[list[Delta], Hashable]:
         def run(holds: bool = holds, body: list[ast.stmt] = body) -> bool:
             if known is None:
                 m.assume(key, holds)
+                accumulation.decided(m, node.test, key, holds)
             return block(m, body)
 
         normal, exits = m.capture(run)

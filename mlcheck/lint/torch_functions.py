@@ -7,6 +7,7 @@ import ast
 from mlcheck.lint import containers, contexts, gradients, losses, modes
 from mlcheck.lint.library_names import ACTIVATIONS, SAME
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.scaling import clip
 from mlcheck.lint.values import (
     NONE,
     Object,
@@ -39,7 +40,7 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     split, traces = split_of(*values), traces_of(*values)
     first = values[0] if values else NONE
     if name.startswith(("torch.nn.utils.clip_grad", "torch.nn.utils.clip_grads")):
-        gradients.clip(m, node, name)
+        clip(m, node, name, first)
         return m.symbol()
     if losses.is_loss(name) and not last[:1].isupper():
         return losses.call(m, name, args, kwargs, node)

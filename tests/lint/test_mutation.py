@@ -74,4 +74,4 @@ def test_there_is_a_mutant_for_every_rule() -> None:
         for mutant in tomllib.loads((program / "mutants.toml").read_text("utf-8"))["mutant"]
     }
     assert len(PROGRAMS) >= 8
-    assert len(rules) == 10
+    assert len(rules) >= 10

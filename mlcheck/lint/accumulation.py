@@ -1,0 +1,65 @@
+"""Gradient accumulation: tests that count batches, and what they decide."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterator
+
+from mlcheck.lint.facts import Grads
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.training import Choice
+
+
+def decided(m: Machine, test: ast.expr, key: Hashable, holds: bool) -> None:
+    """Fresh gradients remember how a test that counts batches was answered after them."""
+    for optimizer in m.store.get(("optimizers",)) or ():
+        found: frozenset[Grads] = m.store.get(("grads", optimizer)) or frozenset()
+        if not any(grads.kind == "fresh" for grads in found):
+            continue
+        if not _counts(key) and not _compares_counter(m, test):
+            return
+        choice = Choice((m.place(test).path, test.lineno, test.col_offset), holds, not _asks_more(test, key))
+        marked = (grads._replace(choice=choice) if grads.kind == "fresh" else grads for grads in found)
+        m.store.set(("grads", optimizer), frozenset(marked))
+
+
+def _counts(key: Hashable, depth: int = 8) -> bool:
+    """Whether a condition takes a remainder, as `(i + 1) % n == 0` does."""
+    if not isinstance(key, tuple) or depth == 0:
+        return False
+    return key[:2] == ("bin", "Mod") or any(_counts(part, depth - 1) for part in key)
+
+
+def _asks_more(test: ast.expr, key: Hashable) -> bool:
+    """Whether something else has a say: `... or i + 1 == len(loader)`."""
+    while isinstance(key, tuple) and key and key[0] == "not":
+        key = key[1]
+    return any(isinstance(node, ast.BoolOp) for node in ast.walk(test)) or (
+        isinstance(key, tuple) and bool(key) and key[0] in ("and", "or", "truth")
+    )
+
+
+def _compares_counter(m: Machine, test: ast.expr) -> bool:
+    """Whether the test compares something that the same function counts up: `pending += 1`."""
+    info = m.frame.info
+    compared = {ast.unparse(side) for node in ast.walk(test) if isinstance(node, ast.Compare) for side in _sides(node)}
+    if info is None:
+        return bool(compared) and any(name in compared for name in _counted(m.frame.module.source.tree))
+    return bool(compared) and any(name in compared for name in _counted(info.node))
+
+
+def _sides(node: ast.Compare) -> Iterator[ast.expr]:
+    if len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.GtE | ast.Lt | ast.NotEq):
+        yield from (side for side in (node.left, *node.comparators) if isinstance(side, ast.Name | ast.Attribute))
+
+
+def _counted(function: ast.AST) -> Iterator[str]:
+    """What is counted up by one and set back to nothing."""
+    zeroed: set[str] = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value == 0:
+            zeroed.update(ast.unparse(target) for target in node.targets)
+    for node in ast.walk(function):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.value, ast.Constant):
+            if node.value.value == 1 and (name := ast.unparse(node.target)) in zeroed:
+                yield name

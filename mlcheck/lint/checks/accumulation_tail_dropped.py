@@ -1,0 +1,34 @@
+"""accumulation-tail-dropped: what was gathered after the last step of an epoch is cleared before the next."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.training import steps_by_choice
+
+LOOKS_AT = "optimizer step"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    steps = steps_by_choice(facts)
+    flushed = {
+        grads.place.spot
+        for step in facts.steps
+        for grads in step.grads
+        if grads.place and grads.loop and grads.loop not in {loop.node for loop, _ in step.when.loops}
+    }
+    for clearing in facts.training.clearings:
+        around = {loop.node for loop, _ in clearing.when.loops}
+        for grads in clearing.grads:
+            choice = grads.choice
+            if grads.kind != "fresh" or choice is None or not choice.only or grads.place is None:
+                continue
+            if grads.loop is None or grads.loop in around or grads.place.spot in flushed:
+                continue
+            if step := steps.get((clearing.key, choice.spot, not choice.holds)):
+                yield Finding(
+                    "This clears what the batches after the last step of an epoch have gathered: they train nothing",
+                    clearing.place.location,
+                    help="step once more where the loader ends: `or i + 1 == len(loader)`",
+                    related=(step.place.location,),
+                )

@@ -1,0 +1,38 @@
+"""clip-misplaced: gradients are clipped where there are none yet, or where the step has already taken them."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Clip, Facts
+
+LOOKS_AT = "gradient clipping"
+_WHY = {
+    "used": ("after the step that uses them", "move it between `backward()` and the optimizer's `step()`"),
+    "clean": ("before `backward()` has filled them", "move it behind `backward()`, before the optimizer's `step()`"),
+}
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    walks: dict[tuple[str, int, int], list[Clip]] = {}
+    for clip in facts.clips:
+        walks.setdefault(clip.place.spot, []).append(clip)
+    for clips in walks.values():
+        last = clips[-1]
+        kinds = {grads.kind for clip in clips for grads in clip.grads}
+        if not all(clip.grads for clip in clips) or not kinds <= {"used", "clean"} or _measures(last):
+            continue
+        when, mend = _WHY["used" if kinds == {"used"} else "clean"]
+        yield Finding(
+            f"`{last.name.rpartition('.')[2]}` clips the gradients {when}: it limits nothing",
+            last.place.location,
+            help=mend,
+            related=tuple(sorted({grads.step.location for grads in last.grads if grads.step})),
+        )
+
+
+def _measures(clip: Clip) -> bool:
+    """An infinite limit asks for the norm alone."""
+    node = clip.place.node
+    given = [*node.args[1:2], *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+    return any("inf" in ast.unparse(limit) for limit in given)

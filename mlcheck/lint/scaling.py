@@ -1,0 +1,52 @@
+"""The loss scale of mixed precision, and clipping, which must not see it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+
+from mlcheck.lint import containers
+from mlcheck.lint.facts import Clip, Grads
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.modes import ancestors
+from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Value, traces_of
+
+_UNKNOWN = frozenset([Grads("unknown")])
+
+
+def scale(m: Machine, scaler: Value, loss: Value) -> Value:
+    """`scaler.scale(loss)`; a scaler built with enabled=False leaves the loss alone."""
+    if isinstance(scaler, Object):
+        enabled = scaler.kwargs.get("enabled", Const(True))
+        if isinstance(enabled, Const) and not enabled.value:
+            return loss
+    split = loss.split if isinstance(loss, Tensor | Symbol) else ""
+    return Tensor("scaled", None, split, traces_of(loss), scaler)
+
+
+def unscale(m: Machine) -> None:
+    m.store.set(("scaling",), frozenset([Grads("unscaled")]))
+
+
+def clip(m: Machine, node: ast.AST, name: str, of: Value | None = None) -> None:
+    """Gradients of the parameters `of` are clipped."""
+    merged = containers.merged_params(m, [of]) if of is not None else None
+    owners = merged.owners if isinstance(merged, Params) else frozenset()
+    optimizers = m.store.get(("optimizers",)) or ()
+    found: frozenset[Grads] = frozenset()
+    for key in optimizers:
+        owned = m.store.get(("owns", key)) or frozenset()
+        if (owned and _overlap(m, owned, owners)) or len(optimizers) == 1:
+            found |= m.store.get(("grads", key)) or _UNKNOWN
+        elif not owned or not owners:
+            found |= _UNKNOWN
+    m.facts.clips.append(Clip(m.place(node), name, m.store.get(("scaling",)) or _UNKNOWN, found))
+
+
+def _overlap(m: Machine, one: frozenset[Hashable], other: frozenset[Hashable]) -> bool:
+    """Whether two sets of modules share parameters."""
+    if not one.isdisjoint(other):
+        return True
+    return not one.isdisjoint({o for i in other for o in ancestors(m, i)}) or not other.isdisjoint(
+        {o for i in one for o in ancestors(m, i)}
+    )
