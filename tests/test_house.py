@@ -13,6 +13,7 @@ import pytest
 
 import mlcheck
 import mlcheck.lint.checks
+import mlcheck.load.checks
 import mlcheck.probe.checks
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import By
@@ -27,14 +28,20 @@ RULES = {rule.name: rule for rule in Catalog()}
 MAY_IMPORT = {
     "mlcheck.core": set(),
     "mlcheck.lint": {"mlcheck.core"},
-    "mlcheck.trial": {"mlcheck.core", "torch", "numpy", "yaml", "determined"},
+    "mlcheck.trial": {"mlcheck.core", "torch", "numpy", "yaml", "determined", "greenlet"},
     "mlcheck.probe": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "PIL"},
+    "mlcheck.load": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "psutil", "onnxruntime"},
     "mlcheck.report": {"mlcheck.core", "rich", "jinja2", "markupsafe"},
     "mlcheck.config": {"mlcheck.core"},
     "mlcheck.checklist": {"mlcheck.core", "mlcheck.lint", "mlcheck.probe"},
     "mlcheck.cli": {"mlcheck", "rich", "yaml"},
     "mlcheck.__main__": {"mlcheck.cli"},
     "mlcheck.__init__": set(),
+}
+# What a load check judges: plain data, the limits, and the statistics.
+LOAD_EVIDENCE = {
+    *("start", "cases", "survey", "ladder", "crew", "machine", "quality", "sbs", "limits"),
+    *("judging", "binomial", "percentiles", "series"),
 }
 # A check of the package -> what it may import besides core.
 CHECKS_MAY_IMPORT = {
@@ -44,8 +51,10 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.values",
         "mlcheck.lint.judging",
         "mlcheck.lint.sites",
+        "mlcheck.lint.shapes",
     },
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
+    "mlcheck.load.checks": {f"mlcheck.load.{name}" for name in LOAD_EVIDENCE} | {"numpy"},
 }
 LONGEST_FILE = 265
 LONGEST_FUNCTION = 60
@@ -155,7 +164,7 @@ def check_names(package: object) -> set[str]:
     return {path.stem.replace("_", "-") for path in folder.glob("*.py") if path.stem != "__init__"}
 
 
-@pytest.mark.parametrize(("by", "package"), [(By.LINT, mlcheck.lint.checks), (By.PROBE, mlcheck.probe.checks)])
+@pytest.mark.parametrize(("by", "package"), [(By.LINT, mlcheck.lint.checks), (By.PROBE, mlcheck.probe.checks), (By.LOAD, mlcheck.load.checks)])
 def test_every_page_has_its_checks_and_every_check_its_page(by: By, package: object) -> None:
     promised = {name for name, rule in RULES.items() if by in rule.by}
     written = check_names(package)

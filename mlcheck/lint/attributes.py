@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions, gradients, modes, names
+from mlcheck.lint import calls, expressions, gradients, modes, names, shape_rules
 from mlcheck.lint.machine import Frame, Machine, Sink
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
@@ -34,6 +34,10 @@ _CALLABLE = frozenset(["step", "zero_grad", "backward", "eval", "train", "forwar
 
 def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
     """`owner.name`, with properties called and methods bound."""
+    if isinstance(owner, Tensor | Symbol) and owner.shape is not None:
+        known = shape_rules.of_attribute(m, owner, name)
+        if known is not None:
+            return known
     match owner:
         case Object():
             return _of_object(m, owner, name, node)

@@ -91,7 +91,9 @@ def _object(kind: str) -> Callable[[Machine, Args, Kwargs, ast.AST], Value]:
             if known is not None:
                 return Tuple(tuple(Tuple((Const(index), item)) for index, item in enumerate(known)))
         if kind == "builtins.zip" and args:
-            columns = [containers.finite(m, arg) for arg in args]
+            columns = [containers.items(m, arg) for arg in args]
+            if not all(column is not None and len(column) <= 8 for column in columns):
+                columns = [None]
             if all(column is not None for column in columns):
                 return Tuple(tuple(Tuple(row) for row in zip(*(column or [] for column in columns), strict=False)))
         return Object(kind, m.fresh(), None, tuple(args), kwargs, m.place(node))

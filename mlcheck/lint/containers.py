@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from mlcheck.lint import calls
+from mlcheck.lint import calls, datasets
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
     Const,
@@ -93,7 +93,8 @@ def element(m: Machine, value: Value) -> Value:
     if isinstance(value, Object):
         return _element_of_object(m, value)
     if isinstance(value, Symbol | Tensor):
-        return Symbol(("element", m.fresh()), "", split_of_iterable(m, value), value.traces)
+        row = value.shape.row if value.shape else None
+        return Symbol(("element", m.fresh()), "", split_of_iterable(m, value), value.traces, row)
     return Symbol(("element", m.fresh()))
 
 
@@ -115,7 +116,7 @@ def _element_of_object(m: Machine, value: Object) -> Value:
             return calls.run_generator(m, value)
         case "builtins.dict_items":
             return Tuple((m.symbol(), element(m, value.args[0])))
-    return Symbol(("element", m.fresh()), "", split_of_iterable(m, value))
+    return datasets.batch(m, value) or Symbol(("element", m.fresh()), "", split_of_iterable(m, value))
 
 
 def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
@@ -159,22 +160,6 @@ def _any_of(m: Machine, options: list[Value], index: Value) -> Value:
     return chosen
 
 
-def slice_of(m: Machine, owner: Value, bounds: ast.Slice) -> Value:
-    found = contents(m, owner)
-    if isinstance(found, Tuple):
-        ends = [bounds.lower, bounds.upper]
-        if all(end is None or (isinstance(end, ast.Constant) and isinstance(end.value, int)) for end in ends):
-            lower, upper = (
-                end.value if isinstance(end, ast.Constant) and isinstance(end.value, int) else None for end in ends
-            )
-            if not found.open and bounds.step is None:
-                return Tuple(found.items[lower:upper])
-        return Tuple(found.items, True)
-    if isinstance(owner, Tensor):
-        return owner
-    return Symbol(m.fresh(), "", split_of(owner), traces_of(owner))
-
-
 def store_item(m: Machine, owner: Value, index: Value, value: Value) -> None:
     """`owner[index] = value`."""
     found = contents(m, owner)
@@ -199,7 +184,7 @@ def append(m: Machine, owner: Value, value: Value) -> None:
     found = contents(m, owner)
     if not isinstance(owner, Object) or not isinstance(found, Tuple):
         return
-    if m.loops or found.open:
+    if m.repeats or found.open:
         kept = found.items if len(found.items) < _UNROLL else found.items[:1]
         m.store.set(("items", owner.id), Tuple((*kept, value), True))
     elif len(found.items) < 64:

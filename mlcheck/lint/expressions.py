@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from mlcheck.lint import attributes, calls, containers, names, statements
+from mlcheck.lint import attributes, calls, containers, names, shape_indexing, shape_rules, slices, statements
 from mlcheck.lint.conditions import compare, decide, key_of, truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Machine
@@ -77,9 +77,10 @@ def _attribute(m: Machine, node: ast.Attribute) -> Value:
 def _subscript(m: Machine, node: ast.Subscript) -> Value:
     owner = evaluate(m, node.value)
     if isinstance(node.slice, ast.Slice):
-        return containers.slice_of(m, owner, node.slice)
-    index = evaluate(m, node.slice)
-    return resolve(m, containers.item(m, owner, index, node))
+        found = slices.slice_of(m, owner, node.slice)
+    else:
+        found = resolve(m, containers.item(m, owner, evaluate(m, node.slice), node))
+    return shape_indexing.of_item(owner, node.slice, found)
 
 
 def _call(m: Machine, node: ast.Call) -> Value:
@@ -126,7 +127,8 @@ def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]
 
 
 def _binary(m: Machine, node: ast.BinOp) -> Value:
-    return arithmetic(m, type(node.op).__name__, evaluate(m, node.left), evaluate(m, node.right))
+    left, right = evaluate(m, node.left), evaluate(m, node.right)
+    return shape_rules.of_operation(m, node, left, right, arithmetic(m, type(node.op).__name__, left, right))
 
 
 def arithmetic(m: Machine, operator: str, left: Value, right: Value) -> Value:
@@ -186,8 +188,8 @@ def _unary(m: Machine, node: ast.UnaryOp) -> Value:
         return Const(-value.value)
     if isinstance(value, Tensor):
         kind = value.kind if value.kind in ("loss", "raw") else "other"
-        return Tensor(kind, value.place, value.split, value.traces)
-    return Symbol(m.fresh(), "", split_of(value), traces_of(value))
+        return Tensor(kind, value.place, value.split, value.traces, None, value.shape)
+    return Symbol(m.fresh(), "", split_of(value), traces_of(value), shape_rules.of(value))
 
 
 def _boolean(m: Machine, node: ast.BoolOp) -> Value:
@@ -219,7 +221,7 @@ def _comparison(m: Machine, node: ast.Compare) -> Value:
     results = []
     for operator, comparator in zip(node.ops, node.comparators, strict=True):
         right = evaluate(m, comparator)
-        results.append(compare(m, operator, left, right))
+        results.append(shape_rules.of_operation(m, node, left, right, compare(m, operator, left, right)))
         left = right
     if len(results) == 1:
         return results[0]

@@ -37,7 +37,10 @@ class Place(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Loop:
-    """One run of a loop. `turn` counts its iterations, `trains` says that a backward ran in it."""
+    """One run of a loop. `turn` counts its iterations, `trains` says that a backward ran in it.
+
+    `exact`: it is walked once for each of its items, which are all known.
+    """
 
     node: ast.AST
     place: Place
@@ -45,6 +48,7 @@ class Loop:
     turn: int = 0
     mark: int = 0  # where in memory's log the present iteration began
     trains: bool = False
+    exact: bool = False
 
 
 class Turn(NamedTuple):

@@ -43,7 +43,9 @@ def join_values(machine: Machine, values: Sequence[Value], key: Hashable) -> Val
     if all(isinstance(value, Tensor) for value in values):
         kinds = {value.kind for value in values if isinstance(value, Tensor)}
         if len(kinds) == 1 and isinstance(first, Tensor):
-            return Tensor(first.kind, first.place, split_of(*values), traces_of(*values), first.scaler)
+            shapes = {value.shape for value in values if isinstance(value, Tensor)}
+            shape = first.shape if len(shapes) == 1 else None
+            return Tensor(first.kind, first.place, split_of(*values), traces_of(*values), first.scaler, shape)
     if all(isinstance(value, Tuple) for value in values):
         lengths = {len(value.items) for value in values if isinstance(value, Tuple)}
         if len(lengths) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, frameworks, losses, torch_functions
+from mlcheck.lint import calls, containers, datasets, frameworks, losses, shape_rules, torch_functions
 from mlcheck.lint.builtin_functions import HANDLERS, asked
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.library_names import ACTIVATIONS, EXITS, SAFE, WRAPPERS
@@ -18,14 +18,22 @@ Kwargs = dict[str, Value]
 
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A call of the library function or class of that canonical name."""
+    result = _called(m, name, args, kwargs, node)
+    if isinstance(result, Tensor | Symbol) and name.startswith(("torch.", "numpy.")):
+        return shape_rules.with_shape(result, shape_rules.of_function(m, name, args, kwargs))
+    return result
+
+
+def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if name in EXITS:
         raise DeadPath
     values = [*args, *kwargs.values()]
     handled = frameworks.call(m, name, args, kwargs, node)
     if handled is not None:
         return handled
-    if name in HANDLERS:
-        return HANDLERS[name](m, args, kwargs, node)
+    handler = HANDLERS.get(name) or datasets.HANDLERS.get(name)
+    if handler is not None:
+        return handler(m, args, kwargs, node)
     if name in WRAPPERS or name.endswith((".tqdm", ".DataParallel", ".DistributedDataParallel")):
         return _passed_through(m, name, args, kwargs)
     if name.startswith("torch."):

@@ -16,6 +16,7 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
     source = expressions.evaluate(m, node.iter)
     loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
     known = containers.finite(m, source)
+    loop.exact = known is not None
     binds: list[Callable[[], bool]] = []
     for item in known if known is not None else [None, None]:
 

@@ -101,6 +101,11 @@ class Machine:
         if self.steps < 0:
             raise OutOfSteps
 
+    @property
+    def repeats(self) -> bool:
+        """Whether this runs in a loop whose turns are not all walked."""
+        return any(not loop.exact for loop in self.loops)
+
     # variables
 
     def lookup(self, name: str) -> Value | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, frameworks, gradients, modes, modules
+from mlcheck.lint import calls, containers, datasets, frameworks, gradients, modes, modules, shape_rules
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import scale, unscale
 from mlcheck.lint.values import (
@@ -107,10 +107,10 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
                 return _scaler(m, owner, name, args, kwargs, node)
             if containers.contents(m, owner) is not None:
                 return _container(m, owner, name, args, kwargs)
-        case Tensor():
-            return tensor(m, owner, name, args, kwargs, node)
-        case Symbol():
-            return _symbol(m, owner, name, args, kwargs, node)
+        case Tensor() | Symbol():
+            judge = tensor if isinstance(owner, Tensor) else _symbol
+            result = judge(m, owner, name, args, kwargs, node)  # type: ignore[arg-type]
+            return shape_rules.with_shape(result, shape_rules.of_method(m, owner, name, args, kwargs))
         case Params():
             return _params(m, owner, name, node)
         case Tuple() | Table():
@@ -122,7 +122,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
     values = [*args, *kwargs.values()]
     if isinstance(owner, Object) and not owner.type.startswith(("builtins.", "torch.", "torchvision.", "numpy.")):
         calls.havoc(m, values)
-    return Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces_of(*values))
+    result = Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces_of(*values))
+    return datasets.scaled(owner, name, args, result) if isinstance(owner, Object) else result
 
 
 def _split(m: Machine, owner: Value) -> str:
@@ -299,7 +300,7 @@ def _container(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs) 
         if name in ("extend", "insert", "add", "update") and args:
             extra = containers.contents(m, args[-1])
             more = extra.items if isinstance(extra, Tuple) else (args[-1],) if name in ("insert", "add") else ()
-            open_ = found.open or not isinstance(extra, Tuple) or extra.open or bool(m.loops)
+            open_ = found.open or not isinstance(extra, Tuple) or extra.open or m.repeats
             m.store.set(("items", owner.id), Tuple((*found.items, *more)[:16], open_ and name != "insert"))
             return NONE
         if name == "pop" and found.items:

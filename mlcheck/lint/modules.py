@@ -6,7 +6,7 @@ import ast
 from collections.abc import Hashable
 from dataclasses import replace
 
-from mlcheck.lint import attributes, calls, containers, losses, modes
+from mlcheck.lint import attributes, calls, containers, losses, modes, shape_rules
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
@@ -126,7 +126,11 @@ def _forward(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Va
         if "torch.nn.Sequential" not in module.cls.libraries:
             values = [*args, *kwargs.values()]
             return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
-    return layer(m, module, args, kwargs, node)
+    result = layer(m, module, args, kwargs, node)
+    if module.cls is None and (args or kwargs) and module.type.startswith("torch.nn."):
+        shape = shape_rules.of_layer(m, module, args[0] if args else next(iter(kwargs.values())))
+        return shape_rules.with_shape(result, shape)
+    return result
 
 
 def layer(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:

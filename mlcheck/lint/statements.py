@@ -167,7 +167,8 @@ def _augmented(m: Machine, node: ast.AugAssign) -> bool:
     if isinstance(old, Object) and isinstance(containers.contents(m, old), Tuple):
         new_items = containers.contents(m, new)
         if isinstance(new_items, Tuple):
-            m.store.set(("items", old.id), Tuple(new_items.items[:8], new_items.open or bool(m.loops)))
+            open_ = new_items.open or m.repeats or len(new_items.items) > 32
+            m.store.set(("items", old.id), Tuple(new_items.items[:32], open_))
             return True
     assign(m, target, new)
     return True

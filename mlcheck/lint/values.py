@@ -21,6 +21,19 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """The trailing dimensions of a tensor: a number, a key that equal sizes share, or None. `open`: others may lead."""
+
+    dims: tuple[Hashable, ...]
+    open: bool = False
+
+    @property
+    def row(self) -> Shape | None:
+        """The shape of `x[0]`."""
+        return Shape(self.dims[1:]) if self.dims and not self.open else None
+
+
+@dataclass(frozen=True, slots=True)
 class Const(Value):
     value: Any
 
@@ -40,6 +53,7 @@ class Symbol(Value):
     name: str = ""
     split: str = ""
     traces: Traces = field(default=NO_TRACES, compare=False)
+    shape: Shape | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,7 @@ class Tensor(Value):
     split: str = ""
     traces: Traces = field(default=NO_TRACES, compare=False)
     scaler: Value | None = None
+    shape: Shape | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,112 @@
+"""Data sets made of tensors, their parts, and the batches a loader makes of them; arrays of well-known data sets."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+
+from mlcheck.lint import containers, shape_rules
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.values import Const, Object, Shape, Symbol, Tensor, Tuple, Value
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+_TENSORS = "torch.utils.data.TensorDataset"
+_SUBSET = "torch.utils.data.Subset"
+
+
+def batch(m: Machine, loader: Object) -> Value | None:
+    """What one turn over a DataLoader meets, where its data set is made of tensors."""
+    if loader.type != "torch.utils.data.DataLoader":
+        return None
+    data = loader.args[0] if loader.args else loader.kwargs.get("dataset")
+    size = loader.kwargs.get("batch_size", loader.args[1] if len(loader.args) > 1 else Const(1))
+    if data is None or "collate_fn" in loader.kwargs or "batch_sampler" in loader.kwargs or size == Const(None):
+        return None
+    tensors = _tensors(data)
+    if tensors is None:
+        return None
+    split = containers.split_of_iterable(m, loader)
+    found = []
+    for number, tensor in enumerate(tensors):
+        shape = shape_rules.of(tensor)
+        batched = Shape((("batch", loader.id), *shape.row.dims)) if shape is not None and shape.row else None
+        found.append(Symbol(("batch", loader.id, number, m.fresh()), "", split, shape=batched))
+    return Tuple(tuple(found))
+
+
+def _tensors(data: Value, depth: int = 4) -> tuple[Value, ...] | None:
+    """The tensors behind a TensorDataset or a part of one."""
+    if not isinstance(data, Object) or not data.args or depth == 0:
+        return None
+    if data.type == _TENSORS and "**" not in data.kwargs:
+        return data.args
+    return _tensors(data.args[0], depth - 1) if data.type == _SUBSET else None
+
+
+def random_split(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """As many parts of the data set as lengths are given."""
+    lengths = containers.items(m, args[1] if len(args) > 1 else kwargs.get("lengths", m.symbol()))
+    if not args or lengths is None:
+        return m.symbol()
+    parts = [Object(_SUBSET, m.fresh(), None, (args[0],), {}, m.place(node)) for _ in lengths]
+    return containers.new_list(m, Tuple(tuple(parts)))
+
+
+def train_test_split(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """Of each array two parts, with its rank and the size of its rows."""
+    if not args or "**" in kwargs:
+        return m.symbol()
+    sizes = (("size", m.fresh()), ("size", m.fresh()))
+    found: list[Value] = []
+    for array in args:
+        shape = shape_rules.of(array)
+        for size, split in zip(sizes, ("train", ""), strict=True):
+            known = Shape((size, *shape.dims[1:])) if shape is not None and shape.dims and not shape.open else None
+            found.append(Symbol(m.fresh(), "", split, shape=known))
+    return Tuple(tuple(found))
+
+
+def _arrays(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """Features and labels: (n, k) and (n,)."""
+    size = m.fresh()
+    rows = Symbol(m.fresh(), shape=Shape((("size", size), ("size", m.fresh()))))
+    labels = Symbol(m.fresh(), shape=Shape((("size", size),)))
+    if "return_X_y" in kwargs:
+        return Tuple((rows, labels)) if kwargs.get("return_X_y") == Const(True) else m.symbol()
+    bunch = m.symbol()
+    m.store.set(("a", bunch.key, "data"), rows)
+    m.store.set(("a", bunch.key, "target"), labels)
+    return bunch
+
+
+def _made_up(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """`make_regression` and its like; with several targets or coefficients asked for, not known."""
+    if set(kwargs) & {"n_targets", "coef", "return_centers", "**"}:
+        return m.symbol()
+    count = args[0] if args else kwargs.get("n_samples", Const(100))
+    size = shape_rules.size_of(count)
+    rows = Symbol(m.fresh(), shape=Shape((size, ("size", m.fresh()))))
+    return Tuple((rows, Symbol(m.fresh(), shape=Shape((size,)))))
+
+
+def scaled(owner: Object, name: str, args: Args, result: Value) -> Value:
+    """A scaler of scikit-learn keeps the shape of what it scales."""
+    shape = shape_rules.of(args[0]) if args else None
+    if owner.type.startswith("sklearn.preprocessing.") and owner.type.endswith("Scaler") and shape is not None:
+        if name in ("transform", "fit_transform", "inverse_transform") and isinstance(result, Tensor | Symbol):
+            return replace(result, shape=shape)
+    return result
+
+
+_S = "sklearn.datasets."
+HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
+    "torch.utils.data.random_split": random_split,
+    "torch.utils.data.dataset.random_split": random_split,
+    "sklearn.model_selection.train_test_split": train_test_split,
+    **{_S + f"load_{name}": _arrays for name in ("iris", "digits", "wine", "diabetes", "breast_cancer")},
+    _S + "fetch_california_housing": _arrays,
+    **{_S + f"make_{name}": _made_up for name in ("regression", "classification", "moons", "circles", "blobs")},
+}
