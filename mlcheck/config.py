@@ -34,6 +34,9 @@ class Config:
     time_limit: float = 60.0
     budget: float = 600.0
     strict: bool = False
+    target_torch: str = ""
+    baseline: str = ""
+    cache_dir: str = ".mlcheck_cache"
     signoff: str = "signoff.toml"
     html: str = "mlcheck-report.html"
     json: str = "mlcheck-report.json"

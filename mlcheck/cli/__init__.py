@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from mlcheck.cli.commands import CLEAN, MISUSE
-from mlcheck.cli.parser import build_parser
+from mlcheck.cli.parser import parse
+from mlcheck.cli.streams import make_safe
 from mlcheck.core.mistake import Mistake
 
 _INTERRUPTED = 130
@@ -18,7 +19,10 @@ _INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    arguments = build_parser().parse_args(argv)
+    make_safe()
+    own, script = _split(sys.argv[1:] if argv is None else argv)
+    arguments = parse(own)
+    arguments.script_arguments = script
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -33,3 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone (`mlcheck lint | head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLEAN
+
+
+def _split(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """What follows `--` is the own command line of a script to be run; to `lint` it is files."""
+    cut = argv.index("--") if "--" in argv and argv[0] in {"probe", "check"} else len(argv)
+    return list(argv[:cut]), tuple(argv[cut + 1 :])

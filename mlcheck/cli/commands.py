@@ -4,103 +4,85 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from mlcheck.cli.progress import progress
+from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, rendered, say, wants_color, width, write
+from mlcheck.cli.progress import patient_progress, progress
+from mlcheck.cli.settings import lint_paths, lint_settings, probe_options, repeating
 from mlcheck.config import Config, load_config
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
     from mlcheck.core.report import Report
-    from mlcheck.lint.run import LintSettings
-    from mlcheck.probe.engine import ProbeOptions
+    from mlcheck.lint.run import Buffer
 
-CLEAN, FINDINGS, MISUSE = 0, 1, 2
+__all__ = ["CLEAN", "FINDINGS", "MISUSE", "check", "completion", "explain", "lint", "probe", "report", "rules"]
 
 
 def lint(arguments: argparse.Namespace) -> int:
     from mlcheck.lint.run import run_lint
-    from mlcheck.report import lint_text
 
     config = load_config()
-    report = run_lint(_lint_paths(arguments.paths, config), _lint_settings(arguments, config))
-    if arguments.format == "json":
-        from mlcheck.report import json
+    settings = lint_settings(arguments, config)
+    buffer = _buffer(arguments)
+    paths = lint_paths(() if buffer else arguments.paths, config)
+    if buffer:
+        paths = tuple(path for path in arguments.paths if path != "-") or _around(buffer.path, config)
+    with patient_progress("lint") as show:
+        found = run_lint(paths, settings, show, buffer)
+    if arguments.statistics and arguments.format == "text":
+        from mlcheck.report import page
 
-        print(json.render(report), end="")
+        say(page.statistics(found))
     else:
-        color = _wants_color(sys.stdout)
-        text = lint_text.concise(report) if arguments.format == "concise" else lint_text.render(report, color, _width())
-        print(text, end="")
-    return _exit_code(report, warnings_count=True)
+        _tell(found, arguments)
+    return exit_code(found, strict=False, exit_zero=arguments.exit_zero)
 
 
-def _lint_paths(given: Sequence[str], config: Config) -> tuple[str, ...]:
-    return tuple(given) or tuple(os.path.normpath(os.path.join(config.root, path)) for path in config.paths) or (".",)
+def _buffer(arguments: argparse.Namespace) -> Buffer | None:
+    """Standard input, when it stands for a file."""
+    if not (arguments.stdin_filename or "-" in arguments.paths):
+        return None
+    from mlcheck.lint.run import Buffer
+
+    if arguments.write_baseline:
+        raise Mistake("a baseline is written from files, not from standard input")
+    return Buffer(os.path.normpath(arguments.stdin_filename or "stdin.py"), sys.stdin.buffer.read())
 
 
-def _lint_settings(arguments: argparse.Namespace, config: Config) -> LintSettings:
-    from mlcheck.lint.run import LintSettings
+def _around(path: str, config: Config) -> tuple[str, ...]:
+    """The program that a buffer belongs to, where the project says which files that are."""
+    known = lint_paths((), config) if config.paths else ()
+    inside = any(os.path.abspath(path).startswith(os.path.join(os.path.abspath(folder), "")) for folder in known)
+    return known if inside else ()
 
-    return LintSettings(
-        select=_names(arguments.select) or config.select,
-        ignore=_names(arguments.ignore) + config.ignore,
-        extend_select=config.extend_select,
-        per_file_ignores=config.per_file_ignores,
-        root=config.root,
-    )
+
+def _tell(found: Report, arguments: argparse.Namespace, strict: bool = False) -> None:
+    """Print the report in the format asked for; or write it so, and print it as text."""
+    if arguments.output:
+        write(arguments.output, rendered(found, arguments.format, strict))
+        if arguments.format == "text":
+            return
+    form = "text" if arguments.output else arguments.format
+    say(rendered(found, form, strict, sys.stdout))
 
 
 def probe(arguments: argparse.Namespace) -> int:
     from mlcheck.probe.engine import run_probes
 
     config = load_config()
-    options = _probe_options(arguments, config)
+    options = probe_options(arguments, config)
     if options is None:
-        raise Mistake("name an entry point, as in `mlcheck probe model_def:Trial`, or set `entry` in [tool.mlcheck]")
+        raise Mistake(
+            "name an entry point, as in `mlcheck probe model_def:Trial`, or set `entry` in [tool.mlcheck]; "
+            "an experiment's YAML with an `entrypoint` does as well (--config)"
+        )
     with progress() as show:
-        report = run_probes(options, show)
-    return _deliver(report, arguments, arguments.html, arguments.json, config)
-
-
-def _probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions | None:
-    from mlcheck.probe.engine import ProbeOptions
-
-    entry = arguments.entry or config.entry
-    if not entry:
-        return None
-    rooted = not arguments.entry and bool(config.entry)
-    return ProbeOptions(
-        entry=entry,
-        config=arguments.config or (os.path.join(config.root, config.config) if config.config else ""),
-        hyperparameters={**config.hyperparameters, **_hyperparameters(arguments.hp)},
-        prep=arguments.prep or config.prep,
-        only=_names(arguments.only) or config.only,
-        skip=_names(arguments.skip) + config.skip,
-        seed=config.seed if arguments.seed is None else arguments.seed,
-        time_limit=arguments.time_limit or config.time_limit,
-        budget=arguments.budget or config.budget,
-        folder=config.root if rooted else ".",
-    )
-
-
-def _hyperparameters(pairs: Sequence[str]) -> dict[str, object]:
-    """`lr=1e-3` pairs; values are read as YAML reads them, plus floats such as 1e-3 that YAML leaves as text."""
-    import yaml
-
-    values: dict[str, object] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not (name and equals):
-            raise Mistake(f"`--hp {pair}`: write it as NAME=VALUE")
-        try:
-            values[name] = float(text) if "e" in text.lower() and text[:1] in "-.0123456789" else yaml.safe_load(text)
-        except (ValueError, yaml.YAMLError):
-            values[name] = text
-    return values
+        found = run_probes(options, show)
+    found = replace(found, arguments=repeating(arguments))
+    return deliver(found, arguments, arguments.html, arguments.json, config)
 
 
 def check(arguments: argparse.Namespace) -> int:
@@ -109,18 +91,18 @@ def check(arguments: argparse.Namespace) -> int:
     from mlcheck.checklist import run_checklist
 
     config = load_config()
-    paths = _lint_paths(arguments.paths, config)
     with progress() as show:
-        report = run_checklist(
-            paths,
-            _lint_settings(arguments, config),
-            _probe_options(arguments, config),
+        found = run_checklist(
+            lint_paths(arguments.paths, config),
+            lint_settings(arguments, config),
+            probe_options(arguments, config),
             Path(config.root, config.signoff),
             show,
         )
+    found = replace(found, arguments=repeating(arguments))
     html = config.html if arguments.html is None else arguments.html
     json = config.json if arguments.json is None else arguments.json
-    return _deliver(report, arguments, html, json, config)
+    return deliver(found, arguments, html, json, config)
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -132,84 +114,71 @@ def report(arguments: argparse.Namespace) -> int:
         saved = json.read(Path(arguments.saved).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise Mistake(f"{arguments.saved}: cannot be read: {error}") from error
-    return _deliver(saved, arguments, arguments.html, arguments.json, Config())
+    return deliver(saved, arguments, arguments.html, arguments.json, Config())
 
 
-def _deliver(report: Report, arguments: argparse.Namespace, html_path: str, json_path: str, config: Config) -> int:
+def deliver(found: Report, arguments: argparse.Namespace, html_path: str, json_path: str, config: Config) -> int:
     """Write the files first, so that nothing is lost when the terminal is; then print."""
-    from dataclasses import replace
-
-    from mlcheck.report import html, json, markdown, terminal
-
-    if json_path:
-        _write(json_path, json.render(report))
-    if html_path:
-        _write(html_path, html.render(report))
-    if arguments.format == "json":
-        print(json.render(report), end="")
-    elif arguments.format == "markdown":
-        print(markdown.render(report))
-    else:
-        written = (f"the whole report: {html_path}",) if html_path else ()
-        shown = replace(report, notices=(*report.notices, *written))
-        print(terminal.render(shown, width=_width(), color=_wants_color(sys.stdout)), end="")
     strict = arguments.strict or config.strict
-    return _exit_code(report, warnings_count=strict, open_questions_count=strict)
+    if json_path:
+        write(json_path, rendered(found, "json", strict))
+    if html_path:
+        write(html_path, rendered(found, "html", strict))
+        if arguments.format == "text" or arguments.output:
+            shown = replace(found, notices=(*found.notices, f"the whole report: {html_path}"))
+            _tell_with_page(found, shown, arguments, strict)
+            return exit_code(found, strict)
+    _tell(found, arguments, strict)
+    return exit_code(found, strict)
 
 
-def _write(path: str, text: str) -> None:
-    """Replace a file whole or not at all: an interrupted run leaves the earlier report intact."""
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(partial, path)
-    except OSError as error:
-        if os.path.exists(partial):
-            os.remove(partial)
-        raise Mistake(f"{path}: cannot be written: {error.strerror}") from error
-
-
-def _exit_code(report: Report, warnings_count: bool, open_questions_count: bool = False) -> int:
-    if any(result.outcome.value == "error" for result in report.results):
-        return MISUSE  # even where another way decided the item: what broke was not looked at
-    outcomes = {item.outcome.value for item in report.items()}
-    counted = {"fail"} | ({"warn"} if warnings_count else set())
-    counted |= {"pending", "inconclusive"} if open_questions_count else set()
-    return FINDINGS if outcomes & counted else CLEAN
+def _tell_with_page(found: Report, shown: Report, arguments: argparse.Namespace, strict: bool) -> None:
+    """What is printed says where the page is; what is written does not."""
+    if arguments.output:
+        write(arguments.output, rendered(found, arguments.format, strict))
+    if not arguments.output or arguments.format != "text":
+        say(rendered(shown, "text", strict, sys.stdout))
 
 
 def explain(arguments: argparse.Namespace) -> int:
     from mlcheck.core.catalog import Catalog
+    from mlcheck.report import page
 
-    rule = Catalog()[arguments.rule]
-    answered = ", ".join(by.value for by in rule.by)
-    print(f"{rule.title}\n\n{rule.name} · {rule.stage.value} · {rule.severity.value} · answered by {answered}\n")
-    print(rule.body)
+    say(page.page(Catalog()[arguments.rule], width(), wants_color(sys.stdout)))
     return CLEAN
 
 
 def rules(arguments: argparse.Namespace) -> int:
     from mlcheck.core.catalog import Catalog
     from mlcheck.core.outcome import Stage
+    from mlcheck.report import page
 
     stages = list(Stage)
-    for rule in sorted(Catalog(), key=lambda rule: (stages.index(rule.stage), rule.name)):
-        answered = "+".join(by.value for by in rule.by)
-        print(f"{rule.stage.value:<11}{rule.name:<32}{rule.severity.value:<9}{answered:<14}{rule.title}")
+    listed = sorted(
+        (
+            rule
+            for rule in Catalog()
+            if (not arguments.stage or rule.stage.value in arguments.stage)
+            and (not arguments.severity or rule.severity.value in arguments.severity)
+            and (not arguments.by or {by.value for by in rule.by} & set(arguments.by))
+        ),
+        key=lambda rule: (stages.index(rule.stage), rule.name),
+    )
+    if arguments.format == "json":
+        import json
+
+        fields = ("name", "title", "stage", "severity", "by", "source", "explains", "needs")
+        say(json.dumps([{name: getattr(rule, name) for name in fields} for rule in listed], indent=1) + "\n")
+    elif arguments.format == "names":
+        say("".join(f"{rule.name}\n" for rule in listed))
+    else:
+        say(page.table(listed, width(), wants_color(sys.stdout)))
     return CLEAN
 
 
-def _names(options: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for option in options for name in option.split(",") if name.strip())
+def completion(arguments: argparse.Namespace) -> int:
+    from mlcheck.cli.completion import script
+    from mlcheck.cli.parser import build_parser
 
-
-def _wants_color(stream: TextIO) -> bool:
-    """https://no-color.org and FORCE_COLOR, else whether a person is looking."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((100, 24)).columns
+    say(script(arguments.shell, build_parser()))
+    return CLEAN

@@ -3,72 +3,199 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import NoReturn
 
 from mlcheck import __version__
 from mlcheck.cli import commands
+from mlcheck.cli.output import FORMATS
+from mlcheck.core.outcome import By, Severity, Stage
+
+_FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
+
+_ENTRY = (
+    "a trial class or function as MODULE:NAME or FILE.py:NAME, or a script as FILE.py, with its own arguments "
+    "after `--` (default: `entry` of the config)"
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in one sentence, with the nearest right word; takes no abbreviations, which a new option may break."""
+
+    def error(self, message: str) -> NoReturn:
+        told = _suggesting(message)
+        self.exit(2, f"mlcheck: {told}{'' if told.endswith('?') else f'; see `{self.prog} --help`'}\n")
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one command. Prints a sentence and exits with 2 where they make no sense."""
+    parser = build_parser()
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        command = commands_of(parser)[arguments.command]
+        word = unknown[0].partition("=")[0]
+        if word.startswith("-"):
+            command.error(f"there is no option `{word}`{near(word, options_of(command))}")
+        command.error(f"`{word}` is one argument too many")
+    return arguments
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands by name."""
+    (choices,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(choices)
+
+
+def options_of(command: argparse.ArgumentParser) -> list[str]:
+    """The long options of a command."""
+    return [name for action in command._actions for name in action.option_strings if name.startswith("--")]
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """`: did you mean --x?`, or nothing."""
+    found = get_close_matches(word, list(known), n=1)
+    return f": did you mean `{found[0]}`?" if found else ""
+
+
+_CHOICE = re.compile(r"argument (?P<what>[^:]+): invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
+
+
+def _suggesting(message: str) -> str:
+    """argparse's own words made one sentence, with the nearest of the choices it lists."""
+    match = _CHOICE.match(message)
+    if not match:
+        return message.replace("the following arguments are required: COMMAND", "name a command")
+    known = re.findall(r"[\w-]+", match["known"])
+    what = "command" if match["what"] == "COMMAND" else f"choice for {match['what']}"
+    return f"there is no {what} `{match['word']}`{near(match['word'], known) or ': it is one of ' + ', '.join(known)}"
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mlcheck", description="The pre-launch checklist for PyTorch.")
+    parser = _Parser(prog="mlcheck", description="The pre-launch checklist for PyTorch.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"mlcheck {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
 
-    lint = subparsers.add_parser("lint", help="read the code: finds silent training bugs without running anything")
+    lint = _command(
+        subparsers, "lint", "[PATH ...]", "read the code: finds silent training bugs without running anything"
+    )
     lint.add_argument(
-        "paths", nargs="*", metavar="PATH", help="files or folders (default: `paths` of the config, or .)"
+        "paths", nargs="*", metavar="PATH", help="files or folders (default: `paths` of the config, or .); - is stdin"
     )
     _add_rule_options(lint)
-    lint.add_argument("--format", choices=("text", "concise", "json"), default="text")
+    _add_lint_options(lint)
+    _add_format_options(lint)
     lint.set_defaults(run=commands.lint)
 
-    probe = subparsers.add_parser("probe", help="run the model, the data and the loop a little and judge what was seen")
-    probe.add_argument("entry", nargs="?", metavar="MODULE:NAME", help="a trial class or a function (default: `entry`)")
+    probe = _command(
+        subparsers,
+        "probe",
+        "[ENTRY] [-- ARGUMENT ...]",
+        "run the model, the data and the loop a little and judge what was seen",
+    )
+    probe.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
     _add_probe_options(probe)
     _add_report_options(probe, html="", json="")
     probe.set_defaults(run=commands.probe)
 
-    check = subparsers.add_parser("check", help="lint, probe and sign-offs, joined into one checklist")
-    check.add_argument("entry", nargs="?", metavar="MODULE:NAME", help="a trial class or a function (default: `entry`)")
+    check = _command(
+        subparsers, "check", "[ENTRY] [-- ARGUMENT ...]", "lint, probe and sign-offs, joined into one checklist"
+    )
+    check.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
     check.add_argument("--paths", nargs="+", default=[], metavar="PATH", help="code to lint (default: `paths`, or .)")
     _add_rule_options(check)
     _add_probe_options(check)
     _add_report_options(check, html=None, json=None)
     check.set_defaults(run=commands.check)
 
-    report = subparsers.add_parser("report", help="show a saved report again, without running anything")
-    report.add_argument("saved", metavar="REPORT.json")
+    report = _command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
+    report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")
     _add_report_options(report, html="", json="")
     report.set_defaults(run=commands.report)
-
-    explain = subparsers.add_parser("explain", help="print the page of a rule")
-    explain.add_argument("rule", metavar="RULE")
-    explain.set_defaults(run=commands.explain)
-
-    rules = subparsers.add_parser("rules", help="list every rule with its stage and who answers it")
-    rules.set_defaults(run=commands.rules)
+    _add_catalog_commands(subparsers)
     return parser
 
 
-def _add_rule_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--select", action="append", default=[], metavar="RULE,...", help="lint only these rules or stages"
+def _command(
+    subparsers: argparse._SubParsersAction[_Parser], name: str, arguments: str, told: str, after: str = ""
+) -> _Parser:
+    return subparsers.add_parser(
+        name,
+        help=told,
+        description=f"{told[0].upper()}{told[1:]}.",
+        usage=f"mlcheck {name} [OPTIONS] {arguments}".rstrip(),
+        epilog=after,
+        allow_abbrev=False,
     )
-    parser.add_argument("--ignore", action="append", default=[], metavar="RULE,...", help="leave these lint rules out")
+
+
+def _add_catalog_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None:
+    explain = _command(subparsers, "explain", "RULE", "print the page of a rule")
+    explain.add_argument("rule", metavar="RULE", help="its name, as findings show it and `mlcheck rules` lists it")
+    explain.set_defaults(run=commands.explain)
+
+    rules = _command(subparsers, "rules", "", "list the rules with their severity and who answers them")
+    for option, kind, told in (
+        ("--stage", Stage, "only those of this stage of a project"),
+        ("--severity", Severity, "only those that matter this much"),
+        ("--by", By, "only those that can be answered so"),
+    ):
+        words = [entry.value for entry in kind]
+        rules.add_argument(option, action="append", default=[], choices=words, help=f"{told} (may be repeated)")
+    rules.add_argument("--format", choices=("text", "json", "names"), default="text", help="default: text")
+    rules.set_defaults(run=commands.rules)
+
+    completion = _command(
+        subparsers, "completion", "{bash,zsh,fish}", "print the completion of these commands for a shell"
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help='bash: eval "$(mlcheck completion bash)"')
+    completion.set_defaults(run=commands.completion)
+
+
+def _add_rule_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what lint looks for")
+    for option, told in (
+        ("--select", "lint only these rules or stages"),
+        ("--extend-select", "lint these too"),
+        ("--ignore", "leave these lint rules out"),
+    ):
+        group.add_argument(option, action="append", default=[], metavar="RULE,...", help=told)
+    group.add_argument("--target-torch", default="", metavar="VERSION", help="the torch to judge for, such as 2.12")
+    group.add_argument("--baseline", default="", metavar="FILE", help="hide the known findings listed there")
+    group.add_argument(
+        "--write-baseline", action="store_true", help="make what is found now the baseline, less what was mended"
+    )
+    group.add_argument("--no-cache", action="store_true", help="read everything anew, and keep nothing")
+    group.add_argument("--cache-dir", default="", metavar="FOLDER", help="default: .mlcheck_cache beside the config")
+
+
+def _add_lint_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stdin-filename", default="", metavar="FILE", help="standard input stands for this file")
+    parser.add_argument("--statistics", action="store_true", help="count the findings of each rule instead")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 though there are findings")
+
+
+def _add_format_options(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument("--format", choices=FORMATS, default="text", metavar="FORMAT", help=_FORMATS)
+    parser.add_argument("--output", default="", metavar="FILE", help="write that format to a file; print text")
 
 
 def _add_probe_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", help="the experiment's YAML, for its hyperparameters")
-    parser.add_argument("--hp", action="append", default=[], metavar="NAME=VALUE", help="override a hyperparameter")
-    parser.add_argument("--prep", metavar="MODULE:FUNCTION", help="called before the entry point is imported")
-    parser.add_argument("--only", action="append", default=[], metavar="RULE,...", help="probe only these rules")
-    parser.add_argument("--skip", action="append", default=[], metavar="RULE,...", help="leave these probes out")
-    parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="for one probe")
-    parser.add_argument("--budget", type=float, metavar="SECONDS", help="for all probes together")
+    group = parser.add_argument_group("what probe runs")
+    group.add_argument("--config", metavar="FILE", help="the experiment's YAML: hyperparameters, and the entry point")
+    group.add_argument("--hp", action="append", default=[], metavar="NAME=VALUE", help="override a hyperparameter")
+    group.add_argument("--prep", metavar="MODULE:FUNCTION", help="called before the entry point is imported")
+    group.add_argument("--only", action="append", default=[], metavar="RULE,...", help="probe only these rules")
+    group.add_argument("--skip", action="append", default=[], metavar="RULE,...", help="leave these probes out")
+    group.add_argument("--seed", type=int, metavar="N", help="for everything random (default: 0)")
+    group.add_argument("--time-limit", type=float, metavar="SECONDS", help="for one probe (default: 60)")
+    group.add_argument("--budget", type=float, metavar="SECONDS", help="for all probes together (default: 600)")
 
 
 def _add_report_options(parser: argparse.ArgumentParser, html: str | None, json: str | None) -> None:
-    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text")
-    parser.add_argument("--html", default=html, metavar="FILE", help="write the report as one HTML page")
-    parser.add_argument("--json", default=json, metavar="FILE", help="save the report; `mlcheck report` reads it")
-    parser.add_argument("--strict", action="store_true", help="warnings, open sign-offs and open questions count too")
+    group = parser.add_argument_group("the report")
+    _add_format_options(group)
+    group.add_argument("--html", default=html, metavar="FILE", help="write the report as one HTML page")
+    group.add_argument("--json", default=json, metavar="FILE", help="save the report; `mlcheck report` reads it")
+    group.add_argument("--strict", action="store_true", help="warnings, open sign-offs and open questions count too")

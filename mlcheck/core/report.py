@@ -160,7 +160,7 @@ def _urgency(cause: Cause) -> tuple[int, int, int, int]:
 class Report:
     """One run of mlcheck over one subject. `started` is ISO 8601 with its time zone.
 
-    `arguments` are the options (`--config`, `--hp`) that the command needs besides the subject to ask the same again.
+    `arguments` are what followed `mlcheck probe`, so that a question can be asked again: the entry point, `--config`.
     """
 
     command: str

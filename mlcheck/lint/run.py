@@ -43,7 +43,8 @@ def run_lint(
     MissingPath, UnknownRule, NotALintRule and BadBaseline; nothing that is in a file stops the run.
     """
     started, clock = _now(), time.perf_counter()
-    catalog, checks = Catalog(), find_checks(mlcheck.lint.checks)
+    catalog = Catalog()
+    checks = [check for check in find_checks(mlcheck.lint.checks) if check.rule in catalog]  # no rule without a page
     selection = Selection(settings, catalog, {check.rule for check in checks})
     files, notices = discover(paths, unsaved=buffer.path if buffer else "")
     subject = buffer.path if buffer else ", ".join(paths)

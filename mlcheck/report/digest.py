@@ -121,7 +121,9 @@ def repeat_command(result: Result, report: Report) -> str:
         paths = list(seen)[:3] or [report.subject if report.command == "lint" else "."]
         return shlex.join(["mlcheck", "lint", *paths, "--select", result.rule])
     if result.by is By.PROBE:
-        return shlex.join(["mlcheck", "probe", report.subject, "--only", result.rule])
+        given = report.arguments or (report.subject,)
+        end = given.index("--") if "--" in given else len(given)  # what follows is the command line of a script
+        return shlex.join(["mlcheck", "probe", *given[:end], "--only", result.rule, *given[end:]])
     return ""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mlcheck.cli import main
-from mlcheck.cli.commands import _exit_code
+from mlcheck.cli.output import exit_code
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
 
@@ -92,7 +92,7 @@ def test_rules_are_chosen_in_the_settings(write: Write) -> None:
         (["probe"], "name an entry point"),
         (["probe", "model_def:Trial", "--hp", "lr"], "NAME=VALUE"),
         (["probe", "model_def:Trial", "--only", "missing-zero-gard"], "did you mean `missing-zero-grad`"),
-        (["explain", "softmax-befor-ce"], "did you mean `softmax-before-ce`?"),
+        (["explain", "softmax-befor-ce"], "`softmax-before-ce`"),
         (["report", "nowhere.json"], "nowhere.json"),
     ],
 )
@@ -143,8 +143,7 @@ def test_a_failing_write_keeps_the_earlier_report(write: Write, capsys: pytest.C
 
 def test_every_rule_is_listed_and_explained(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules"]) == 0
-    names = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
-    assert "missing-zero-grad" in names
+    assert "  missing-zero-grad " in capsys.readouterr().out
     assert main(["explain", "missing-zero-grad"]) == 0
     assert "zero_grad" in capsys.readouterr().out
 
@@ -164,4 +163,4 @@ def test_a_broken_check_counts_even_where_another_decided(outcomes: list[Outcome
         Result("missing-zero-grad", "Gradients are cleared", Stage.TRAINING, Severity.ERROR, by, outcome)
         for by, outcome in zip(ways, outcomes, strict=False)
     ]
-    assert _exit_code(Report("check", "x", tuple(results)), warnings_count=False) == expected
+    assert exit_code(Report("check", "x", tuple(results)), strict=False) == expected

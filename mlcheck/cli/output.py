@@ -1,0 +1,110 @@
+"""From a report to what is printed, what is written, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from mlcheck.core.mistake import Mistake
+
+if TYPE_CHECKING:
+    from mlcheck.core.outcome import Outcome
+    from mlcheck.core.report import Report
+
+CLEAN, FINDINGS, MISUSE = 0, 1, 2
+FORMATS = ("text", "concise", "json", "sarif", "junit", "github", "gitlab", "markdown", "html")
+
+
+def rendered(report: Report, form: str, strict: bool, stream: TextIO | None = None) -> str:
+    """The report in one of FORMATS; colours and the width of text are those of `stream`."""
+    if form == "json":
+        from mlcheck.report import json
+
+        return json.render(report)
+    if form == "junit":
+        from mlcheck.report import junit
+
+        return junit.render(report, counted(report, strict))
+    if form in ("sarif", "github", "gitlab"):
+        from mlcheck.report import github, gitlab, sarif
+
+        beside_code = {"sarif": sarif.render, "github": github.render, "gitlab": gitlab.render}
+        return beside_code[form](report, checkout())
+    if form in ("markdown", "html"):
+        from mlcheck.report import html, markdown
+
+        return markdown.render(report) if form == "markdown" else html.render(report)
+    return _text(report, form, stream)
+
+
+def _text(report: Report, form: str, stream: TextIO | None) -> str:
+    color = bool(stream) and wants_color(stream)
+    if form == "concise" or report.command == "lint":
+        from mlcheck.report import lint_text
+
+        return lint_text.concise(report) if form == "concise" else lint_text.render(report, color, width())
+    from mlcheck.report import terminal
+
+    return terminal.render(report, width=width(), color=color)
+
+
+def checkout() -> str:
+    """The root of the checkout around the working directory: forges want paths from there."""
+    folder = os.getcwd()
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return os.getcwd()
+        folder = parent
+    return folder
+
+
+def write(path: str, text: str) -> None:
+    """Replace a file whole or not at all: an interrupted run leaves the earlier report intact."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        os.replace(partial, path)
+    except OSError as error:
+        if os.path.exists(partial):
+            os.remove(partial)
+        raise Mistake(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def counted(report: Report, strict: bool) -> set[Outcome]:
+    """The outcomes that make exit code 1: lint counts warnings, the others only when they are strict."""
+    from mlcheck.core.outcome import Outcome
+
+    found = {Outcome.FAIL}
+    if strict or report.command == "lint":
+        found.add(Outcome.WARN)
+    if strict and report.command != "lint":
+        found |= {Outcome.PENDING, Outcome.INCONCLUSIVE}
+    return found
+
+
+def exit_code(report: Report, strict: bool, exit_zero: bool = False) -> int:
+    """2 where a check broke, even if another way decided its item: what broke was not looked at."""
+    if any(result.outcome.value == "error" for result in report.results):
+        return MISUSE
+    failing = counted(report, strict)
+    return FINDINGS if not exit_zero and any(item.outcome in failing for item in report.items()) else CLEAN
+
+
+def wants_color(stream: TextIO | None) -> bool:
+    """https://no-color.org and FORCE_COLOR, else whether a person is looking."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (stream is not None and stream.isatty())
+
+
+def width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def say(text: str) -> None:
+    """Print, in the characters that the terminal has."""
+    sys.stdout.write(text)

@@ -1,0 +1,32 @@
+"""Text for terminals that cannot show every character: a plain one in its place, never an exception."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+
+_PLAIN = {
+    "·": "-", "×": "x", "→": "->", "←": "<-", "…": "...", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"',
+    "≤": "<=", "≥": ">=", "≠": "!=", "±": "+-", "•": "*", "✓": "ok", "✗": "x", "\u00a0": " ", "\u200b": "",
+}  # fmt: skip
+
+
+def _in_plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    made = "".join(_PLAIN.get(c) or c.encode("ascii", "backslashreplace").decode() for c in missing)
+    try:
+        made.encode(error.encoding)
+    except UnicodeEncodeError:
+        made = made.encode("ascii", "replace").decode()
+    return made, error.end
+
+
+def make_safe() -> None:
+    """From here on nothing that is printed can raise for want of a character."""
+    codecs.register_error("mlcheck.plain", _in_plain)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="mlcheck.plain")
