@@ -35,6 +35,17 @@ MAY_IMPORT = {
     "mlcheck.config": {"mlcheck.core"},
     "mlcheck.checklist": {"mlcheck.core", "mlcheck.lint", "mlcheck.probe"},
     "mlcheck.cli": {"mlcheck", "rich", "yaml"},
+    "mlcheck.pytest_plugin": {
+        "mlcheck.config",
+        "mlcheck.core",
+        "mlcheck.lint",
+        "mlcheck.probe",
+        "mlcheck.report",
+        "mlcheck.trial",
+        "numpy",
+        "pytest",
+        "torch",
+    },
     "mlcheck.__main__": {"mlcheck.cli"},
     "mlcheck.__init__": set(),
 }

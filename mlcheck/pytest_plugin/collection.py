@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Generator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 from mlcheck.config import load_config
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.report import Report, Result
+from mlcheck.lint.discover import discover
 from mlcheck.lint.run import LintSettings
 from mlcheck.probe.engine import ProbeOptions
-from mlcheck.pytest_plugin.nodes import LintFile, ProbeFile
+from mlcheck.pytest_plugin.nodes import LintFile, LintItem, NoTests, ProbeFile, ProbeItem
 from mlcheck.pytest_plugin.runs import Runs
+
+_TEST = re.compile(rb"^\s*(async\s+def test|def test|class Test|class \w+\(.*TestCase)", re.MULTILINE)
 
 
 class Project:
@@ -25,6 +29,7 @@ class Project:
     def __init__(self, pytest_config: pytest.Config, runs: Runs) -> None:
         try:
             self._config = load_config(str(pytest_config.rootpath))
+            self.linted = frozenset(Path(path).resolve() for path, _ in discover(self.lint_paths)[0])
         except Mistake as mistake:
             raise pytest.UsageError(str(mistake)) from None
         self._only = tuple(pytest_config.getini("mlcheck_only")) or self._config.only
@@ -52,12 +57,6 @@ class Project:
             root=config.root,
         )
         return self._runs.lint(self.lint_paths, settings)
-
-    @cached_property
-    def linted(self) -> frozenset[Path]:
-        from mlcheck.lint.discover import discover
-
-        return frozenset(Path(path).resolve() for path, _ in discover(self.lint_paths)[0])
 
     def found_in(self, path: Path) -> list[Result]:
         """The results of the rules that found something in the file, with what they found there."""
@@ -106,7 +105,6 @@ class Collection:
 
     def __init__(self, config: pytest.Config, runs: Runs) -> None:
         self._project = Project(config, runs)
-        self._seen: set[Path] = set()
 
     def pytest_report_header(self) -> str:
         probed = f"; probe {self._project.entry}" if self._project.entry else "; nothing to probe: no `entry`"
@@ -115,6 +113,12 @@ class Collection:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         return self._node(file_path, parent.session)
 
+    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        """A file named on the command line is read, and not imported as well where it holds no test."""
+        if module_path in self._project.linted and not _TEST.search(module_path.read_bytes()):
+            return NoTests.from_parent(parent, path=module_path)
+        return None
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
@@ -122,17 +126,23 @@ class Collection:
         """Add the whole project, unless the command line names what to collect."""
         if config.args_source is config.ArgsSource.ARGS:
             return
-        for node in self._rest(session):
-            items.extend(session.genitems(node))
-
-    def _rest(self, session: pytest.Session) -> Iterator[pytest.Collector]:
+        collected = {item.path for item in items if isinstance(item, LintItem | ProbeItem)}
         for path in (*sorted(self._project.linted), self._project.root / "pyproject.toml"):
-            if path not in self._seen and (node := self._node(path, session)):
-                yield node
+            if path not in collected and (node := self._node(path, session)):
+                items.extend(session.genitems(node))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A skip is told at the file it is about, not at the line of mlcheck that skipped."""
+        report = yield
+        if isinstance(item, LintItem | ProbeItem) and report.skipped and isinstance(report.longrepr, tuple):
+            path, line, _ = item.reportinfo()
+            reason = report.longrepr[2].removeprefix("Skipped: ")
+            report.longrepr = str(path), (line or 0) + 1, f"Skipped: {item.name}: {reason}"
+        return report
 
     def _node(self, path: Path, session: pytest.Session) -> pytest.Collector | None:
         """Our node for a file. It hangs from the session: under its package, pytest would import the package."""
-        self._seen.add(path)
         if path in self._project.linted:
             return LintFile.of(session, path, self._project)
         if self._project.entry and path == self._project.root / "pyproject.toml":

@@ -39,7 +39,14 @@ class LintFile(pytest.File):
         if not alarms:
             yield LintItem.from_parent(self, name="lint", found=None)
         for result in alarms:
-            yield LintItem.from_parent(self, name=f"lint[{result.rule}]", found=result)
+            yield LintItem.from_parent(self, name=f"lint:{result.rule}", found=result)
+
+
+class NoTests(pytest.File):
+    """Stands for a module without tests, so that pytest does not import it to find that out."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        return iter(())
 
 
 class LintItem(pytest.Item):
@@ -81,7 +88,7 @@ class ProbeFile(pytest.File):
         except Mistake as mistake:
             raise self.CollectError(str(mistake)) from None
         for rule in rules:
-            yield ProbeItem.from_parent(self, name=f"probe[{rule}]", rule=rule)
+            yield ProbeItem.from_parent(self, name=f"probe:{rule}", rule=rule)
 
 
 class ProbeItem(pytest.Item):
