@@ -175,7 +175,10 @@ def check_names(package: object) -> set[str]:
     return {path.stem.replace("_", "-") for path in folder.glob("*.py") if path.stem != "__init__"}
 
 
-@pytest.mark.parametrize(("by", "package"), [(By.LINT, mlcheck.lint.checks), (By.PROBE, mlcheck.probe.checks), (By.LOAD, mlcheck.load.checks)])
+@pytest.mark.parametrize(
+    ("by", "package"),
+    [(By.LINT, mlcheck.lint.checks), (By.PROBE, mlcheck.probe.checks), (By.LOAD, mlcheck.load.checks)],
+)
 def test_every_page_has_its_checks_and_every_check_its_page(by: By, package: object) -> None:
     promised = {name for name, rule in RULES.items() if by in rule.by}
     written = check_names(package)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from mlcheck import __version__
-from mlcheck.cli import commands
+from mlcheck.cli import commands, load
 from mlcheck.cli.output import FORMATS
 from mlcheck.core.outcome import By, Severity, Stage
 
@@ -108,6 +108,12 @@ def build_parser() -> argparse.ArgumentParser:
     _add_probe_options(check)
     _add_report_options(check, html=None, json=None)
     check.set_defaults(run=commands.check)
+
+    loading = _command(
+        subparsers, "load", "[ENTRY]", "may this model go live? must-pass cases, quality, latency and memory under load"
+    )
+    load.add_options(loading)
+    _add_report_options(loading, html="", json="")
 
     report = _command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")

@@ -1,0 +1,133 @@
+"""`mlcheck load` and `mlcheck sbs`: from the command line to a run, and back to a report or a file."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlcheck.cli import commands
+from mlcheck.cli.progress import progress
+from mlcheck.config import load_config
+from mlcheck.core.mistake import Mistake
+
+if TYPE_CHECKING:
+    from mlcheck.load.limits import Limits
+
+_QUICK_S = 3.0
+_QUICK_WORKERS = 4
+
+
+def load(arguments: argparse.Namespace) -> int:
+    _require_extra()
+    if arguments.init:
+        return _init(Path())
+    if not arguments.entry:
+        raise Mistake("name what answers queries, as in `mlcheck load module:predict`; `mlcheck load --init` shows how")
+    from mlcheck.load.run import LoadOptions, run_load
+
+    if bool(arguments.sbs_key) != bool(arguments.sbs_answers):
+        raise Mistake("--sbs-key and --sbs-answers belong together: give both or neither")
+    options = LoadOptions(
+        entry=arguments.entry,
+        queries=arguments.queries,
+        complex=arguments.complex,
+        golden=arguments.golden,
+        labelled=arguments.labelled,
+        sbs_key=arguments.sbs_key,
+        sbs_answers=tuple(arguments.sbs_answers),
+        limits=_limits(arguments),
+        seed=arguments.seed,
+    )
+    with progress() as show:
+        report = run_load(options, (lambda told, done, total: show(told, done, total)) if show else None)
+    return commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in ("numpy", "psutil") if find_spec(name) is None]
+    if missing:
+        raise Mistake(f"`mlcheck load` needs {' and '.join(missing)}: pip install 'mlcheck[load]'")
+
+
+def _limits(arguments: argparse.Namespace) -> Limits:
+    """What the SLO file says, with what the command line says over it."""
+    from mlcheck.load.limits import Limits, read_limits
+
+    limits = read_limits(Path(arguments.slo)) if arguments.slo else Limits()
+    plan = limits.load
+    if arguments.workers:
+        plan = replace(plan, workers=_workers(arguments.workers))
+    if arguments.quick:
+        few = tuple(number for number in plan.workers if number <= _QUICK_WORKERS) or plan.workers[:1]
+        plan = replace(plan, workers=plan.workers if arguments.workers else few, duration_s=_QUICK_S)
+    for name in ("rate", "duration", "threads", "query_timeout"):
+        value = getattr(arguments, name)
+        if value is not None and value <= 0:
+            raise Mistake(f"--{name.replace('_', '-')} must be above 0, not {value:g}")
+    plan = replace(
+        plan,
+        rate_qps=plan.rate_qps if arguments.rate is None else arguments.rate,
+        duration_s=plan.duration_s if arguments.duration is None else arguments.duration,
+        threads=plan.threads if arguments.threads is None else arguments.threads,
+        query_timeout_s=plan.query_timeout_s if arguments.query_timeout is None else arguments.query_timeout,
+    )
+    return replace(limits, load=plan)
+
+
+def _workers(text: str) -> tuple[int, ...]:
+    try:
+        found = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        found = ()
+    if not found or found[0] < 1:
+        raise Mistake(f"`--workers {text}`: write numbers of processes, like 1,2,4")
+    return found
+
+
+def _init(folder: Path) -> int:
+    """Commented templates of all files; one that is there already stays as it is."""
+    from importlib.resources import files
+
+    for template in sorted(files("mlcheck.load").joinpath("templates").iterdir(), key=lambda entry: entry.name):
+        target = folder / template.name
+        if target.exists():
+            print(f"{target} is there already: left as it is")
+            continue
+        target.write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+        print(f"wrote {target}")
+    print(
+        "\nfill them in, then: mlcheck load module:predict --queries random.jsonl --complex complex.jsonl "
+        "--golden golden.jsonl --labelled labelled.jsonl --slo slo.toml"
+    )
+    return commands.CLEAN
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What `mlcheck load` takes."""
+    parser.add_argument(
+        "entry",
+        nargs="?",
+        default="",
+        metavar="MODULE:NAME",
+        help="predict function, class or nn.Module; or a model file",
+    )
+    parser.add_argument("--init", action="store_true", help="write commented templates of the files below, and stop")
+    parser.add_argument("--queries", default="", metavar="FILE", help="queries as users send them (.jsonl, .csv, .tsv)")
+    parser.add_argument("--complex", default="", metavar="FILE", help="the worst queries (default: the slowest 5 %%)")
+    parser.add_argument("--golden", default="", metavar="FILE", help="must-pass cases (.jsonl)")
+    parser.add_argument("--labelled", default="", metavar="FILE", help="queries with labels, to measure quality")
+    parser.add_argument("--sbs-key", default="", metavar="FILE", help="the key that `mlcheck sbs make` wrote")
+    parser.add_argument("--sbs-answers", nargs="+", default=[], metavar="FILE", help="the raters' answers (.csv)")
+    parser.add_argument("--slo", default="", metavar="FILE", help="the limits to keep (.toml)")
+    parser.add_argument("--workers", default="", metavar="N,...", help="numbers of processes (default: 1,2,4,8,16)")
+    parser.add_argument("--rate", type=float, metavar="QPS", help="queries a second (default: 70 %% of the capacity)")
+    parser.add_argument("--duration", type=float, metavar="SECONDS", help="of each timed phase (default: 10)")
+    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of a worker (default: cores / workers)")
+    parser.add_argument("--query-timeout", type=float, metavar="SECONDS", help="longer counts as a hang (default: 30)")
+    parser.add_argument("--quick", action="store_true", help="up to 4 workers, phases of 3 seconds")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.set_defaults(run=load)

@@ -1,0 +1,156 @@
+"""Cases without statistics: golden ones, and those every service must stand. One failure is a failure."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mlcheck
+from mlcheck.core.mistake import Mistake
+from mlcheck.load.crew import StartFailed
+from mlcheck.load.limits import Cases
+from mlcheck.load.machine import cores
+from mlcheck.load.queries import Query
+from mlcheck.trial.isolate import ChildEnd, End, run_child
+
+_START_UP_S = 300.0
+_START = """
+import sys
+home, job = sys.argv[1:]
+sys.path.insert(0, home)
+from mlcheck.load.case_worker import main
+del sys.path[0], sys.argv[1:]
+main(job)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case: what went wrong in a sentence, or nothing; `note` is what happened in any event."""
+
+    name: str
+    source: str
+    told: str
+    note: str = ""
+    traceback: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenRun:
+    """Every must-pass case, each in a process of its own."""
+
+    cases: tuple[Case, ...]
+
+
+@dataclass(slots=True)
+class Conduct:
+    """How one process behaves: modes, repetition, batches, broken queries. Reasons stand where nothing was seen."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    module_calls: int = 0
+    training: list[str] = field(default_factory=list)
+    graph: str = ""
+    repeatable: bool = True
+    repeated: list[Case] = field(default_factory=list)
+    batch: list[Case] = field(default_factory=list)
+    batch_skipped: str = ""
+    broken: list[Case] = field(default_factory=list)
+
+
+def run_golden(
+    entry: str, path: Path, cases: list[Query], timeout_s: float, folder: str, show: Callable[[str, int, int], None]
+) -> GoldenRun:
+    """Each case in a fresh process, as many at once as there are cores."""
+    done: list[Case] = []
+
+    def one(number: int) -> Case:
+        case = _golden_case(entry, path, cases[number], number, timeout_s, folder)
+        done.append(case)
+        show("golden cases", len(done), len(cases))
+        return case
+
+    with ThreadPoolExecutor(max_workers=max(1, min(4, int(cores())))) as pool:
+        return GoldenRun(tuple(pool.map(one, range(len(cases)))))
+
+
+def _golden_case(entry: str, path: Path, case: Query, number: int, timeout_s: float, folder: str) -> Case:
+    heard: list[dict[str, Any]] = []
+    job = {"do": "golden", "entry": entry, "path": str(path.resolve()), "number": number}
+    end = _child(job, timeout_s + _START_UP_S, folder, heard.append)
+    message = heard[-1] if heard else {}
+    if message.get("kind") == "mistake":
+        raise Mistake(message["text"])
+    if message.get("kind") == "broken":
+        return Case(case.name, case.source, f"loading raised {message['error']}", traceback=message["traceback"])
+    if message.get("kind") != "golden":
+        return Case(case.name, case.source, str(end), traceback=end.stack or end.stderr[-2000:])
+    return Case(case.name, case.source, message["told"], traceback=message["traceback"])
+
+
+def run_conduct(entry: str, path: Path | None, cases: Cases, timeout_s: float, folder: str) -> Conduct:
+    """Load the service once and try it. A broken query that ends the process is a finding, and the rest goes on.
+
+    Raises Mistake for a wrong entry point, StartFailed where the service does not load or answer at all.
+    """
+    conduct = Conduct(repeatable=cases.repeatable)
+    while True:
+        listener = _Listener(conduct)
+        job = {
+            "do": "conduct",
+            "entry": entry,
+            "path": str(path.resolve()) if path else "",
+            "rtol": cases.rtol,
+            "atol": cases.atol,
+            "repeatable": cases.repeatable,
+            "timeout_s": timeout_s,
+            "done": [case.name for case in conduct.broken],
+        }
+        end = _child(job, _START_UP_S, folder, listener.hear)
+        if end.how is End.FINISHED:
+            return conduct
+        if not listener.current:
+            raise StartFailed(f"while it was loaded and answered its first queries {end}", end.stack or end.stderr)
+        trace = end.stack or end.stderr[-2000:]
+        conduct.broken.append(Case(listener.current, "", str(end), traceback=trace))
+
+
+class _Listener:
+    """Notes what the child tells. `current` is the broken query it is busy with."""
+
+    def __init__(self, conduct: Conduct) -> None:
+        self.current = ""
+        self._conduct = conduct
+
+    def hear(self, message: dict[str, Any]) -> None:
+        kind, conduct = message["kind"], self._conduct
+        if kind == "mistake":
+            raise Mistake(message["text"])
+        if kind == "broken":
+            raise StartFailed(f"loading or the first query raised {message['error']}", message["traceback"])
+        if kind == "loaded":
+            conduct.environment, conduct.notices = message["environment"], message["notices"]
+        elif kind == "modes":
+            conduct.module_calls, conduct.training = message["calls"], message["training"]
+            conduct.graph = message["graph"]
+        elif kind == "repeated":
+            conduct.repeated = [Case(name, "", told) for name, told in message["cases"]]
+        elif kind == "batch":
+            conduct.batch = [Case(name, "", told) for name, told in message["cases"]]
+            conduct.batch_skipped = message["skipped"]
+        elif kind == "began":
+            self.current = message["case"]
+        elif kind == "ended":
+            conduct.broken.append(Case(message["case"], "", message["after"], message["told"]))
+            self.current = ""
+
+
+def _child(job: dict[str, Any], limit_s: float, folder: str, hear: Callable[[dict[str, Any]], None]) -> ChildEnd:
+    home = str(Path(mlcheck.__file__).resolve().parent.parent)
+    argv = [sys.executable, "-c", _START, home, json.dumps(job)]
+    return run_child(argv, time_limit_s=limit_s, cwd=folder, on_message=hear)

@@ -1,0 +1,1 @@
+"""One module a rule: judges what was measured, and measures nothing."""

@@ -1,0 +1,69 @@
+"""Judges whether more workers answer more queries, and names the number beyond which they do not."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.load.ladder import Ladder, Rung
+from mlcheck.load.limits import Limits
+
+_GAIN = 1.1
+
+
+def check(ladder: Ladder, limits: Limits) -> Verdict:
+    rungs = [rung for rung in ladder.rungs if rung.capacity]
+    if not rungs:
+        return Verdict(Outcome.SKIP, reason="no number of workers was measured")
+    shown = ", ".join(f"{rung.capacity:.3g}/s at {rung.workers}" for rung in rungs)
+    summary = f"queries answered: {shown}; {_knee(rungs)}"
+    figure = _figure(rungs)
+    numbers = {f"queries a second at {rung.workers}": rung.capacity for rung in rungs}
+    asked = sum(len(phase.samples) for rung in rungs for phase in rung.phases if phase.kind == "closed")
+    least = limits.scaling.min_efficiency
+    if least is None:
+        reason = "measured, but no limit is stated to judge it by: set [scaling] min_efficiency in the SLO file"
+        return Verdict(Outcome.INCONCLUSIVE, summary, reason, (), (figure,), numbers, asked)
+    first = rungs[0]
+    judged = [rung for rung in rungs[1:] if rung.workers * rung.threads <= ladder.cores]
+    if not judged:
+        reason = f"{ladder.cores:g} cores are too few for more than {first.workers} of these workers"
+        return Verdict(Outcome.INCONCLUSIVE, summary, reason, (), (figure,), numbers, asked)
+    weak = [rung for rung in judged if _efficiency(rung, first) < least]
+    noisy = [phase.noise for rung in (first, *weak) for phase in rung.phases if phase.kind == "closed" and phase.noise]
+    if weak and noisy:
+        return Verdict(Outcome.INCONCLUSIVE, summary, f"NOISY: {noisy[0]}", (), (figure,), numbers, asked)
+    findings = tuple(
+        Finding(
+            f"{rung.workers} workers answer {rung.capacity:.3g} queries a second, {_efficiency(rung, first):.0%} of "
+            f"{rung.workers / first.workers:g} times what {first.workers} does; the limit is {least:.0%}",
+            help="look for a lock, a shared device or memory bandwidth, and for more threads than cores",
+        )
+        for rung in weak
+    )
+    return Verdict(Outcome.FAIL if weak else Outcome.PASS, summary, "", findings, (figure,), numbers, asked)
+
+
+def _efficiency(rung: Rung, first: Rung) -> float:
+    return rung.capacity / (rung.workers / first.workers * first.capacity)
+
+
+def _knee(rungs: list[Rung]) -> str:
+    """The smallest number of workers after which the next adds less than a tenth."""
+    for rung, following in pairwise(rungs):
+        if following.capacity < _GAIN * rung.capacity:
+            change = following.capacity / rung.capacity - 1
+            return f"the knee is at {rung.workers}: {following.workers} workers change it by {change:+.0%}"
+    return f"no knee up to {rungs[-1].workers}"
+
+
+def _figure(rungs: list[Rung]) -> Figure:
+    x, first = [rung.workers for rung in rungs], rungs[0]
+    series = [
+        {"name": "measured", "x": x, "y": [rung.capacity for rung in rungs]},
+        {"name": "ideal", "x": x, "y": [first.capacity * rung.workers / first.workers for rung in rungs]},
+    ]
+    data = {"series": series, "x_label": "workers", "y_label": "queries a second"}
+    return Figure("curves", "Throughput by workers", data)

@@ -1,0 +1,40 @@
+"""Judges the new model against the live one on the same queries."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.load.limits import Limits
+from mlcheck.load.quality import Labelled, LabelledRun, against_live, unique
+
+_SHOWN = 10
+
+
+def check(run: LabelledRun, limits: Limits) -> Verdict:
+    items = unique(run.compared)
+    if not items:
+        return Verdict(Outcome.SKIP, reason="no labelled query says what the `live` model answers")
+    paired, margin = against_live(items), limits.quality.non_inferiority_margin
+    low, high = paired.difference.low, paired.difference.high
+    summary = (
+        f"against the live model {paired.difference.value:+.2%} [{low:+.2%}, {high:+.2%}] on {paired.n:,} queries: "
+        f"{paired.gained} gained, {paired.lost} lost (McNemar's p = {paired.p_value:.3g})"
+    )
+    figures = (_lost(items),)
+    if high < -margin or (paired.p_value <= 0.05 and paired.lost > paired.gained and low <= -margin):
+        message = (
+            f"the live model is right on {paired.lost} queries that this one gets wrong, and wrong on {paired.gained}"
+        )
+        return Verdict(Outcome.FAIL, summary, findings=(Finding(message),), figures=figures, looked_at=paired.n)
+    if low <= -margin:
+        reason = f"it may be worse by more than the margin of {margin:.2%}: label more queries"
+        return Verdict(Outcome.INCONCLUSIVE, summary, reason, figures=figures, looked_at=paired.n)
+    return Verdict(Outcome.PASS, summary, figures=figures, looked_at=paired.n)
+
+
+def _lost(items: list[Labelled]) -> Figure:
+    lost = [item for item in items if not item.right and item.live == item.label][:_SHOWN]
+    rows = [[item.name, str(item.label), item.error or str(item.predicted), str(item.live)] for item in lost]
+    columns = ["query", "label", "new", "live"]
+    return Figure("table", "Queries that only the live model gets right", {"columns": columns, "rows": rows})

@@ -1,0 +1,131 @@
+"""What the ladder measured, as plain data: phases, rungs of so many workers, and the ladder they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mlcheck.load import records
+from mlcheck.load.crew import Casualty, Sighting
+from mlcheck.load.limits import Plan
+from mlcheck.load.machine import Memory
+from mlcheck.load.records import ANSWERED, FAILED, Integers, Samples
+from mlcheck.load.series import Floats
+
+RANDOM, COMPLEX = "random", "complex"
+_FOREIGN, _WAITING = 0.10, 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One timed stretch. Samples begin after the warm-up; `cut` of them came before.
+
+    `planned` are the moments queries were due in an open phase, with their numbers. `waited` is the share of the
+    workers' time spent ready without a core, `foreign` the share of all cores that others used; NaN unknown.
+    """
+
+    workers: int
+    threads: int
+    kind: str
+    set: str
+    rate: float
+    begin_ns: int
+    until_ns: int
+    cores: float
+    samples: Samples
+    cut: int = 0
+    planned: tuple[Integers, Integers] | None = None
+    sightings: tuple[Sighting, ...] = ()
+    casualties: tuple[Casualty, ...] = ()
+    errors: tuple[dict[str, Any], ...] = ()
+    not_finite: dict[int, str] = field(default_factory=dict)
+    gpu_mb: float = 0.0
+    waited: float = math.nan
+    foreign: float = math.nan
+
+    @property
+    def answered(self) -> Samples:
+        return self.samples.take(self.samples.status == ANSWERED)
+
+    @property
+    def failed(self) -> int:
+        return int((self.samples.status == FAILED).sum())
+
+    @property
+    def unanswered(self) -> Floats:
+        """Of the queries that were due and had no answer at all: milliseconds they had waited by the end."""
+        if self.planned is None:
+            return np.empty(0)
+        done = self.samples.due[self.samples.status != records.OPEN]
+        due = self.planned[0]
+        return (self.until_ns - due[~np.isin(due, done)]) / 1e6
+
+    @property
+    def latencies_ms(self) -> Floats:
+        """In the order in which queries were due: answered ones in full, unanswered ones as far as they waited."""
+        answered = self.answered
+        return np.concatenate((answered.latency_ms[np.argsort(answered.due, kind="stable")], self.unanswered))
+
+    @property
+    def throughput(self) -> float:
+        """Answers a second, from the first query after the warm-up to the last answer."""
+        answered = self.answered
+        seconds = (int(answered.end.max()) - int(answered.start.min())) / 1e9 if len(answered) else 0.0
+        return len(answered) / seconds if seconds > 0 else 0.0
+
+    @property
+    def noise(self) -> str:
+        """What disturbed the measurement, in words; empty when nothing is known to have."""
+        if self.foreign > _FOREIGN:
+            return f"other programs used {self.foreign:.0%} of the cores"
+        if self.waited > _WAITING and self.workers * max(1, self.threads) <= self.cores:
+            return f"the workers waited {self.waited:.0%} of the time for a core that should have been free"
+        return ""
+
+    @property
+    def lateness_ms(self) -> float:
+        """The 99th percentile of how late the harness itself began a query for which a worker was waiting."""
+        samples = self.answered
+        idle = samples.free < samples.due
+        late = np.sort((samples.start - samples.due)[idle]) / 1e6
+        return float(late[math.ceil(len(late) * 0.99) - 1]) if len(late) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One number of workers. `starts` are seconds to load and milliseconds of the first query, of each worker."""
+
+    workers: int
+    threads: int
+    starts: tuple[tuple[float, float], ...]
+    phases: tuple[Phase, ...]
+    memory: tuple[Memory, ...]
+
+    def phase(self, kind: str, queries: str) -> Phase | None:
+        return next((phase for phase in self.phases if (phase.kind, phase.set) == (kind, queries)), None)
+
+    @property
+    def capacity(self) -> float:
+        """Random queries a second that this many workers answer when there is always a next one."""
+        closed = self.phase("closed", RANDOM)
+        return closed.throughput if closed else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """All rungs. `names` are the queries of each set; `stopped` says why the ladder ended early, if it did."""
+
+    rungs: tuple[Rung, ...]
+    names: dict[str, tuple[str, ...]]
+    plan: Plan
+    cores: float
+    mined: bool = False
+    stopped: str = ""
+
+    @property
+    def phases(self) -> Iterator[Phase]:
+        return (phase for rung in self.rungs for phase in rung.phases)

@@ -1,0 +1,219 @@
+"""One run of `mlcheck load`: everything measured in turn, then judged; what was measured so far outlives Ctrl-C."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from mlcheck.core.report import Report
+from mlcheck.load.cases import Conduct, GoldenRun, run_conduct, run_golden
+from mlcheck.load.climb import Climb
+from mlcheck.load.crew import Crew, StartFailed
+from mlcheck.load.golden import read_golden
+from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
+from mlcheck.load.limits import Limits
+from mlcheck.load.machine import cores
+from mlcheck.load.overhead import overhead_us
+from mlcheck.load.quality import LabelledRun, join
+from mlcheck.load.queries import Query, read_queries
+from mlcheck.load.sbs import Judgements, read_judgements
+from mlcheck.load.start import Start
+from mlcheck.load.survey import Survey, survey_of
+from mlcheck.load.verdicts import judge
+from mlcheck.load.worker_process import Job
+
+_SURVEY_S = 20.0
+_SURVEY_ROWS = 200_000
+
+Show = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """What to load and with which files; an empty path is a file that was not given."""
+
+    entry: str
+    queries: str = ""
+    complex: str = ""
+    golden: str = ""
+    labelled: str = ""
+    sbs_key: str = ""
+    sbs_answers: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    seed: int = 0
+    folder: str = "."
+
+
+@dataclass(slots=True)
+class _Files:
+    """All files, read and checked before anything is started."""
+
+    random: list[Query]
+    complex: list[Query]
+    golden: list[Query]
+    labelled: list[Query]
+    judgements: Judgements | None
+
+
+def run_load(options: LoadOptions, show: Show | None = None) -> Report:
+    """Measure and judge. Raises Mistake for a file or entry point that is wrong, before or while it starts."""
+    started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.monotonic()
+    run = _Run(options, _read(options), show or (lambda *_: None))
+    try:
+        run.measure()
+    except KeyboardInterrupt:
+        run.notices.append("interrupted: this is what was measured until then")
+    return Report(
+        command="load",
+        subject=options.entry,
+        results=tuple(judge(run.evidence, run.missing)),
+        environment=run.environment,
+        started=started,
+        seconds=time.monotonic() - clock,
+        notices=tuple(dict.fromkeys(run.notices)),
+    )
+
+
+def _read(options: LoadOptions) -> _Files:
+    labelled = read_queries(Path(options.labelled), ("label",)) if options.labelled else []
+    answers = tuple(Path(path) for path in options.sbs_answers)
+    return _Files(
+        random=read_queries(Path(options.queries)) if options.queries else [],
+        complex=read_queries(Path(options.complex)) if options.complex else [],
+        golden=read_golden(Path(options.golden)) if options.golden else [],
+        labelled=labelled,
+        judgements=read_judgements(Path(options.sbs_key), answers) if options.sbs_key else None,
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    options: LoadOptions
+    files: _Files
+    show: Show
+    evidence: dict[type, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    missing: str = "it was not measured"
+
+    def measure(self) -> None:
+        options, files = self.options, self.files
+        self.evidence[Limits] = options.limits
+        if files.judgements is not None:
+            self.evidence[Judgements] = files.judgements
+        try:
+            self._conduct()
+            if files.golden:
+                self.evidence[GoldenRun] = run_golden(
+                    options.entry,
+                    Path(options.golden),
+                    files.golden,
+                    options.limits.load.query_timeout_s,
+                    options.folder,
+                    self.show,
+                )
+            self._survey()
+            self._climb()
+        except StartFailed as failure:
+            self.evidence[Start] = Start(failure.told, failure.traceback)
+            self.missing = f"the service does not start: {failure.told}"
+
+    def _conduct(self) -> None:
+        self.show("trying the service", 0, 0)
+        limits = self.options.limits
+        queries = Path(self.options.queries) if self.options.queries else None
+        conduct = run_conduct(
+            self.options.entry, queries, limits.cases, limits.load.query_timeout_s, self.options.folder
+        )
+        self.evidence |= {Conduct: conduct, Start: Start()}
+        self.environment |= conduct.environment | {
+            "cores": f"{cores():g}",
+            "seed": str(self.options.seed),
+            "harness overhead": f"{overhead_us():.2g} µs of CPU for each query",
+        }
+        self.notices += conduct.notices
+
+    def _job(self, sets: dict[str, str], subsets: dict[str, tuple[str, list[int]]] | None = None) -> Job:
+        paths = {name: str(Path(path).resolve()) for name, path in sets.items() if path}
+        timeout = self.options.limits.load.query_timeout_s
+        return Job(
+            self.options.entry, paths, self.options.seed, subsets or {}, self.options.folder, query_timeout_s=timeout
+        )
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(query.name for query in self.files.random) or ("the model's example input",)
+
+    def _survey(self) -> None:
+        """Each query by itself in one worker, and the answers to the labelled ones."""
+        self.show("each query by itself", 0, 0)
+        names = self._names()
+        job = self._job({RANDOM: self.options.queries, "labelled": self._labelled_to_answer()})
+        with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
+            crew.resize(1, max(1, int(cores())))
+            worker = crew.workers[0]
+            samples, deaths = crew.survey(RANDOM, min(7 * len(names), _SURVEY_ROWS), _SURVEY_S)
+            self.evidence[Survey] = survey_of(samples, names, worker.answer, worker.loaded, tuple(deaths))
+            if not self.files.labelled:
+                return
+            if self._labelled_to_answer():
+                crew.resize(1, crew.threads)
+                self.show("answers to labelled queries", 0, 0)
+                answers = crew.answers("labelled", len(self.files.labelled))
+            else:
+                answers = [{"label": query.given["prediction"]} for query in self.files.labelled]
+            self.evidence[LabelledRun] = join(self.files.labelled, answers)
+
+    def _labelled_to_answer(self) -> str:
+        """The labelled file, unless every line holds the prediction already."""
+        return "" if all("prediction" in query.given for query in self.files.labelled) else self.options.labelled
+
+    def _climb(self) -> None:
+        options, files = self.options, self.files
+        survey: Survey = self.evidence[Survey]
+        names = {RANDOM: self._names()}
+        mined = not files.complex and len(files.random) > 1 and bool(survey.slowest)
+        subsets: dict[str, tuple[str, list[int]]] = {}
+        if mined:
+            subsets = {COMPLEX: (RANDOM, survey.worst)}
+            names[COMPLEX] = tuple(survey.names[number] for number in survey.worst)
+        elif files.complex:
+            names[COMPLEX] = tuple(query.name for query in files.complex)
+        job = self._job({RANDOM: options.queries, COMPLEX: options.complex}, subsets)
+        with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
+            plan = options.limits.load
+            climb = Climb(crew, plan, tuple(names), options.seed, lambda told: self.show(told, 0, 0))
+            try:
+                climb.climb({name: len(queries) for name, queries in names.items()})
+            except KeyboardInterrupt:
+                climb.stopped = "interrupted"
+                raise
+            finally:
+                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped)
+                if any(rung.phases for rung in climb.rungs):
+                    self.evidence[Ladder] = ladder
+                self.notices += climb.notices + self._validity(ladder)
+
+    def _validity(self, ladder: Ladder) -> list[str]:
+        """What a reader must know to trust the numbers."""
+        if not ladder.rungs:
+            return []
+        told = [f"the ladder ended early: {ladder.stopped}"] if ladder.stopped else []
+        cuts = [phase.cut for phase in ladder.phases if phase.kind == "closed"]
+        late = max((phase.lateness_ms for phase in ladder.phases), default=0.0)
+        told.append(
+            f"latency counts from the moment a query was due (Poisson arrivals, seed {self.options.seed}); the first "
+            f"{max(cuts, default=0)} queries at most of a capacity phase were cut as warm-up (MSER-5); the harness was "
+            f"late by {late:.3g} ms at most (p99)"
+        )
+        rungs = ", ".join(f"{rung.workers}×{rung.threads}" for rung in ladder.rungs)
+        told.append(f"workers × CPU threads of each: {rungs}, on {cores():g} cores")
+        noisy = {rung.workers: phase.noise for rung in ladder.rungs for phase in rung.phases if phase.noise}
+        if noisy:
+            workers = ", ".join(map(str, noisy))
+            told.append(f"NOISY at {workers} workers: {next(iter(noisy.values()))}")
+        return told

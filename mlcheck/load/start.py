@@ -1,0 +1,13 @@
+"""Whether the service starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """`told` is what went wrong in a sentence, empty for a service that answers."""
+
+    told: str = ""
+    traceback: str = ""

@@ -1,0 +1,70 @@
+"""Asks every check about the evidence it needs, and makes results of the verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, get_type_hints
+
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.check import Check, Verdict, find_checks
+from mlcheck.core.outcome import By, Outcome
+from mlcheck.core.report import Result
+from mlcheck.load import checks
+from mlcheck.load.cases import GoldenRun
+from mlcheck.load.quality import LabelledRun
+from mlcheck.load.sbs import Judgements
+from mlcheck.load.start import Start
+from mlcheck.trial.traceback import user_traceback
+
+_NOT_GIVEN = {
+    GoldenRun: "no must-pass cases are given: --golden",
+    LabelledRun: "no labelled queries are given: --labelled",
+    Judgements: "no judgements are given: --sbs-key and --sbs-answers",
+}
+
+
+def judge(evidence: Mapping[type, Any], missing: str) -> list[Result]:
+    """One result a rule. A check needs the types of its parameters; without one it is skipped, with `missing` why."""
+    catalog = Catalog()
+    return [_result(check, _judged(check, evidence, missing), catalog) for check in find_checks(checks)]
+
+
+def _judged(check: Check, evidence: Mapping[type, Any], missing: str) -> Verdict:
+    hints = get_type_hints(check.run)
+    hints.pop("return", None)
+    for needed in hints.values():
+        if needed not in evidence:
+            broken = Start in evidence and evidence[Start].told
+            return Verdict(Outcome.SKIP, reason=missing if broken else _NOT_GIVEN.get(needed, missing))
+    try:
+        verdict: Verdict = check.run(*(evidence[needed] for needed in hints.values()))
+        return verdict
+    except Exception as error:
+        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Verdict(Outcome.ERROR, f"the check stopped at {line}", traceback=user_traceback(error))
+
+
+def _result(check: Check, verdict: Verdict, catalog: Catalog) -> Result:
+    rule = catalog[check.rule]
+    return Result(
+        rule=rule.name,
+        title=rule.title,
+        stage=rule.stage,
+        severity=rule.severity,
+        by=By.LOAD,
+        outcome=verdict.outcome,
+        summary=verdict.summary,
+        reason=verdict.reason,
+        findings=tuple(replace(finding, numbers=_finite(finding.numbers)) for finding in verdict.findings),
+        figures=tuple(verdict.figures),
+        numbers=_finite(verdict.numbers),
+        looked_at=verdict.looked_at,
+        traceback=verdict.traceback,
+        explains=rule.explains,
+    )
+
+
+def _finite(numbers: dict[str, float]) -> dict[str, float]:
+    return {name: float(number) for name, number in numbers.items() if math.isfinite(number)}
