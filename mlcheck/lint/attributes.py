@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions, gradients, modes, names, shape_rules
+from mlcheck.lint import calls, expressions, gradients, instances, modes, names, shape_rules
 from mlcheck.lint.machine import Frame, Machine, Sink
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
@@ -85,6 +85,7 @@ def _not_none(value: Select) -> Value:
 
 
 def _of_object(m: Machine, owner: Object, name: str, node: ast.AST) -> Value:
+    instances.ready(m, owner)
     stored: Value | None = m.store.get(("a", owner.id, name))
     if stored is not None:
         return stored
@@ -179,6 +180,8 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         modes.freeze(m, owner.owners, value)
         return
     key = owner_key(owner)
+    if isinstance(owner, Object):
+        instances.ready(m, owner)
     if isinstance(owner, Class):
         m.store.set(("a", owner.info.node, name), value)
     elif isinstance(owner, Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import attributes, calls, containers, modes
+from mlcheck.lint import attributes, calls, containers, instances, modes
 from mlcheck.lint.conditions import key_of
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
@@ -52,6 +52,7 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     value = args[0] if args else NONE
     if not isinstance(value, Object):
         return Symbol(m.fresh()) if isinstance(value, Symbol) else value
+    instances.ready(m, value)
     made = Object(value.type, m.fresh(), value.cls, value.args, value.kwargs, value.place)
     for tag in ("items", "mode", "attrs"):
         cell = m.store.get((tag, value.id))

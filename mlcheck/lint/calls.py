@@ -11,6 +11,8 @@ from mlcheck.lint import (
     decorators,
     expressions,
     gradients,
+    habits,
+    instances,
     libraries,
     methods,
     modes,
@@ -21,7 +23,8 @@ from mlcheck.lint import (
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import MAX_DEPTH, DeadPath, Frame, Machine, Sink
-from mlcheck.lint.program import ClassInfo, FunctionInfo
+from mlcheck.lint.program import FunctionInfo
+from mlcheck.lint.store import LOCAL
 from mlcheck.lint.values import (
     NONE,
     Class,
@@ -52,7 +55,7 @@ def call(m: Machine, function: Value, args: Args, kwargs: Kwargs, node: ast.AST)
         case Function():
             return call_function(m, function, args, kwargs, node)
         case Class(info=info):
-            return instantiate(m, info, args, kwargs, node)
+            return instances.instantiate(m, info, args, kwargs, node)
         case Object():
             return _call_object(m, function, args, kwargs, node)
         case External(name=name):
@@ -100,6 +103,8 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
     if isinstance(owner, Select):
         return _each(m, owner, lambda side: call_method(m, side, name, args, kwargs, node))
     if isinstance(owner, Object | Symbol):
+        if isinstance(owner, Object) and name not in modes.OUTSIDE:
+            instances.ready(m, owner)
         stored: Value | None = m.store.get(("a", owner.id if isinstance(owner, Object) else owner.key, name))
         if stored is not None:
             return call(m, stored, args, kwargs, node)
@@ -198,8 +203,10 @@ def call_function(
     if on_yield is None and not m.relevance.to_follow(info):
         values = [*args, *kwargs.values()]
         return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
-    grad = m.grad
-    frame = Frame(info.module, ("call", m.fresh()), Sink(0), m.fresh(), info, function.bound, on_yield)
+    if on_yield is None and (known := habits.spared(m, function, args, kwargs)) is not None:
+        return known
+    grad, mark, facts, first = m.grad, m.store.mark(), m.facts.total(), m.fresh()
+    frame = Frame(info.module, ("call", m.fresh()), Sink(mark), m.fresh(), info, function.bound, on_yield)
     m.parents[frame.scope] = function.scope
     depth = len(m.frames)
     m.frames.append(frame)
@@ -212,6 +219,10 @@ def call_function(
             m.store.set(("grad",), grad)
     finally:
         del m.frames[depth:]
+    if frame.scope not in m.closed_over:
+        m.store.drop(mark, frame.scope)
+    if on_yield is None:
+        habits.learn(m, function, mark, facts, first, result)
     return result
 
 
@@ -219,6 +230,8 @@ def _run(m: Machine, info: FunctionInfo) -> Value:
     node = info.node
     if isinstance(node, ast.Lambda):
         return expressions.evaluate(m, node.body)
+    if info.straight:
+        return _run_straight(m, node.body)
     normal, exits = m.capture(lambda: statements.block(m, node.body))
     ways: list[tuple[Value, object]] = [(way.value or NONE, way.delta) for way in exits if way.kind == "return"]
     deltas = [way.delta for way in exits if way.kind == "return"]
@@ -229,12 +242,28 @@ def _run(m: Machine, info: FunctionInfo) -> Value:
     if not deltas:
         raise DeadPath
     if len(deltas) > 1:
-        shared = _told_apart(deltas)
-        deltas = [{cell: value for cell, value in delta.items() if cell[0] != "if"} for delta in deltas]
+        shared, scope = _told_apart(deltas), m.frame.scope
+        kept = scope in m.closed_over
+        deltas = [
+            {
+                cell: value
+                for cell, value in delta.items()
+                if cell[0] != "if" and (kept or cell[0] not in LOCAL or cell[1] != scope)
+            }
+            for delta in deltas
+        ]
         m.merge(deltas, shared)
         return join_values(m, values, shared)
     m.merge(deltas)
     return values[0]
+
+
+def _run_straight(m: Machine, body: list[ast.stmt]) -> Value:
+    last = body[-1]
+    returned = isinstance(last, ast.Return)
+    if not statements.block(m, body[:-1] if returned else body):
+        raise DeadPath
+    return expressions.evaluate(m, last.value) if isinstance(last, ast.Return) else NONE
 
 
 def _told_apart(deltas: list[dict[tuple[Hashable, ...], object]]) -> Hashable:
@@ -285,24 +314,6 @@ def _named_or_default(
         finally:
             m.frame.scope = scope
     return strangers.argument(m, function, parameter)
-
-
-def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    """A new object of a project class, with its constructor followed."""
-    made = Object(info.qualname, m.fresh(), info, tuple(args), kwargs, m.place(node))
-    if modes.is_module(made):
-        modes.born(m, made)
-    init = info.find("__init__")
-    if init is not None:
-        call_function(m, Function(init, attributes.info_scope(init), made), args, kwargs, node)
-    elif info.dataclass:
-        fields = [name for base in reversed(info.mro) for name in base.assigned]
-        left = [(name, m.symbol(name)) for name in fields[len(args) :]] if "**" in kwargs else []
-        for name, value in [*left, *zip(fields, args, strict=False), *kwargs.items()]:
-            m.store.set(("a", made.id, name), value)
-    if gradients.is_optimizer(m, made):
-        gradients.register(m, made)
-    return made
 
 
 def _call_object(m: Machine, function: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

@@ -13,7 +13,7 @@ from mlcheck.lint.values import Class, External, Function, Imported, Value, owne
 def function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     outer = m.frame.info.qualname + "." if m.frame.info else ""
     info = function_info(m, node, None, outer + node.name)
-    value = Function(info, m.frame.scope, None, "", m.place(node))
+    value = Function(info, m.close_over(), None, "", m.place(node))
     m.bind(node.name, calls.decorated(m, value, info, None))
     return True
 
@@ -40,7 +40,7 @@ def _yields(node: ast.AST) -> bool:
 def class_(m: Machine, node: ast.ClassDef) -> bool:
     bases = tuple(_base(m, base) for base in node.bases)
     qualname = f"{m.frame.info.qualname}.{node.name}" if m.frame.info else node.name
-    info = ClassInfo(node, m.frame.module, qualname, bases, scope=m.frame.scope)
+    info = ClassInfo(node, m.frame.module, qualname, bases, scope=m.close_over())
     for decorator in node.decorator_list:
         value = expressions.evaluate(m, decorator.func if isinstance(decorator, ast.Call) else decorator)
         info.dataclass |= isinstance(value, External) and value.name in (

@@ -277,7 +277,7 @@ def _dict(m: Machine, node: ast.Dict) -> Value:
 
 def _lambda(m: Machine, node: ast.Lambda) -> Value:
     info = FunctionInfo(node, m.frame.module, None, "lambda")
-    return Function(info, m.frame.scope, None, "", m.place(node))
+    return Function(info, m.close_over(), None, "", m.place(node))
 
 
 def _comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.finding import Location
@@ -75,7 +75,7 @@ class Mode(NamedTuple):
     kind: str
     place: Place | None = None
     when: Turn | None = None
-    stamp: int = 0
+    stamp: float = 0
 
 
 class GradMode(NamedTuple):
@@ -203,6 +203,10 @@ class Facts:
     sites: Sites = field(init=False)
     target_torch: str = ""
 
+    def total(self) -> int:
+        """How many facts there are by now."""
+        return sum(len(getattr(self, name)) for name in _EVENTS)
+
     def counts(self) -> dict[str, int]:
         """How many places of each kind there were to judge; a place counts once, however often it was walked."""
         kinds: dict[str, Sequence[Forward | Loss | Backward | Step | Clip | Optimizer | Scheduler]] = {
@@ -216,3 +220,6 @@ class Facts:
         }
         counted = {kind: len({event.place.spot for event in events}) for kind, events in kinds.items()}
         return counted | self.sites.seen
+
+
+_EVENTS = tuple(each.name for each in fields(Facts) if each.default_factory is list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, gradients, modes
+from mlcheck.lint import calls, containers, gradients, instances, modes
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.machine import DeadPath, Machine
 from mlcheck.lint.program import ClassInfo
@@ -144,6 +144,7 @@ def _set(m: Machine, made: Object, training: bool, grad: str, node: ast.AST) -> 
     value = TRUE if training else FALSE
     if modes.is_module(made):
         modes.set_mode(m, made, value, place)
+    instances.ready(m, made)
     for name in m.store.get(("attrs", made.id)) or ():
         held = m.store.get(("a", made.id, name))
         if modes.is_module(held) or (isinstance(held, Symbol) and modes.known_as_module(m, held)):

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlcheck.lint.facts import Facts, GradMode, Loop, Place, Turn
 from mlcheck.lint.joins import join_cells
@@ -14,6 +14,9 @@ from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
 from mlcheck.lint.relevance import Relevance
 from mlcheck.lint.store import Delta, Key, Store
 from mlcheck.lint.values import Symbol, Value
+
+if TYPE_CHECKING:
+    from mlcheck.lint.habits import Habit
 
 MAX_DEPTH = 16
 STEPS_PER_ROOT = 30_000
@@ -69,11 +72,15 @@ class Machine:
         self.loops: list[Loop] = []
         self.steps = STEPS_PER_ROOT
         self.inside_module = 0
+        self.building = 0
+        self.moment: tuple[Turn, float] | None = None
         self.touched: set[Hashable] = set()
         self.loaded: set[str] = set()
         self.visited: set[ast.AST] = set()
         self.parents: dict[Hashable, Hashable] = {}
         self.moded: set[Hashable] = set()
+        self.habits: dict[ast.AST, Habit] = {}
+        self.closed_over: set[Hashable] = set()
         self._count = 0
 
     # identity and place
@@ -93,7 +100,15 @@ class Machine:
         frame = self.frame
         return Place(frame.module.source.path, node, frame.info.qualname if frame.info else "")
 
+    def stamp(self) -> float:
+        """A number that orders settings of modes in time; within a constructor that waited, just after its call."""
+        if self.moment is None:
+            return self.fresh()
+        return self.moment[1] + self.fresh() * 1e-9
+
     def now(self) -> Turn:
+        if self.moment is not None:
+            return self.moment[0]
         return Turn(tuple((loop, loop.turn) for loop in self.loops), tuple(frame.call for frame in self.frames))
 
     def tick(self) -> None:
@@ -126,6 +141,15 @@ class Machine:
         mark = self.loops[-1].mark if self.loops else 0
         get = self.store.get
         return all(cell[0] != "if" or get(cell) is None for cell in self.store.changed(mark))
+
+    def close_over(self) -> Hashable:
+        """The present scope, for a function or class defined in it: its variables outlive the call."""
+        scope = self.frame.scope
+        inner = scope
+        while inner is not None and inner not in self.closed_over:
+            self.closed_over.add(inner)
+            inner = self.parents.get(inner)
+        return scope
 
     # grad mode
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
+from mlcheck.lint import instances
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Mode, Place
 from mlcheck.lint.machine import Machine
@@ -27,6 +28,8 @@ _NAMES = frozenset(
         "classifier",
     ]
 )
+OUTSIDE = frozenset(["parameters", "to", "cuda", "cpu", "eval", "train", "state_dict", "load_state_dict", "zero_grad"])
+"""What one asks of a module without looking into it."""
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
 _NORMALISED_FAMILIES: tuple[str, ...] = (
@@ -46,11 +49,12 @@ def is_module(value: Value) -> bool:
     if not isinstance(value, Object):
         return False
     if value.cls is not None:
-        return any(_is_module_class(name) for name in value.cls.libraries)
-    return _is_module_class(value.type)
+        return any(is_module_class(name) for name in value.cls.libraries)
+    return is_module_class(value.type)
 
 
-def _is_module_class(name: str) -> bool:
+def is_module_class(name: str) -> bool:
+    """Whether the library class of that name is a module."""
     if name.startswith("torch.nn."):
         rest = name[len("torch.nn.") :]
         return rest[:1].isupper() and "." not in rest and rest not in ("Parameter", "ParameterList", "DataParallel")
@@ -86,7 +90,7 @@ def ancestors(m: Machine, key: Hashable) -> Iterator[Hashable]:
 def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
     """The modes the module may be in: of the settings on it and around it, the latest."""
     best: frozenset[Mode] = frozenset([Mode("unknown")])
-    stamp = -1
+    stamp = -1.0
     for key in ancestors(m, owner_key(value)):
         found: frozenset[Mode] | None = m.store.get(("mode", key))
         if found and max(mode.stamp for mode in found) > stamp:
@@ -97,7 +101,7 @@ def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
 def born(m: Machine, made: Object) -> None:
     """A new module is in train mode."""
     m.moded.add(made.id)
-    m.store.set(("mode", made.id), frozenset([Mode("train", None, m.now(), m.fresh())]))
+    m.store.set(("mode", made.id), frozenset([Mode("train", None, m.now(), m.stamp())]))
 
 
 def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
@@ -109,27 +113,27 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
         _blur(m)
     m.moded.add(key)
     if isinstance(training, Saved):
-        stamp = m.fresh()
+        stamp = m.stamp()
         saved = frozenset(Mode(mode.kind, mode.place, mode.when, stamp) for mode in training.modes)
         m.store.set(("mode", key), saved)
         return
     known, _ = truth(m, training)
     kind = "unknown" if known is None else "train" if known else "eval"
-    m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), m.fresh())]))
+    m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), m.stamp())]))
 
 
 def _blur(m: Machine) -> None:
     """A module out of a collection that is not known: it may be any of those seen under another name."""
     for key in m.moded:
         if m.store.get(("mode", key)) is not None:
-            m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.fresh())]))
+            m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.stamp())]))
 
 
 def forget(m: Machine, value: Value) -> None:
     """The mode may have been changed by code that is not known."""
     key = owner_key(value)
     if m.store.get(("mode", key)) is not None or is_module(value):
-        m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.fresh())]))
+        m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.stamp())]))
 
 
 def adopt(m: Machine, parent: Value, child: Value) -> None:
@@ -159,6 +163,7 @@ def children(m: Machine, value: Object) -> list[Value] | None:
         if isinstance(items, Table):
             return list(items.items.values()) if not items.open else None
         return []
+    instances.ready(m, value)
     names = m.store.get(("attrs", value.id)) or ()
     return [m.store.get(("a", value.id, name)) for name in names]
 
@@ -193,6 +198,8 @@ def moded(m: Machine, value: Value, depth: int = 8) -> str:
     if held is None:
         answers.add("unknown")
     for child in held or ():
+        if "yes" in answers:
+            break
         if is_module(child):
             answers.add(moded(m, child, depth - 1))
         elif isinstance(child, Symbol):

@@ -136,8 +136,9 @@ def load(m: Machine, module: ModuleInfo) -> None:
         return
     m.store.set(("loaded", name), True)
     m.loaded.add(name)
-    frames, loops, inside = m.frames, m.loops, m.inside_module
+    frames, loops, inside, moment = m.frames, m.loops, m.inside_module, m.moment
     m.frames, m.loops, m.inside_module = [Frame(module, name, Sink(m.store.mark()), m.fresh())], [], 0
+    m.moment = None
     grad = m.store.get(("grad",))
     m.store.set(("v", name, "__name__"), Const(name))
     try:
@@ -145,6 +146,6 @@ def load(m: Machine, module: ModuleInfo) -> None:
     except DeadPath:
         pass
     finally:
-        m.frames, m.loops, m.inside_module = frames, loops, inside
+        m.frames, m.loops, m.inside_module, m.moment = frames, loops, inside, moment
         if grad is not None and frames:
             m.store.set(("grad",), grad)

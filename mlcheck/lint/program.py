@@ -10,6 +10,7 @@ from functools import cached_property
 from mlcheck.lint.source import Source
 from mlcheck.lint.values import Class, External, Value
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -21,10 +22,32 @@ class FunctionInfo:
     qualname: str
     generator: bool = False
     worth: bool | None = None
+    _straight: bool | None = None
 
     @property
     def name(self) -> str:
         return self.qualname.rpartition(".")[2]
+
+    @property
+    def straight(self) -> bool:
+        """Whether it returns nowhere but at its end: then nothing has to be joined."""
+        if self._straight is None:
+            body = [] if isinstance(self.node, ast.Lambda) else self.node.body
+            last = body[-1:] if body and isinstance(body[-1], ast.Return) else []
+            self._straight = not any(_returns(node) for node in body[: len(body) - len(last)])
+        return self._straight
+
+
+def _returns(node: ast.stmt) -> bool:
+    todo: list[ast.AST] = [node]
+    while todo:
+        inner = todo.pop()
+        if isinstance(inner, ast.Return):
+            return True
+        if isinstance(inner, ast.stmt | ast.excepthandler | ast.match_case) and not isinstance(inner, _DEFINITIONS):
+            for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+                todo.extend(getattr(inner, name, ()))
+    return False
 
 
 @dataclass(eq=False)

@@ -44,7 +44,12 @@ def block(m: Machine, body: Sequence[ast.stmt], start: int = 0, splits: int = 0)
         node = body[index]
         m.tick()
         if isinstance(node, ast.If):
-            ends, key = _if(m, node)
+            known, key = decide(m, expressions.evaluate(m, node.test))
+            if known is not None:
+                if not block(m, node.body if known else node.orelse):
+                    return False
+                continue
+            ends = _if(m, node, key)
             if len(ends) > 1 and splits < _MAX_SPLITS and differs_in_state(ends, m.store.get):
                 return _apart(m, ends, body, index + 1, splits + len(ends) - 1)
             if not ends:
@@ -57,27 +62,23 @@ def block(m: Machine, body: Sequence[ast.stmt], start: int = 0, splits: int = 0)
     return True
 
 
-def _if(m: Machine, node: ast.If) -> tuple[list[Delta], Hashable]:
-    """The states at the ends of the branches that may be taken, and the condition's key."""
-    known, key = decide(m, expressions.evaluate(m, node.test))
+def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
+    """The states at the ends of both branches, of those that have one."""
     ends: list[Delta] = []
     for holds, body in ((True, node.body), (False, node.orelse)):
-        if known is not None and known is not holds:
-            continue
 
         def run(holds: bool = holds, body: list[ast.stmt] = body) -> bool:
-            if known is None:
-                m.assume(key, holds)
-                accumulation.decided(m, node.test, key, holds)
+            m.assume(key, holds)
+            accumulation.decided(m, node.test, key, holds)
             return block(m, body)
 
         normal, exits = m.capture(run)
         m.emit_again(exits)
         if normal is not None:
             ends.append(normal)
-    if known is None and len(ends) == 2:
+    if len(ends) == 2:
         gradients.relax(m, ends, key)
-    return ends, key
+    return ends
 
 
 def _join(m: Machine, ends: list[Delta], key: Hashable) -> None:

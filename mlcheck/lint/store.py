@@ -9,7 +9,7 @@ from typing import Any
 Key = tuple[Hashable, ...]
 Delta = dict[Key, Any]
 
-MISSING: Any = None
+LOCAL = frozenset(["v", "declared"])
 
 
 class Store:
@@ -41,6 +41,13 @@ class Store:
         """The cells written since the mark."""
         return {key for key, _ in self._log[mark:]}
 
+    def first_writes(self, mark: int) -> Delta:
+        """The cells written since the mark, with what they held before."""
+        before: Delta = {}
+        for key, value in self._log[mark:]:
+            before.setdefault(key, value)
+        return before
+
     def undo(self, mark: int) -> None:
         cells, log = self._cells, self._log
         while len(log) > mark:
@@ -50,6 +57,29 @@ class Store:
             else:
                 cells[key] = value
 
+    def drop(self, mark: int, scope: Hashable) -> None:
+        """Forget the variables of a scope that was opened after the mark and that nobody can see any more."""
+        cells, log = self._cells, self._log
+        kept = []
+        for entry in log[mark:]:
+            key = entry[0]
+            if key[1:2] == (scope,) and key[0] in LOCAL:
+                cells.pop(key, None)
+            else:
+                kept.append(entry)
+        log[mark:] = kept
+
+    def settle(self, mark: int, first: int) -> None:
+        """Make what was written since the mark about objects as new as `first` hold on every path."""
+        self._log[mark:] = [entry for entry in self._log[mark:] if not _is_about(entry[0], first)]
+
     def replay(self, delta: Mapping[Key, Any]) -> None:
         for key, value in delta.items():
             self.set(key, value)
+
+
+def _is_about(key: Key, first: int) -> bool:
+    owner = key[1] if len(key) > 1 else None
+    if isinstance(owner, tuple) and len(owner) == 2:
+        owner = owner[1]
+    return isinstance(owner, int) and owner >= first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions, frameworks
+from mlcheck.lint import expressions, frameworks, instances
 from mlcheck.lint.facts import Grads, Mode
 from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
 from mlcheck.lint.values import Class, External, Function, Object, Symbol, Value, split_of_name
@@ -51,7 +51,7 @@ def instance(m: Machine, cls: Class, node: ast.AST) -> Value:
     """An instance nobody is known to have made: constructed, and since then in any mode and state."""
     mark, depth = m.store.mark(), len(m.frames)
     try:
-        made = calls.instantiate(m, cls.info, [], {"**": m.symbol()}, node)
+        made = instances.instantiate(m, cls.info, [], {"**": m.symbol()}, node)
     except DeadPath:
         del m.frames[depth:]
         return m.symbol()

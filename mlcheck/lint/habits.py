@@ -1,0 +1,158 @@
+"""What calls of a function came to so far: one that twice did nothing a rule could see is not followed a third time.
+
+A call bears fruit when it puts a fact on record, changes the state of something older than the call, or returns
+or keeps something a rule may ask about. Only calls with dull arguments are spared: given a module, an optimizer
+or the like, the same function may well do something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from mlcheck.lint import gradients, modes
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.store import Key
+from mlcheck.lint.values import (
+    NONE,
+    Class,
+    Const,
+    External,
+    Function,
+    Imported,
+    Module,
+    Object,
+    Saved,
+    Select,
+    Symbol,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    split_of,
+    traces_of,
+)
+
+_ENOUGH = 2
+_MOST_ITEMS = 32
+_DEPTH = 3
+_UNSEEN = frozenset(["if", "name", "declared", "pending", "loaded", "stars", "attrs"])
+_DULL_TYPES = frozenset(["torch.device", "torch.Size", "torch.Generator", "torch.dtype"])
+
+
+@dataclass(slots=True)
+class Habit:
+    """The calls of one function: how many were followed in vain, and what they wrote and returned."""
+
+    vain: int = 0
+    fruitful: bool = False
+    returns_none: bool = True
+    attributes: set[str] = field(default_factory=set)
+    cells: set[Key] = field(default_factory=set)
+
+
+def spared(m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """The result of a call that need not be followed, after its known effects; None where it has to be."""
+    habit = m.habits.get(function.info.node)
+    if habit is None or habit.fruitful or habit.vain < _ENOUGH or not isinstance(function.scope, str | None):
+        return None
+    values = [*args, *kwargs.values()]
+    if function.bound is not None:
+        values.append(function.bound)
+    if not all(dull(m, value) for value in values):
+        return None
+    bound = function.bound
+    if isinstance(bound, Object):
+        for name in habit.attributes:
+            if m.store.get(("a", bound.id, name)) is not None:
+                m.store.set(("a", bound.id, name), m.symbol(name))
+    for cell in habit.cells:
+        _blur(m, cell)
+    return NONE if habit.returns_none else Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
+
+
+def _blur(m: Machine, cell: Key) -> None:
+    present = m.store.get(cell)
+    if isinstance(present, Tuple):
+        m.store.set(cell, Tuple(present.items, True))
+    elif isinstance(present, Table):
+        m.store.set(cell, Table(present.items, True))
+    elif present is not None:
+        m.store.set(cell, m.symbol())
+
+
+def learn(m: Machine, function: Function, mark: int, facts: int, first: int, result: Value) -> None:
+    """Take note of what a call came to. `first`: identities from there on are younger than the call."""
+    habit = m.habits.setdefault(function.info.node, Habit())
+    if habit.fruitful:
+        return
+    if facts != m.facts.total() or not dull(m, result, result=True) or not _effects(m, function, mark, first, habit):
+        habit.fruitful = True
+        return
+    habit.vain += 1
+    habit.returns_none &= isinstance(result, Const) and result.value is None
+
+
+def _effects(m: Machine, function: Function, mark: int, first: int, habit: Habit) -> bool:
+    """Collect what a call wrote that was there before; False when it is more than dull values."""
+    own = function.bound.id if isinstance(function.bound, Object) else None
+    for cell, before in m.store.first_writes(mark).items():
+        tag, owner = cell[0], cell[1] if len(cell) > 1 else None
+        if tag in _UNSEEN or (isinstance(owner, int) and owner >= first):
+            continue
+        value = m.store.get(cell)
+        if value is before or value == before:
+            continue
+        if tag not in ("v", "a", "items") or (isinstance(value, Value) and not dull(m, value)):
+            return False
+        if tag == "v":
+            if not isinstance(owner, str):
+                continue
+            if before is None:
+                # The module was loaded on the way.
+                continue
+        if tag == "a" and owner == own:
+            habit.attributes.add(str(cell[2]))
+        else:
+            habit.cells.add(cell)
+    return len(habit.cells) <= _MOST_ITEMS
+
+
+def dull(m: Machine, value: Value, depth: int = _DEPTH, result: bool = False) -> bool:
+    """Whether no rule asks about this value, whatever is done with it."""
+    match value:
+        case Const() | External() | Module() | Imported() | Saved():
+            return True
+        case Symbol():
+            return not (modes.known_as_module(m, value) or gradients.is_optimizer(m, value))
+        case Tensor(kind=kind):
+            return kind == "other" and not result
+        case Tuple(items=items):
+            return len(items) <= _MOST_ITEMS and all(dull(m, item, depth, result) for item in items)
+        case Table(items=entries):
+            return len(entries) <= _MOST_ITEMS and all(dull(m, item, depth, result) for item in entries.values())
+        case Select(then=then, other=other):
+            return dull(m, then, depth, result) and dull(m, other, depth, result)
+        case Class(info=info):
+            return not any(modes.is_module_class(name) for name in info.libraries)
+        case Object():
+            return _is_dull_object(m, value, depth, result)
+    return False
+
+
+def _is_dull_object(m: Machine, value: Object, depth: int, result: bool) -> bool:
+    if modes.is_module(value) or gradients.is_optimizer(m, value) or depth == 0 or (result and value.cls is not None):
+        return False
+    if value.cls is None and value.type.startswith("torch.") and value.type not in _DULL_TYPES:
+        return False
+    items = m.store.get(("items", value.id))
+    if items is not None and not dull(m, items, depth - 1, result):
+        return False
+    held: tuple[Hashable, ...] = m.store.get(("attrs", value.id)) or ()
+    if len(held) > _MOST_ITEMS:
+        return False
+    for name in held:
+        inner = m.store.get(("a", value.id, name))
+        if inner is not None and not dull(m, inner, depth - 1, result):
+            return False
+    return not value.type.startswith("builtins.") or all(dull(m, arg, depth - 1, result) for arg in value.args)

@@ -1,0 +1,99 @@
+"""New objects of project classes. A module's constructor is followed when somebody looks inside, and not before."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from mlcheck.lint import attributes, calls, containers, gradients, modes
+from mlcheck.lint.facts import Turn
+from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
+from mlcheck.lint.program import ClassInfo, FunctionInfo
+from mlcheck.lint.values import Function, Object, Symbol, Table, Tuple, Value
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+_PLAIN_BASES = frozenset(["torch.nn.Module", "lightning.pytorch.LightningModule", "builtins.object", "abc.ABC"])
+
+
+_MAX_NESTED = 6
+
+
+class Pending(NamedTuple):
+    """A constructor call that waits: what it was given, and the moment it stands for."""
+
+    init: FunctionInfo
+    args: Args
+    kwargs: Kwargs
+    node: ast.AST
+    when: Turn
+    stamp: float
+
+
+def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """A new object of a project class. The constructor of a module waits until the module is looked into."""
+    made = Object(info.qualname, m.fresh(), info, tuple(args), kwargs, m.place(node))
+    module = modes.is_module(made)
+    if module:
+        modes.born(m, made)
+    init = info.find("__init__")
+    if init is not None:
+        values = [*args, *kwargs.values()]
+        if module and info.libraries <= _PLAIN_BASES and not any(_is_thing(m, value) for value in values):
+            m.store.set(("pending", made.id), Pending(init, args, kwargs, node, m.now(), m.stamp()))
+        else:
+            calls.call_function(m, Function(init, attributes.info_scope(init), made), args, kwargs, node)
+    elif info.dataclass:
+        fields = [name for base in reversed(info.mro) for name in base.assigned]
+        left = [(name, m.symbol(name)) for name in fields[len(args) :]] if "**" in kwargs else []
+        for name, value in [*left, *zip(fields, args, strict=False), *kwargs.items()]:
+            m.store.set(("a", made.id, name), value)
+    if gradients.is_optimizer(m, made):
+        gradients.register(m, made)
+    return made
+
+
+def _is_thing(m: Machine, value: Value) -> bool:
+    """Whether the constructor may change what it is given, or be given what somebody else goes on to change."""
+    if isinstance(value, Object):
+        items = containers.contents(m, value)
+        return _is_thing(m, items) if items is not None and value.cls is None else not value.type.startswith("builtins")
+    if isinstance(value, Tuple):
+        return any(_is_thing(m, item) for item in value.items)
+    if isinstance(value, Table):
+        return any(_is_thing(m, item) for item in value.items.values())
+    if isinstance(value, Symbol):
+        return modes.known_as_module(m, value) or gradients.is_optimizer(m, value)
+    return False
+
+
+def ready(m: Machine, made: Object) -> None:
+    """Follow the constructor that waits for this module, as of the moment when it was called.
+
+    Calls of layers in it, to learn a shape, are no evaluation; a constructor that never returns leaves
+    its attributes unknown.
+    """
+    pending: Pending | None = m.store.get(("pending", made.id)) or None
+    if pending is None:
+        return
+    mark = m.store.mark()
+    m.store.set(("pending", made.id), False)
+    if m.building >= _MAX_NESTED:
+        return
+    frames, loops, touched, moment, grad = m.frames, m.loops, m.touched, m.moment, m.grad
+    bottom = Frame(pending.init.module, m.program.name_of(pending.init.module), Sink(m.store.mark()), m.fresh())
+    m.frames, m.loops, m.touched, m.moment = [*frames[:1], bottom], [], set(), (pending.when, pending.stamp)
+    m.inside_module += 1
+    m.building += 1
+    try:
+        init = Function(pending.init, attributes.info_scope(pending.init), made)
+        calls.call_function(m, init, pending.args, pending.kwargs, pending.node)
+    except DeadPath:
+        pass
+    finally:
+        m.frames, m.loops, m.touched, m.moment = frames, loops, touched, moment
+        m.inside_module -= 1
+        m.building -= 1
+    m.store.set(("grad",), grad)
+    m.store.settle(mark, made.id)
