@@ -19,7 +19,6 @@ from mlcheck.lint.answers import Answers
 from mlcheck.lint.baseline import Baseline, Fingerprints, Known, read_baseline, write_baseline
 from mlcheck.lint.cache import Answer, Cache, key
 from mlcheck.lint.discover import discover
-from mlcheck.lint.engine import Crash, Seen, analyse
 from mlcheck.lint.grouping import Group, Member, Outline, group
 from mlcheck.lint.reading import Buffer, Text, without_cycle_collector
 from mlcheck.lint.select import LintSettings, Selection
@@ -132,6 +131,8 @@ class _Reading:
             if kept := self._cache.answers(name):
                 self._take(kept[0], answers)
                 return Counter(kept[1])
+        from mlcheck.lint.engine import Crash, Seen, analyse  # a run that finds all in the cache does without
+
         said: list[Answer] = []
         seen: dict[str, int] = {}
         sound = True

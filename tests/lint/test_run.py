@@ -340,7 +340,7 @@ def test_an_engine_that_breaks_says_that_files_went_unchecked(monkeypatch: pytes
     write("t.py", FORGETFUL)
     crash = mlcheck.lint.engine.Crash("", "t.py", "Traceback\nKeyError: 'planted'\n")
     monkeypatch.setattr(
-        "mlcheck.lint.run.analyse", lambda sources, rules, target_torch, called_elsewhere: iter([crash])
+        "mlcheck.lint.engine.analyse", lambda sources, rules, target_torch, called_elsewhere: iter([crash])
     )
     failed = result(lint(), "unreadable-file")
     assert failed.outcome is Outcome.ERROR
