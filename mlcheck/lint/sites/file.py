@@ -28,7 +28,6 @@ class File:
     def __init__(self, sites: Sites, module: ModuleInfo, name: str) -> None:
         self.sites, self.module, self.name = sites, module, name
         self.path, self.text = module.source.path, module.source.text
-        self._definitions: dict[ast.AST, Class | Function] = {}
 
     @cached_property
     def is_test(self) -> bool:
@@ -47,19 +46,18 @@ class File:
         ]
         return Place(self.path, node, ".".join(reversed(names)))
 
-    # definitions
-
     @cached_property
     def classes(self) -> tuple[Class, ...]:
-        return tuple(found for found in self.definitions if isinstance(found, Class))
+        return tuple(found for found in self.definitions.values() if isinstance(found, Class))
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
         """All functions and methods, nested ones too."""
-        return tuple(found for found in self.definitions if isinstance(found, Function))
+        return tuple(found for found in self.definitions.values() if isinstance(found, Function))
 
     @cached_property
-    def definitions(self) -> tuple[Class | Function, ...]:
+    def definitions(self) -> dict[ast.AST, Class | Function]:
+        """The class or function that each definition's node makes."""
         found: dict[ast.AST, Class | Function] = {}
         for defined in self.walk.defined:
             if isinstance(defined.node, ast.ClassDef):
@@ -68,43 +66,48 @@ class File:
                 around = next((c for c in defined.context.outwards() if c.kind not in ("if", "try", "with")), None)
                 owner = found.get(around.node) if around is not None and around.kind == "class" else None
                 found[defined.node] = Function(self, defined, owner if isinstance(owner, Class) else None)
-        self._definitions = found
-        return tuple(found.values())
-
-    def definition(self, node: ast.AST) -> Class | Function | None:
-        """The class or function that a definition's node makes."""
-        return self._definitions.get(node) if self.definitions else None
-
-    def methods_of(self, cls: Class) -> dict[str, Function]:
-        return {function.name: function for function in self.functions if function.cls is cls}
-
-    def attributes_of(self, cls: Class) -> dict[str, list[tuple[Function, AttributeSet]]]:
-        found: dict[str, list[tuple[Function, AttributeSet]]] = {}
-        for assigned in self.walk.attributes:
-            function = self.function_around(assigned.context)
-            while function is not None and function.cls is None:
-                function = self.function_around(function.defined.context)
-            owner = assigned.target.value
-            if function is not None and function.cls is cls and isinstance(owner, ast.Name):
-                if owner.id == function.receiver:
-                    found.setdefault(assigned.target.attr, []).append((function, assigned))
         return found
+
+    @cached_property
+    def methods(self) -> dict[Class, dict[str, Function]]:
+        """The methods of each class by name; of several so called the last counts."""
+        found: dict[Class, dict[str, Function]] = {}
+        for function in self.functions:
+            if function.cls is not None:
+                found.setdefault(function.cls, {})[function.name] = function
+        return found
+
+    @cached_property
+    def attributes(self) -> dict[Class, dict[str, list[tuple[Function, AttributeSet]]]]:
+        """What the methods of each class assign to attributes of `self`, by name."""
+        found: dict[Class, dict[str, list[tuple[Function, AttributeSet]]]] = {}
+        for assigned in self.walk.attributes:
+            function, owner = self.method_around(assigned.context), assigned.target.value
+            if function is not None and isinstance(owner, ast.Name) and owner.id == function.receiver:
+                assert function.cls is not None
+                found.setdefault(function.cls, {}).setdefault(assigned.target.attr, []).append((function, assigned))
+        return found
+
+    def method_around(self, context: Context) -> Function | None:
+        """The method around a place, past the functions defined inside it."""
+        function = self.function_around(context)
+        while function is not None and function.cls is None:
+            function = self.function_around(function.defined.context)
+        return function
 
     def function_around(self, context: Context) -> Function | None:
         for outer in context.outwards():
             if outer.kind == "function":
-                found = self.definition(outer.node)
+                found = self.definitions.get(outer.node)
                 return found if isinstance(found, Function) else None
         return None
 
     def class_around(self, context: Context) -> Class | None:
         for outer in context.outwards():
             if outer.kind == "class":
-                found = self.definition(outer.node)
+                found = self.definitions.get(outer.node)
                 return found if isinstance(found, Class) else None
         return None
-
-    # names
 
     def bindings(self, name: str, context: Context) -> list[Binding]:
         """All bindings of the name in the scope that `context` finds it in; none where it is not bound."""
@@ -140,19 +143,15 @@ class File:
 
     def _method(self, node: ast.Attribute, context: Context) -> Named:
         """`self.method`, and `super().method` in the classes of the project."""
-        function = self.function_around(context)
-        while function is not None and function.cls is None:
-            function = self.function_around(function.defined.context)
-        if function is None or function.cls is None:
-            return None
-        if isinstance(node.value, ast.Name) and node.value.id == function.receiver:
-            return function.cls.find(node.attr)
+        function = self.method_around(context)
+        if function is not None and isinstance(node.value, ast.Name) and node.value.id == function.receiver:
+            return function.cls.find(node.attr) if function.cls else None
         return None
 
     def meaning(self, binding: Binding, depth: int = _DEPTH) -> Named:
         """What one binding makes of its name."""
         if binding.kind in ("def", "class"):
-            return self.definition(binding.node)
+            return self.definitions.get(binding.node)
         if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute):
             return self.resolve(binding.value, binding.context, depth - 1)
         if binding.kind == "import" and isinstance(binding.value, ast.alias):
@@ -176,8 +175,6 @@ class File:
             if found is not None and not isinstance(found, str):
                 return found
         return None
-
-    # values
 
     def value(self, node: ast.expr, context: Context, depth: int = _DEPTH) -> tuple[ast.expr, Context]:
         """The expression that a name or `self.attribute` holds, where it is assigned once; else the node itself."""

@@ -107,7 +107,7 @@ class Class:
     @cached_property
     def methods(self) -> dict[str, Function]:
         """Its own methods, also those under `if`; the last of a name counts."""
-        return self.file.methods_of(self)
+        return self.file.methods.get(self, {})
 
     @cached_property
     def bases(self) -> tuple[str | Class | None, ...]:
@@ -148,7 +148,7 @@ class Class:
     @cached_property
     def attributes(self) -> dict[str, list[tuple[Function, AttributeSet]]]:
         """`self.name = ...` in its own methods, by name, in the order of the text."""
-        return self.file.attributes_of(self)
+        return self.file.attributes.get(self, {})
 
     def attribute(self, name: str) -> list[tuple[Function, AttributeSet]]:
         """All assignments of `self.name`, in this class and in those above it."""

@@ -1,0 +1,59 @@
+"""missing-super-init: a module assigns layers although `nn.Module.__init__` has not run."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import AttributeSet, Class, Function
+from mlcheck.lint.sites.modules import holds_parameters, is_plain, module_classes
+
+LOOKS_AT = "module class"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for cls in facts.sites.once(module_classes):
+        init = cls.methods.get("__init__")
+        if (
+            init is None
+            or not is_plain(cls)
+            or cls.node.decorator_list
+            or any("__new__" in c.methods for c in cls.line)
+        ):
+            continue
+        layers = [assigned for assigned in _layers(cls, init) if not _runs_before(init, assigned)]
+        if layers:
+            first = min(layers, key=lambda assigned: assigned.node.lineno)
+            yield Finding(
+                f"`{cls.name}` assigns a layer before `nn.Module.__init__` has run: this raises AttributeError",
+                init.place(first.node).location,
+                help="make `super().__init__()` the first line of `__init__`",
+            )
+
+
+def _layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
+    for assignments in cls.attributes.values():
+        for function, assigned in assignments:
+            if function is init and assigned.value is not None:
+                if holds_parameters(cls.file, assigned.value, assigned.context):
+                    yield assigned
+
+
+def _runs_before(init: Function, assigned: AttributeSet) -> bool:
+    """Whether anything before the assignment, or in a branch of unknown order, may run the base's `__init__`."""
+    for node in ast.walk(init.node):
+        if isinstance(node, ast.Call) and _may_initialise(node, init.receiver):
+            if node.lineno <= assigned.node.lineno:
+                return True
+    return False
+
+
+def _may_initialise(call: ast.Call, receiver: str) -> bool:
+    """`super().__init__()`, `Base.__init__(self)`, and whatever else is handed the object or may be such."""
+    func = call.func
+    if isinstance(func, ast.Name):
+        return func.id == "super" or any(isinstance(arg, ast.Name) and arg.id == receiver for arg in call.args)
+    if not isinstance(func, ast.Attribute):
+        return True
+    own = isinstance(func.value, ast.Name) and func.value.id == receiver
+    return func.attr == "__init__" or own or any(isinstance(a, ast.Name) and a.id == receiver for a in call.args)

@@ -1,0 +1,177 @@
+"""modules-in-list: layers kept in a plain list or dict, where `nn.Module` does not see them."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
+from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, is_plain, module_classes, text_of
+
+LOOKS_AT = "module class"
+_REGISTERS = (
+    "add_module(",
+    "register_module(",
+    "register_parameter(",
+    "setattr(",
+    "__dict__",
+    "_modules",
+    "_parameters",
+)
+_READS = ("len", "enumerate", "zip", "range", "reversed", "iter", "isinstance", "print", "sorted", "all", "any", "sum")
+_TAKES = r"\.(?:parameters|named_parameters|state_dict|to|cuda|train|eval|load_state_dict)\("
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for cls in facts.sites.once(module_classes):
+        if not is_plain(cls):
+            continue
+        text = text_of(cls)
+        if any(word in text for word in _REGISTERS):
+            continue
+        for name, assignments in cls.attributes.items():
+            hidden = [found for found in assignments if _hides(cls, name, *found)]
+            if hidden and not _is_registered(cls, name) and not _is_handled(facts.sites, name):
+                function, assigned = hidden[0]
+                kind = "dict" if _is_dict(cls, assigned) else "list"
+                yield Finding(
+                    f"`self.{name}` is a plain {kind}: its layers are not trained, not moved and not saved",
+                    function.place(assigned.node).location,
+                    help=f"wrap it in `{'nn.ModuleDict' if kind == 'dict' else 'nn.ModuleList'}` "
+                    f"(`nn.Parameter{kind.title()}` for parameters)",
+                )
+
+
+def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
+    assert assigned.value is not None
+    value, _ = cls.file.value(assigned.value, assigned.context)
+    return isinstance(value, ast.Dict | ast.DictComp) or (isinstance(value, ast.Call) and not value.args)
+
+
+def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) -> bool:
+    """Whether the assignment makes a plain container that holds, or is filled with, layers made here."""
+    if assigned.value is None:
+        return False
+    value, context = cls.file.value(assigned.value, assigned.context)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        value = value.left
+    if isinstance(value, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp):
+        where = _inside(context, value)
+        if any(_is_hidden_layer(cls, function, element, where) for element in flat([value])):
+            return True
+        empty = isinstance(value, ast.List | ast.Dict) and not flat([value])
+    else:
+        named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) and not value.args else None
+        empty = named in ("builtins.list", "builtins.dict", "collections.OrderedDict")
+    local = assigned.value.id if isinstance(assigned.value, ast.Name) else ""
+    if local and _handed_on(cls, local, function.node):
+        return False
+    return bool(empty) and any(
+        _is_hidden_layer(cls, where, element, context)
+        for where, element, context in _put_in(cls, name, local, function)
+    )
+
+
+def _inside(context: Context, value: ast.expr) -> Context:
+    if isinstance(value, ast.ListComp | ast.DictComp):
+        return Context("comprehension", value, context, context.scope)
+    return context
+
+
+def _put_in(cls: Class, name: str, local: str, function: Function) -> Iterator[tuple[Function, ast.expr, Context]]:
+    """What is appended to `self.name`, or to the local name it is assigned from."""
+    for call in cls.file.calls("append"):
+        around, owner = call.function, call.node.func
+        if around is None or around.cls is not cls or not isinstance(owner, ast.Attribute) or len(call.node.args) != 1:
+            continue
+        if _is_own(owner.value, around, name) or (
+            local and around is function and isinstance(owner.value, ast.Name) and owner.value.id == local
+        ):
+            yield around, call.node.args[0], call.context
+    for around in cls.methods.values():
+        for node in ast.walk(around.node):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                if _is_own(node.targets[0].value, around, name):
+                    yield around, node.value, around.inner
+
+
+def _is_own(node: ast.expr, function: Function, name: str) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == function.receiver
+    )
+
+
+def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context: Context) -> bool:
+    """A layer that is made for this place alone, or a name known to be a module and kept nowhere else."""
+    if isinstance(element, ast.Call):
+        return holds_parameters(cls.file, element, context)
+    if not isinstance(element, ast.Name):
+        return False
+    kept = any(
+        isinstance(assigned.value, ast.Name) and assigned.value.id == element.id
+        for values in cls.attributes.values()
+        for _, assigned in values
+    )
+    if kept or _handed_on(cls, element.id, function.node, containers_only=True):
+        return False
+    return holds_parameters(cls.file, element, context) or _is_checked(cls, element.id, context)
+
+
+def _is_checked(cls: Class, name: str, context: Context) -> bool:
+    """Whether this stands under `if isinstance(name, nn.Module):`."""
+    for outer in context.outwards():
+        test = outer.node.test if isinstance(outer.node, ast.If) and outer.arm == "body" else None
+        if isinstance(test, ast.Call) and len(test.args) == 2 and isinstance(test.args[0], ast.Name):
+            named = cls.file.resolve(test.args[1], context)
+            if test.args[0].id == name and named == "torch.nn.Module":
+                return True
+    return False
+
+
+def _handed_on(cls: Class, name: str, node: ast.AST, containers_only: bool = False) -> bool:
+    """Whether a local name is given to a call that may register it."""
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and any(_names(arg) == name for arg in call.args):
+            last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
+            if last in _READS or (containers_only and f"torch.nn.{last}" not in CONTAINERS):
+                continue
+            if last != "append" or not containers_only:
+                return True
+    return False
+
+
+def _names(node: ast.expr) -> str:
+    node = node.value if isinstance(node, ast.Starred) else node
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_registered(cls: Class, name: str) -> bool:
+    """Whether `self.name` is put into a container of torch, or given to somebody who may do so."""
+    for base in cls.line:
+        for function, assigned in base.attributes.get(name, ()):
+            value = assigned.value
+            named = base.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
+            if isinstance(named, str) and named.startswith("torch.nn."):
+                return True
+        for call in ast.walk(base.node):
+            if isinstance(call, ast.Call):
+                last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
+                given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args]
+                if last not in _READS and any(isinstance(a, ast.Attribute) and a.attr == name for a in given):
+                    return True
+    return False
+
+
+def _is_handled(sites: Sites, name: str) -> bool:
+    """Whether somebody trains or moves the contents by hand: `for layer in net.layers: layer.parameters()`."""
+    loop = re.compile(rf"for\b[^\n]*?(\w+)\)? in [^\n]*\.{re.escape(name)}\b")
+    for file in sites.mentioning([name], tests=True):
+        if re.search(rf"\.{re.escape(name)}\b[^\n]*{_TAKES}", file.text):
+            return True
+        if any(re.search(rf"\b{found}{_TAKES}", file.text) for found in set(loop.findall(file.text))):
+            return True
+    return False

@@ -1,0 +1,106 @@
+"""param-unregistered: a tensor that is to be learned, but is no parameter of its module."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
+from mlcheck.lint.sites.modules import PARAMETER, is_plain, module_classes
+
+LOOKS_AT = "module class"
+_COPIES = frozenset(
+    [
+        *("cuda", "half", "bfloat16", "t", "view", "reshape", "unsqueeze", "squeeze", "transpose", "permute"),
+        *("clone", "repeat", "expand", "mul", "div", "add", "softmax", "sigmoid", "exp", "abs"),
+    ]
+)
+_FACTORIES = frozenset(
+    [
+        *("tensor", "rand", "randn", "zeros", "ones", "full", "empty", "eye", "linspace", "arange", "FloatTensor"),
+        *("Tensor", "from_numpy", "rand_like", "randn_like", "zeros_like", "ones_like", "Variable"),
+    ]
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for cls in facts.sites.once(module_classes):
+        if not is_plain(cls):
+            continue
+        for name, assignments in cls.attributes.items():
+            for function, assigned in assignments:
+                said = _copied(cls, assigned) or _leaf(facts.sites, cls, name, function, assigned)
+                if said:
+                    yield Finding(
+                        f"`self.{name}` {said}: no optimizer finds it in `parameters()`, and it is not saved",
+                        function.place(assigned.node).location,
+                        help=f"assign `self.{name} = nn.Parameter(...)`, and move the whole module instead",
+                    )
+
+
+def _copied(cls: Class, assigned: AttributeSet) -> str:
+    """A tensor computed from a fresh parameter: the parameter itself is lost."""
+    node, last = assigned.value, ""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
+        if node.func.attr in _COPIES or (node.func.attr == "to" and _moves(cls, node, assigned)):
+            last = node.func.attr
+        elif node.func.attr not in ("to", "float", "double", "requires_grad_", "contiguous"):
+            return ""
+        node = node.func.value
+    if isinstance(node, ast.BinOp) and not last:
+        sides = [side for side in (node.left, node.right) if _is_parameter(cls, side, assigned)]
+        return "is computed from a parameter that nothing keeps" if sides else ""
+    if last and node is not None and _is_parameter(cls, node, assigned):
+        return f"is what `.{last}()` makes of a parameter, not the parameter"
+    return ""
+
+
+def _moves(cls: Class, call: ast.Call, assigned: AttributeSet) -> bool:
+    """`.to(device)`; what only changes the dtype may return the parameter itself."""
+    given = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+    if given is None:
+        return False
+    named = cls.file.resolve(given, assigned.context)
+    return not (isinstance(named, str) and named.startswith("torch."))
+
+
+def _is_parameter(cls: Class, node: ast.expr, assigned: AttributeSet) -> bool:
+    return isinstance(node, ast.Call) and cls.file.resolve(node.func, assigned.context) in (
+        PARAMETER,
+        "torch.nn.parameter.Parameter",
+    )
+
+
+def _leaf(sites: Sites, cls: Class, name: str, function: Function, assigned: AttributeSet) -> str:
+    """A plain tensor with `requires_grad=True`, used inside the class alone."""
+    node = assigned.value
+    asks = False
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "requires_grad_" and not node.args and not node.keywords:
+            asks, node = True, node.func.value
+            continue
+        break
+    if not isinstance(node, ast.Call) or function.name != "__init__":
+        return ""
+    named = cls.file.resolve(node.func, assigned.context)
+    if not isinstance(named, str) or not named.startswith("torch."):
+        return ""
+    last = named.rpartition(".")[2]
+    asks |= any(
+        keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+        for keyword in node.keywords
+    )
+    if not asks or last not in _FACTORIES or _used_elsewhere(sites, cls, name):
+        return ""
+    return "requires a gradient but is no `nn.Parameter`"
+
+
+def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
+    """Whether anything but reading happens to it: another class or file names it, or it is handed to an optimizer."""
+    pattern = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']")
+    own = cls.file.module.text_of(cls.node)
+    inside = len(pattern.findall(own))
+    total = sum(len(pattern.findall(file.text)) for file in sites.mentioning([name], tests=True))
+    changed = re.search(rf"\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own)
+    return total > inside or changed is not None or "optim" in own

@@ -1,0 +1,55 @@
+"""What stands around a call: conditions, and the forward pass it is a part of."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.modules import is_module
+from mlcheck.lint.sites.scopes import Context
+
+_TRAINING = re.compile(r"\b(?:is_|self\.)?train(?:ing|_mode)?\b|\beval\b|\bdeterministic\b|\binference\b")
+
+
+def conditions(context: Context) -> list[ast.expr]:
+    """The tests of the `if`s and `while`s around a place, up to its function, innermost first."""
+    found = []
+    for outer in context.outwards():
+        if outer.kind in ("function", "lambda", "class"):
+            break
+        if isinstance(outer.node, ast.If | ast.While | ast.IfExp):
+            found.append(outer.node.test)
+    return found
+
+
+def asks_mode(node: ast.AST) -> bool:
+    """Whether an expression mentions the mode: `self.training`, `not training`, `is_train`."""
+    return _TRAINING.search(ast.unparse(node)) is not None
+
+
+def in_branch_of_mode(call: Call) -> bool:
+    return any(asks_mode(test) for test in conditions(call.context))
+
+
+def in_forward(call: Call) -> Function | None:
+    """The forward pass of an `nn.Module` that a call stands in: `forward`, or a method only other methods call."""
+    function = call.function
+    if function is None or function.cls is None or not is_module(function.cls):
+        return None
+    return function if function.name == "forward" or _is_part_of_forward(function) else None
+
+
+def _is_part_of_forward(function: Function) -> bool:
+    """A method that `forward` calls, and `__init__` does not."""
+    cls = function.cls
+    assert cls is not None
+    called = {name: f"self.{function.name}(" in cls.file.module.text_of(m.node) for name, m in cls.methods.items()}
+    return called.get("forward", False) and not called.get("__init__", False)
+
+
+def own_attribute(node: ast.expr, function: Function | None) -> str:
+    """`x` of `self.x`; "" for anything else."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and function is not None:
+        return node.attr if node.value.id == function.receiver else ""
+    return ""
