@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
 from mlcheck.core.catalog import Catalog
+from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result
-from mlcheck.core.signoff import sign_off_results
+from mlcheck.core.signoff import UNSIGNED, sign_off_results
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.probe.engine import ProbeOptions, run_probes
 
@@ -26,17 +28,20 @@ def run_checklist(
     Without an entry point the probes are absent and a notice says so: silence is not a pass.
     """
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.perf_counter()
-    said = sign_off_results(Catalog(), signoff, date.today())
+    catalog, today = Catalog(), date.today()
+    sign_off_results(catalog, signoff, today)  # a mistake in the file is told before minutes of probing
     read = run_lint(paths, lint, (lambda done, total: progress("lint", done, total)) if progress else None)
     notices = list(read.notices)
     seen = run_probes(probe, progress) if probe else None
     if seen is None:
         notices.append("no entry point, so nothing was run: name one (`mlcheck check model_def:Trial`) or set `entry`")
     results = (*read.results, *(seen.results if seen else ()))
+    shown = {result.rule: result for result in results if result.outcome is Outcome.PENDING}
+    said = sign_off_results(catalog, signoff, today, shown)
     return Report(
         command="check",
         subject=probe.entry if probe else ", ".join(paths),
-        results=(*results, *_unshadowed(said, results)),
+        results=_joined(results, said),
         environment={**read.environment, **(seen.environment if seen else {})},
         started=started,
         seconds=time.perf_counter() - clock,
@@ -44,7 +49,16 @@ def run_checklist(
     )
 
 
-def _unshadowed(said: Iterable[Result], decided: Iterable[Result]) -> list[Result]:
-    """Sign-offs, less those already given by a probe that shows the evidence to sign."""
-    pending = {result.rule for result in decided if result.outcome.value == "pending"}
-    return [result for result in said if result.outcome.value != "pending" or result.rule not in pending]
+def _joined(decided: Iterable[Result], said: Iterable[Result]) -> tuple[Result, ...]:
+    """All results; a question that a probe shows evidence for is asked once, with why it is open again."""
+    open_again = {result.rule: result.reason for result in said if result.outcome is Outcome.PENDING}
+    asked: set[str] = set()
+    joined = []
+    for result in decided:
+        if result.outcome is Outcome.PENDING and result.rule in open_again:
+            asked.add(result.rule)
+            reason = open_again[result.rule]
+            joined.append(result if reason == UNSIGNED else replace(result, reason=reason))
+        else:
+            joined.append(result)
+    return (*joined, *(result for result in said if result.rule not in asked))

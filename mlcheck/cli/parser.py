@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from mlcheck import __version__
-from mlcheck.cli import commands, load
+from mlcheck.cli import commands, load, sign
 from mlcheck.cli.output import FORMATS
 from mlcheck.core.outcome import By, Severity, Stage
 
@@ -119,6 +119,10 @@ def build_parser() -> argparse.ArgumentParser:
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")
     _add_report_options(report, html="", json="")
     report.set_defaults(run=commands.report)
+    signing = _command(subparsers, "sign", "RULE", "answer what only a person can answer, with your name")
+    sign.add_sign_options(signing)
+    waiving = _command(subparsers, "waive", "RULE", "accept the failure of a rule, with your name and reason")
+    sign.add_waive_options(waiving)
     _add_catalog_commands(subparsers)
     return parser
 

@@ -6,6 +6,8 @@ date = 2026-11-02
 note = "logistic regression reaches 91.2 %"
 link = "docs/baseline.md"      # optional
 until = 2027-05-01             # optional: to be asked again after this day
+files = ["data/labels.csv"]    # optional: to be asked again when one of them changes; `print` is theirs
+print = "0f3a9b1c5d7e2468"
 
 [waive.missing-eval-mode]
 reason = "the model has neither dropout nor batch norm"
@@ -17,9 +19,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mlcheck.core.catalog import Catalog
@@ -27,11 +31,12 @@ from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Result
 from mlcheck.core.rule import Rule
+from mlcheck.core.signing import print_of_evidence, print_of_files
 
 UNSIGNED = "nobody has signed this off yet"
 _KEYS = {
-    "sign": (("by", "date", "note"), ("link", "until")),
-    "waive": (("reason", "by", "date"), ("until",)),
+    "sign": (("by", "date", "note"), ("link", "until", "commit", "evidence", "files", "print")),
+    "waive": (("reason", "by", "date"), ("until", "commit")),
 }
 
 
@@ -39,9 +44,12 @@ class BadSignOff(Mistake):
     """A `signoff.toml` that cannot be trusted: one sentence with the file, the line and the fault."""
 
 
-def sign_off_results(catalog: Catalog, path: Path, today: date) -> list[Result]:
+def sign_off_results(
+    catalog: Catalog, path: Path, today: date, shown: Mapping[str, Result] = MappingProxyType({})
+) -> list[Result]:
     """One result for every signed or waived rule, and PENDING for each that waits for a person.
 
+    `shown` is the evidence of this run by rule: a sign-off given for other evidence has to be given again.
     A missing file leaves every sign-off open. Raises BadSignOff when the file cannot be read, is not TOML,
     names an unknown rule, signs and waives the same rule, or holds a key, date or value of the wrong form.
     """
@@ -56,7 +64,11 @@ def sign_off_results(catalog: Catalog, path: Path, today: date) -> list[Result]:
             if kind == "waive" and name in tables.get("sign", {}):
                 raise BadSignOff(f"{where}: this rule is signed as well; keep one of the two")
             _check_entry(kind, entry, where, today)
-            results.append((_signed if kind == "sign" else _waived)(catalog[name], entry, today))
+            rule = catalog[name]
+            if kind == "sign":
+                results.append(_signed(rule, entry, today, path.parent, shown.get(name)))
+            else:
+                results.append(_waived(rule, entry, today))
     answered = {result.rule for result in results}
     asked = [rule for rule in catalog if By.SIGN_OFF in rule.by and rule.name not in answered]
     return results + [_result(rule, Outcome.PENDING, reason=UNSIGNED) for rule in asked]
@@ -114,6 +126,11 @@ def _check_entry(kind: str, entry: Any, where: str, today: date) -> None:
     for key, value in entry.items():
         if key in {"date", "until"}:
             _day(value, key, where)
+        elif key == "files":
+            if not (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
+                raise BadSignOff(f"{where}: `files` must be a list of paths")
+            if "print" not in entry:
+                raise BadSignOff(f"{where}: `files` needs their `print`; `mlcheck sign` writes both")
         elif not isinstance(value, str) or not value.strip():
             raise BadSignOff(f"{where}: `{key}` must be a text that is not empty")
     signed = _day(entry["date"], "date", where)
@@ -138,13 +155,28 @@ def _expired(entry: dict[str, Any], today: date) -> bool:
     return "until" in entry and _day(entry["until"], "until", "") < today
 
 
-def _signed(rule: Rule, entry: dict[str, Any], today: date) -> Result:
+def _signed(rule: Rule, entry: dict[str, Any], today: date, folder: Path, shown: Result | None) -> Result:
     who = f"{entry['by']} on {_day(entry['date'], 'date', '')}"
     if _expired(entry, today):
         return _result(rule, Outcome.PENDING, reason=f"the sign-off by {who} ended on {entry['until']}: sign again")
+    if changed := _changed(entry, folder, shown):
+        return _result(rule, Outcome.PENDING, reason=f"{changed} since the sign-off by {who}: look and sign again")
     link = f" ({entry['link']})" if "link" in entry else ""
     until = f", until {entry['until']}" if "until" in entry else ""
     return _result(rule, Outcome.PASS, summary=f"signed off by {who}{until}: {entry['note']}{link}")
+
+
+def _changed(entry: dict[str, Any], folder: Path, shown: Result | None) -> str:
+    """What the sign-off was given for and is no longer so; empty while it holds."""
+    if shown is not None and "evidence" in entry and entry["evidence"] != print_of_evidence(shown):
+        return "the evidence changed"
+    files = entry.get("files", [])
+    try:
+        return f"{', '.join(files)} changed" if files and print_of_files(files, folder) != entry["print"] else ""
+    except FileNotFoundError as error:
+        return f"{error} was removed"
+    except OSError as error:
+        return f"{error.filename} became unreadable"
 
 
 def _waived(rule: Rule, entry: dict[str, Any], today: date) -> Result:

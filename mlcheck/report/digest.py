@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -127,10 +126,9 @@ def repeat_command(result: Result, report: Report) -> str:
     return ""
 
 
-def sign_off_entry(rule: str, started: str) -> str:
-    """What to add to signoff.toml once the question is answered, dated with the day of the report."""
-    day = started[:10] if re.fullmatch(r"\d{4}-\d\d-\d\d", started[:10]) else ""
-    return f'[sign.{rule}]\nby = ""\ndate = {day}\nnote = ""'
+def sign_command(rule: str) -> str:
+    """How the question is answered, once there is an answer."""
+    return f"mlcheck sign {shlex.quote(rule)} --note ''"
 
 
 def number(value: object) -> str:

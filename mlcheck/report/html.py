@@ -79,7 +79,7 @@ def _environment() -> Environment:
         "evidence": digest.evidence,
         "short_place": digest.short_place,
         "repeat_command": digest.repeat_command,
-        "sign_off_entry": digest.sign_off_entry,
+        "sign_command": digest.sign_command,
         "plural": digest.plural,
         "opens": _opens,
         "unsigned": UNSIGNED,

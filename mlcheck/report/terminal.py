@@ -214,7 +214,7 @@ def _stages(checklist: list[Item]) -> Iterator[_Row]:
 def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:
     yield _Row(Text())
     if any(item.decided.reason == UNSIGNED for item in checklist):
-        how = "to sign off a rule, add a table [sign.RULE] with by, date and note to signoff.toml"
+        how = "a person answers with `mlcheck sign RULE --note ANSWER`"
         yield _Row(Text(how), label=Text("note"), margin=_MARGIN)
     for notice in report.notices:
         yield _Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)

@@ -2,7 +2,6 @@
 
 import math
 import shlex
-import tomllib
 
 import pytest
 
@@ -73,9 +72,9 @@ def test_the_command_to_repeat_survives_a_shell():
     assert digest.repeat_command(result("r", Outcome.PENDING, By.SIGN_OFF), report) == ""
 
 
-def test_the_entry_to_sign_is_toml():
-    entry = tomllib.loads(digest.sign_off_entry("some-rule", "2026-11-21T14:31:19+00:00"))
-    assert str(entry["sign"]["some-rule"]["date"]) == "2026-11-21"
+def test_a_rule_of_any_name_is_signed_by_one_command():
+    assert digest.sign_command("some-rule") == "mlcheck sign some-rule --note ''"
+    assert digest.sign_command("x; rm -r") == "mlcheck sign 'x; rm -r' --note ''"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_evidence_places_help_numbers_and_commands_are_told(report):
         "nn.Softmax feeds CrossEntropyLoss",
         "IndexError: 17",
         "waived by Ada on 2026-11-02",
-        "[sign.purpose-unstated]",
+        "mlcheck sign purpose-unstated",
         "looked at 6",
         "61 ms",
         "2.13.0",

@@ -55,8 +55,7 @@ SPEED
 SKIP     Gradients are unscaled first  clip-before-unscale (lint)
          no GradScaler in 4 files
 
-note     to sign off a rule, add a table [sign.RULE] with by, date and note to
-         signoff.toml
+note     a person answers with `mlcheck sign RULE --note ANSWER`
 note     the whole report: report.html
 FAIL  9 items: 2 failed, 1 could not run, 1 warned, 1 waiting for a person, 1
 inconclusive, 1 waived, 1 skipped, 1 passed in 9.2 s
