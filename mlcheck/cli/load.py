@@ -20,7 +20,7 @@ _QUICK_WORKERS = 4
 
 
 def load(arguments: argparse.Namespace) -> int:
-    _require_extra()
+    require_extra()
     if arguments.init:
         return _init(Path())
     if not arguments.entry:
@@ -45,7 +45,7 @@ def load(arguments: argparse.Namespace) -> int:
     return commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
 
 
-def _require_extra() -> None:
+def require_extra() -> None:
     from importlib.util import find_spec
 
     missing = [name for name in ("numpy", "psutil") if find_spec(name) is None]
@@ -92,7 +92,10 @@ def _init(folder: Path) -> int:
     """Commented templates of all files; one that is there already stays as it is."""
     from importlib.resources import files
 
-    for template in sorted(files("mlcheck.load").joinpath("templates").iterdir(), key=lambda entry: entry.name):
+    templates = files("mlcheck.load").joinpath("templates").iterdir()
+    for template in sorted(templates, key=lambda entry: entry.name):
+        if template.name.endswith(".html"):
+            continue
         target = folder / template.name
         if target.exists():
             print(f"{target} is there already: left as it is")

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from mlcheck import __version__
-from mlcheck.cli import commands, load, sign
+from mlcheck.cli import commands, load, sbs, sign
 from mlcheck.cli.output import FORMATS
 from mlcheck.core.outcome import By, Severity, Stage
 
@@ -114,6 +114,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     load.add_options(loading)
     _add_report_options(loading, html="", json="")
+
+    sbs.add_options(_command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read"))
 
     report = _command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")

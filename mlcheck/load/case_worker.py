@@ -66,13 +66,15 @@ def _conduct(service: Service, job: dict[str, Any], channel: Channel) -> None:
     if not inputs:
         raise Mistake("there is nothing to ask: give --queries, or set `example_input` on the module")
     loaded = {"kind": "loaded", "environment": _environment(), "notices": service.notices}
-    channel.send(loaded, time_limit_s=job["timeout_s"] + _REPEATING_S)
+    channel.send(loaded, time_limit_s=job["timeout_s"])
     from mlcheck.load.modes import watched
 
     with watched() as seen:
         first = plain(service.predict(inputs[0]))
     channel.send({"kind": "modes"} | seen.told())
-    channel.send({"kind": "repeated", "cases": list(_repeated(service, inputs, names, job))})
+    good = [number for number, name in enumerate(names) if name not in job["deadly"]]
+    inputs, names = [inputs[number] for number in good], [names[number] for number in good]
+    channel.send({"kind": "repeated", "cases": list(_repeated(service, inputs, names, job, channel))})
     channel.send({"kind": "batch"} | _batch(service, inputs, names, job))
     if not queries:
         return
@@ -84,10 +86,13 @@ def _conduct(service: Service, job: dict[str, Any], channel: Channel) -> None:
             channel.send({"kind": "ended", "case": name, "told": told, "after": after})
 
 
-def _repeated(service: Service, inputs: list[Any], names: list[str], job: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _repeated(
+    service: Service, inputs: list[Any], names: list[str], job: dict[str, Any], channel: Channel
+) -> Iterator[tuple[str, str]]:
     """Each query asked twice: its name and the first difference."""
     until = time.perf_counter() + _REPEATING_S
     for name, query in zip(names, inputs, strict=True):
+        channel.send({"kind": "asking", "query": name})
         try:
             once, again = plain(service.predict(query)), plain(service.predict(query))
             yield name, difference(again, once, job["rtol"], job["atol"])

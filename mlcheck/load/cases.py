@@ -110,21 +110,25 @@ def run_conduct(entry: str, path: Path | None, cases: Cases, timeout_s: float, f
             "repeatable": cases.repeatable,
             "timeout_s": timeout_s,
             "done": [case.name for case in conduct.broken],
+            "deadly": [case.name for case in conduct.repeated if case.traceback],
         }
         end = _child(job, _START_UP_S, folder, listener.hear)
         if end.how is End.FINISHED:
             return conduct
-        if not listener.current:
-            raise StartFailed(f"while it was loaded and answered its first queries {end}", end.stack or end.stderr)
-        trace = end.stack or end.stderr[-2000:]
-        conduct.broken.append(Case(listener.current, "", str(end), traceback=trace))
+        trace = end.stack or end.stderr[-2000:] or str(end)
+        if listener.asked:
+            conduct.repeated.append(Case(listener.asked, "", str(end), traceback=trace))
+        elif listener.current:
+            conduct.broken.append(Case(listener.current, "", str(end), traceback=trace))
+        else:
+            raise StartFailed(f"while it was loaded and answered its first query {end}", trace)
 
 
 class _Listener:
-    """Notes what the child tells. `current` is the broken query it is busy with."""
+    """Notes what the child tells. `asked` is the good query it is busy with, `current` the broken one."""
 
     def __init__(self, conduct: Conduct) -> None:
-        self.current = ""
+        self.asked = self.current = ""
         self._conduct = conduct
 
     def hear(self, message: dict[str, Any]) -> None:
@@ -138,8 +142,12 @@ class _Listener:
         elif kind == "modes":
             conduct.module_calls, conduct.training = message["calls"], message["training"]
             conduct.graph = message["graph"]
+        elif kind == "asking":
+            self.asked = message["query"]
         elif kind == "repeated":
-            conduct.repeated = [Case(name, "", told) for name, told in message["cases"]]
+            self.asked = ""
+            deadly = [case for case in conduct.repeated if case.traceback]
+            conduct.repeated = deadly + [Case(name, "", told) for name, told in message["cases"]]
         elif kind == "batch":
             conduct.batch = [Case(name, "", told) for name, told in message["cases"]]
             conduct.batch_skipped = message["skipped"]

@@ -16,6 +16,7 @@ from mlcheck.load.ladder import Ladder, Phase, Rung
 from mlcheck.load.limits import Latency
 from mlcheck.load.percentiles import Decision, percentile, percentile_interval, rule
 from mlcheck.load.series import block_intervals, mean_interval
+from mlcheck.load.wording import milliseconds, number, workers
 
 SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 _LATE = 0.1
@@ -103,7 +104,7 @@ def _doubted(decision: Decision | None, why: str, phase: Phase, limit: float) ->
     if decision is not Decision.BROKEN:
         return decision, why
     if phase.lateness_ms > _LATE * limit:
-        return Decision.OPEN, f"NOISY: the harness itself began queries up to {phase.lateness_ms:.3g} ms late"
+        return Decision.OPEN, f"NOISY: the harness itself began queries up to {number(phase.lateness_ms)} ms late"
     if phase.noise:
         return Decision.OPEN, f"NOISY: {phase.noise}; measure on an idle machine"
     return decision, why
@@ -115,7 +116,7 @@ def verdict(ladder: Ladder, queries: str, limits: Latency, help_: str = "") -> V
     judged = [line for line in found if line.limit is not None]
     looked_at = sum(line.n for line in found if line.measure == "mean_ms")
     summary, figures = _summary(found, ladder, queries), _figures(found, ladder, queries, limits)
-    overloaded = [rung for rung in ladder.rungs if rung.phases and not rung.phase("open", queries)]
+    overloaded = [] if ladder.stopped else [rung for rung in ladder.rungs if ladder.carries_too_little(rung, queries)]
     broken = [line for line in judged if line.decision is Decision.BROKEN]
     waiting = [line for line in judged if line.decision is Decision.OPEN]
     stated = any(getattr(limits, measure) is not None for measure in ("mean_ms", *SHARES))
@@ -125,7 +126,7 @@ def verdict(ladder: Ladder, queries: str, limits: Latency, help_: str = "") -> V
         if line.measure in ("p50_ms", "p99_ms")
     }
     common = {"figures": figures, "numbers": numbers, "looked_at": looked_at}
-    if ladder.rungs and not found and overloaded:
+    if not found and overloaded:
         told = _overload(overloaded[-1], ladder)
         return Verdict(Outcome.FAIL, told, findings=(Finding(told, help=help_),), **common)  # type: ignore[arg-type]
     if not found:
@@ -135,7 +136,7 @@ def verdict(ladder: Ladder, queries: str, limits: Latency, help_: str = "") -> V
         return Verdict(Outcome.FAIL, summary, findings=findings, **common)  # type: ignore[arg-type]
     if waiting:
         first = waiting[0]
-        reason = f"{first.name} at {first.workers} {_workers(first.workers)} ({_ms(first.value)}): {first.why}"
+        reason = f"{first.name} at {workers(first.workers)} ({milliseconds(first.value)}): {first.why}"
         reason += f"; {len(waiting) - 1} more undecided" if len(waiting) > 1 else ""
         return Verdict(Outcome.INCONCLUSIVE, summary, reason, **common)  # type: ignore[arg-type]
     if not stated:
@@ -150,14 +151,14 @@ def _told(line: Line, ladder: Ladder, queries: str) -> str:
     assert rate is not None
     over = f"; {line.over:,} of {line.n:,} queries took longer" if line.measure != "mean_ms" else ""
     return (
-        f"{line.name} at {line.workers} {_workers(line.workers)} is {_ms(line.value)}, over the limit of "
-        f"{line.limit:g} ms, at {rate.rate:.3g} {queries} queries a second{over}"
+        f"{line.name} at {workers(line.workers)} is {milliseconds(line.value)}, over the limit of "
+        f"{line.limit:g} ms, at {number(rate.rate)} {queries} queries a second{over}"
     )
 
 
 def _overload(rung: Rung, ladder: Ladder) -> str:
     return (
-        f"{rung.workers} {_workers(rung.workers)} answer {rung.capacity:.3g} queries a second, "
+        f"{workers(rung.workers)} can answer {number(rung.capacity)} queries a second, "
         f"and {ladder.plan.rate_qps:g} are to be expected"
     )
 
@@ -169,21 +170,11 @@ def _summary(found: list[Line], ladder: Ladder, queries: str) -> str:
         if told:
             phase = rung.phase("open", queries)
             assert phase is not None
-            ms = ", ".join(f"{told[name].name} {_ms(told[name].value)}" for name in ("p50_ms", "p99_ms"))
-            parts.append(f"{rung.workers} {_workers(rung.workers)} at {phase.rate:.3g}/s: {ms}")
-        elif rung.phases and ladder.plan.rate_qps:
-            parts.append(f"{rung.workers} {_workers(rung.workers)}: overloaded, carries {rung.capacity:.3g}/s")
+            ms = ", ".join(f"{told[name].name} {milliseconds(told[name].value)}" for name in ("p50_ms", "p99_ms"))
+            parts.append(f"{workers(rung.workers)} at {number(phase.rate)}/s: {ms}")
+        elif ladder.carries_too_little(rung, queries):
+            parts.append(f"{workers(rung.workers)}: overloaded, carries {number(rung.capacity)}/s")
     return "; ".join(parts)
-
-
-def _ms(value: Interval) -> str:
-    """`12.3 ms [11.9, 13.0]`, an unknown end as a question mark."""
-    low, high = ("?" if math.isnan(end) else f"{end:.3g}" for end in (value.low, value.high))
-    return f"{value.value:.3g} ms [{low}, {high}]"
-
-
-def _workers(number: int) -> str:
-    return "worker" if number == 1 else "workers"
 
 
 def _figures(found: list[Line], ladder: Ladder, queries: str, limits: Latency) -> tuple[Figure, ...]:
@@ -206,11 +197,11 @@ def _table(found: list[Line], ladder: Ladder, queries: str) -> Figure:
         assert phase is not None
         beside = ""
         if closed is not None and line.measure in SHARES and len(closed.answered):
-            beside = f"{percentile(np.sort(closed.answered.service_ms), SHARES[line.measure]):.3g}"
-        low, high = (("?" if math.isnan(end) else f"{end:.3g}") for end in (line.value.low, line.value.high))
+            beside = number(percentile(np.sort(closed.answered.service_ms), SHARES[line.measure]))
         limit = f"{line.limit:g}" if line.limit is not None else ""
+        between = f"{number(line.value.low)} to {number(line.value.high)}"
         rows.append(
-            [line.workers, f"{phase.rate:.3g}", line.name, f"{line.value.value:.4g}", f"{low} to {high}", limit,
+            [line.workers, number(phase.rate), line.name, number(line.value.value), between, limit,
              _WORDS[line.decision], line.n, beside]
         )  # fmt: skip
     columns = ["workers", "queries/s", "latency", "ms", "95 % interval", "limit", "verdict", "n", "closed loop, ms"]
@@ -226,7 +217,7 @@ def _by_percentile(ladder: Ladder, queries: str, limits: Latency) -> Figure:
         ordered = np.sort(phase.latencies_ms)
         nines = np.linspace(0.0, math.log10(len(ordered)), 120)
         y = [percentile(ordered, 1 - 10.0**-nine) for nine in nines]
-        series.append({"name": f"{rung.workers} {_workers(rung.workers)}", "x": nines.round(3).tolist(), "y": y})
+        series.append({"name": workers(rung.workers), "x": nines.round(3).tolist(), "y": y})
     drawn = [
         {"name": f"limit {name.removesuffix('_ms')}", "y": limit}
         for name in SHARES
@@ -254,6 +245,6 @@ def _over_time(ladder: Ladder, queries: str) -> Figure:
         part = np.minimum((seconds / max(seconds.max(), 1e-9) * 120).astype(int), 119)
         x = [float(seconds[part == number].mean()) for number in np.unique(part)]
         y = [float(answered.latency_ms[part == number].max()) for number in np.unique(part)]
-        series.append({"name": f"{rung.workers} {_workers(rung.workers)}", "x": x, "y": y})
+        series.append({"name": workers(rung.workers), "x": x, "y": y})
     data = {"series": series, "x_label": "seconds", "y_label": "slowest, ms", "log_y": True}
     return Figure("curves", f"Latency over time, {queries} queries", data)

@@ -22,7 +22,7 @@ _FOREIGN, _WAITING = 0.10, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One timed stretch. Samples begin after the warm-up; `cut` of them came before.
+    """One timed stretch. Samples begin after the warm-up; `cut` came before, `cut_failed` of those failed.
 
     `planned` are the moments queries were due in an open phase, with their numbers. `waited` is the share of the
     workers' time spent ready without a core, `foreign` the share of all cores that others used; NaN unknown.
@@ -38,6 +38,7 @@ class Phase:
     cores: float
     samples: Samples
     cut: int = 0
+    cut_failed: int = 0
     planned: tuple[Integers, Integers] | None = None
     sightings: tuple[Sighting, ...] = ()
     casualties: tuple[Casualty, ...] = ()
@@ -53,7 +54,8 @@ class Phase:
 
     @property
     def failed(self) -> int:
-        return int((self.samples.status == FAILED).sum())
+        """Queries that raised, those before the cut too."""
+        return int((self.samples.status == FAILED).sum()) + self.cut_failed
 
     @property
     def unanswered(self) -> Floats:
@@ -125,6 +127,11 @@ class Ladder:
     cores: float
     mined: bool = False
     stopped: str = ""
+
+    def carries_too_little(self, rung: Rung, queries: str) -> bool:
+        """Whether the planned rate was not sent, since these workers cannot answer it."""
+        planned = bool(self.plan.rate_qps) and queries == RANDOM
+        return planned and rung.phase("closed", queries) is not None and rung.phase("open", queries) is None
 
     @property
     def phases(self) -> Iterator[Phase]:

@@ -17,10 +17,10 @@ def check(conduct: Conduct) -> Verdict:
         told = f"{looked_at} queries, each asked twice in a row, got the same answers"
         return Verdict(Outcome.PASS, told, looked_at=looked_at)
     cause = f"; {conduct.training[0]} runs in training mode" if conduct.training else ""
-    message = f"{len(differing)} of {looked_at} queries asked twice got another answer the second time{cause}"
+    message = f"{len(differing)} of {looked_at} queries asked twice did not get the same answer twice{cause}"
     help_ = "call model.eval() after loading" if conduct.training else "set `repeatable = false` if answers are sampled"
     findings = (
         Finding(message, help=help_),
-        *(Finding(f"query {case.name!r}, asked again: {case.told}") for case in differing),
+        *(Finding(f"query {case.name!r}, asked twice: {case.told}") for case in differing),
     )
     return Verdict(Outcome.FAIL, message, findings=findings, looked_at=looked_at)

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.limits import Limits
 from mlcheck.load.quality import Labelled, LabelledRun, accuracy, unique, weighted_accuracy
+from mlcheck.load.wording import percent
 
 _FEW = 100
 _SHOWN = 10
@@ -19,9 +20,8 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
     flat, weighted = accuracy(once), weighted_accuracy(run.items)
     limit = limits.quality.weighted_accuracy_min
     summary = (
-        f"weighted by frequency {weighted.rate.value:.2%} [{weighted.rate.low:.2%}, {weighted.rate.high:.2%}] right, "
-        f"each query once {flat.value:.2%} [{flat.low:.2%}, {flat.high:.2%}]; {len(once):,} different of "
-        f"{len(run.items):,}, worth {weighted.effective:.0f} equal ones"
+        f"weighted by frequency {percent(weighted.rate)} right, each query once {percent(flat)}; "
+        f"{len(once):,} different of {len(run.items):,}, worth {weighted.effective:.0f} equal ones"
     )
     figures, looked_at = (_wrong(run.items),), len(run.items)
     apart = weighted.rate.high < flat.low

@@ -11,6 +11,7 @@ from mlcheck.load.crew import Sighting
 from mlcheck.load.ladder import RANDOM, Ladder, Phase
 from mlcheck.load.limits import Limits
 from mlcheck.load.series import Trend, trend
+from mlcheck.load.wording import number, workers
 
 _DEFAULT_LIMIT = 1.0
 _LEAST_MB = 2.0
@@ -21,12 +22,8 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     stated = limits.memory.growth_mb_per_1k_queries
     limit = _DEFAULT_LIMIT if stated is None else stated
     phases = [phase for phase in ladder.phases if phase.set == RANDOM and phase.kind == "open"]
-    trends = [
-        (phase, seen, trend(*_axes(seen)))
-        for phase in phases
-        for seen in _last_half(phase)
-        if len(seen) >= _LEAST_SIGHTINGS
-    ]
+    every = [(phase, seen, trend(*_axes(seen))) for phase in phases for seen in _last_half(phase)]
+    trends = [entry for entry in every if len(entry[1]) >= _LEAST_SIGHTINGS and entry[2].low == entry[2].low]
     if not trends:
         return Verdict(Outcome.INCONCLUSIVE, reason="too few looks at the memory to tell: measure longer")
     phase, seen, worst = max(trends, key=lambda entry: _weight(entry[2]))
@@ -34,23 +31,23 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     figure = _figure(phase, seen)
     gained = float(np.median([one.anon_mb for one in seen[-3:]]) - np.median([one.anon_mb for one in seen[:3]]))
     told = (
-        f"{worst.slope:.3g} MB more for every 1,000 queries [{worst.low:.3g}, {worst.high:.3g}], "
-        f"in a worker of {phase.workers}"
+        f"{number(worst.slope)} MB for every 1,000 queries [{number(worst.low)}, {number(worst.high)}], "
+        f"seen with {workers(phase.workers)}"
     )
     if worst.steady and worst.low > limit and gained >= _LEAST_MB:
-        total = f"a worker of {phase.workers} keeps {told.partition(',')[0].replace('more', 'more memory')}"
-        message = f"{total}: it grew by {gained:.3g} MB in {seen[-1].queries - seen[0].queries:,} queries"
+        asked = seen[-1].queries - seen[0].queries
+        message = f"a worker's memory grows by {told}: {number(gained)} MB in its last {asked:,} queries"
         finding = Finding(
             message, help="look for lists, caches and graphs (a tensor with grad_fn) that outlive a query"
         )
         outcome = Outcome.WARN if stated is None else Outcome.FAIL
         return Verdict(outcome, told, findings=(finding,), figures=(figure,), looked_at=looked_at)
-    calm = f"private memory does not grow steadily: at most {told}"
+    calm = f"private memory does not grow steadily: at most by {told}"
     return Verdict(Outcome.PASS, calm, figures=(figure,), looked_at=looked_at)
 
 
 def _weight(found: Trend) -> tuple[bool, float]:
-    return found.steady, found.low if found.low == found.low else float("-inf")
+    return found.steady, found.low
 
 
 def _last_half(phase: Phase) -> list[list[Sighting]]:

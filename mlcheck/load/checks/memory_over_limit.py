@@ -11,6 +11,7 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.ladder import Ladder, Rung
 from mlcheck.load.limits import Limits
+from mlcheck.load.wording import number, workers
 
 
 def check(ladder: Ladder, limits: Limits) -> Verdict:
@@ -20,24 +21,23 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     highest = {rung.workers: _peak(rung) for rung in rungs}
     totals = {rung.workers: _total(rung) for rung in rungs}
     summary = "; ".join(
-        f"{workers} worker{'s' if workers > 1 else ''}: {totals[workers]:.4g} MB together, {highest[workers]:.4g} MB "
-        "the largest"
-        for workers in totals
+        f"{workers(count)}: {number(totals[count])} MB together, {number(highest[count])} MB the largest"
+        for count in totals
     )
-    numbers = {f"MB at {workers}": total for workers, total in totals.items()}
+    numbers = {f"MB at {count}": total for count, total in totals.items()}
     if len(totals) > 1:
         more, base = np.polyfit(list(totals), list(totals.values()), 1)
         numbers |= {"MB for one worker more": float(more), "MB for none": float(base)}
     gpu = max((phase.gpu_mb for phase in ladder.phases), default=0.0)
     numbers |= {"GPU MB at most": gpu} if gpu else {}
     broken = [
-        Finding(f"{told} at {workers} workers {value:,.0f} MB, over the limit of {limit:,.0f} MB")
+        Finding(f"{told} {number(value)} MB with {workers(count)}, over the limit of {number(limit)} MB")
         for told, found, limit in (
             ("the largest worker takes", highest, limits.memory.per_worker_mb),
             ("all workers together take", totals, limits.memory.total_mb),
         )
         if limit is not None
-        for workers, value in found.items()
+        for count, value in found.items()
         if value > limit
     ]
     figures, looked_at = (_table(rungs), _curve(totals)), sum(rung.workers for rung in rungs)

@@ -13,6 +13,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.load.binomial import Interval
 from mlcheck.load.limits import Limits
 from mlcheck.load.quality import Labelled, LabelledRun, Share, accuracy, auc, by, macro_f1, unique
+from mlcheck.load.wording import percent
 
 _SHOWN = 40
 
@@ -30,9 +31,9 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
     classes, groups = by(items, lambda item: item.label), by([i for i in items if i.group], lambda item: item.group)
     figures = (_table("Scores", scores), *_share_tables(classes, groups))
     whole = scores[0].value
-    summary = f"accuracy {_percent(whole)} on {len(items):,} different labelled queries"
+    summary = f"accuracy {percent(whole)} on {len(items):,} different labelled queries"
     if classes:
-        summary += f"; worst class {classes[0].name!r} {_percent(classes[0].rate)}"
+        summary += f"; worst class {classes[0].name!r} {percent(classes[0].rate)}"
     failed = [item for item in run.items if item.error]
     broken = [score for score in scores if score.limit is not None and score.value.high < score.limit]
     waiting = [
@@ -42,13 +43,13 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
     ]
     looked_at = len(items)
     if broken:
-        findings = [Finding(f"{s.name} is {_percent(s.value)}, below {s.limit:.2%} (n = {s.n:,})") for s in broken]
+        findings = [Finding(f"{s.name} is {percent(s.value)}, below {s.limit:.2%} (n = {s.n:,})") for s in broken]
         findings += [Finding(f"query {item.name!r} raised {item.error}") for item in failed[:3]]
         return Verdict(Outcome.FAIL, summary, findings=tuple(findings), figures=figures, looked_at=looked_at)
     if waiting:
         first = waiting[0]
         more = f"; {len(waiting) - 1} more undecided" if len(waiting) > 1 else ""
-        reason = f"{first.name} is {_percent(first.value)}, and {first.limit:.2%} lies inside: label more queries{more}"
+        reason = f"{first.name} is {percent(first.value)}, and {first.limit:.2%} lies inside: label more queries{more}"
         return Verdict(Outcome.INCONCLUSIVE, summary, reason, figures=figures, looked_at=looked_at)
     if all(score.limit is None for score in scores):
         reason = "measured, but no limit is stated to judge it by: set [quality] in the SLO file"
@@ -72,13 +73,9 @@ def _scores(items: list[Labelled], limits: Limits) -> Iterator[_Score]:
         yield _Score(f"the accuracy of group {share.name!r}", share.rate, stated.group_accuracy_min, share.n)
 
 
-def _percent(value: Interval) -> str:
-    return f"{value.value:.2%} [{value.low:.2%}, {value.high:.2%}]"
-
-
 def _table(title: str, scores: list[_Score]) -> Figure:
     rows = [
-        [score.name, _percent(score.value), f"{score.limit:.2%}" if score.limit is not None else "", score.n]
+        [score.name, percent(score.value), f"{score.limit:.2%}" if score.limit is not None else "", score.n]
         for score in scores
         if not score.name.startswith(("the recall", "the accuracy of group"))
     ]
@@ -91,5 +88,5 @@ def _share_tables(classes: list[Share], groups: list[Share]) -> Iterator[Figure]
         ("Accuracy by group", groups, "group"),
     ):
         if shares:
-            rows = [[share.name, _percent(share.rate), share.n] for share in shares[:_SHOWN]]
+            rows = [[share.name, percent(share.rate), share.n] for share in shares[:_SHOWN]]
             yield Figure("table", title, {"columns": [word, "right, with 95 % interval", "n"], "rows": rows})

@@ -12,6 +12,7 @@ from mlcheck.load.crew import Casualty
 from mlcheck.load.ladder import Ladder
 from mlcheck.load.limits import Limits
 from mlcheck.load.survey import Survey
+from mlcheck.load.wording import number
 
 
 def check(ladder: Ladder, survey: Survey, limits: Limits) -> Verdict:
@@ -24,7 +25,7 @@ def check(ladder: Ladder, survey: Survey, limits: Limits) -> Verdict:
     rate, allowed = wilson(failed, asked), limits.errors.max_rate
     told = f"{failed:,} of {asked:,} queries under load failed ({failed / asked:.3%})"
     if not failed:
-        sure = f"none of {asked:,} queries under load failed: fewer than {3 / asked:.2g} of all do (95 %)"
+        sure = f"none of {asked:,} queries under load failed: 95 % sure that fewer than {number(300 / asked)} % do"
         return Verdict(Outcome.PASS, sure, looked_at=asked)
     findings = tuple(_told(casualty, ladder) for casualty in casualties) + tuple(_errors(ladder))
     traces = [casualty.stack or casualty.stderr for casualty in casualties]

@@ -9,6 +9,7 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.ladder import Ladder, Rung
 from mlcheck.load.limits import Limits
+from mlcheck.load.wording import number
 
 _GAIN = 1.1
 
@@ -17,7 +18,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     rungs = [rung for rung in ladder.rungs if rung.capacity]
     if not rungs:
         return Verdict(Outcome.SKIP, reason="no number of workers was measured")
-    shown = ", ".join(f"{rung.capacity:.3g}/s at {rung.workers}" for rung in rungs)
+    shown = ", ".join(f"{number(rung.capacity)}/s at {rung.workers}" for rung in rungs)
     summary = f"queries answered: {shown}; {_knee(rungs)}"
     figure = _figure(rungs)
     numbers = {f"queries a second at {rung.workers}": rung.capacity for rung in rungs}
@@ -37,8 +38,9 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
         return Verdict(Outcome.INCONCLUSIVE, summary, f"NOISY: {noisy[0]}", (), (figure,), numbers, asked)
     findings = tuple(
         Finding(
-            f"{rung.workers} workers answer {rung.capacity:.3g} queries a second, {_efficiency(rung, first):.0%} of "
-            f"{rung.workers / first.workers:g} times what {first.workers} does; the limit is {least:.0%}",
+            f"{rung.workers} workers answer {number(rung.capacity)} queries a second, "
+            f"{_efficiency(rung, first):.0%} of {rung.workers / first.workers:g} times "
+            f"what {first.workers} does; the limit is {least:.0%}",
             help="look for a lock, a shared device or memory bandwidth, and for more threads than cores",
         )
         for rung in weak

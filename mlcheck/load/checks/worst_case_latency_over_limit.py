@@ -13,6 +13,7 @@ from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
 from mlcheck.load.limits import Limits
 from mlcheck.load.percentiles import percentile
 from mlcheck.load.survey import Survey
+from mlcheck.load.wording import number
 
 _SHOWN = 10
 
@@ -25,7 +26,7 @@ def check(ladder: Ladder, limits: Limits, survey: Survey) -> Verdict:
         return judged
     ratio = _ratio(ladder)
     mined = "the slowest twentieth of the random queries" if ladder.mined else "the complex queries given"
-    beside = f"; their p99 is {ratio:.3g} times that of random ones" if ratio else ""
+    beside = f"; their p99 service time is {number(ratio)} times that of random ones" if ratio else ""
     summary = f"{judged.summary} ({mined}{beside})"
     return replace(judged, summary=summary, figures=(*judged.figures, _both(ladder), _slowest(survey)))
 
