@@ -144,7 +144,7 @@ def explain(arguments: argparse.Namespace) -> int:
     from mlcheck.core.catalog import Catalog
     from mlcheck.report import page
 
-    say(page.page(Catalog()[arguments.rule], width(), wants_color(sys.stdout)))
+    say(page.page(Catalog()[arguments.rule], width(), wants_color(sys.stdout), arguments.all))
     return CLEAN
 
 

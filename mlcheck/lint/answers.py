@@ -54,7 +54,8 @@ class Answers:
         if known := self.known.get(check.rule):
             return replace(result, summary=f"nothing new; {counted(known, 'finding')} known in the baseline")
         if not result.looked_at:
-            return replace(result, outcome=Outcome.SKIP, reason=f"no {thing} in {self.subject}")
+            where = "this folder" if self.subject == "." else self.subject
+            return replace(result, outcome=Outcome.SKIP, reason=f"no {thing} in {where}")
         return replace(result, summary=f"nothing found in {counted(result.looked_at, thing)}")
 
 

@@ -20,7 +20,7 @@ def render(report: Report, root: str = ".", code: Sources = source_lines) -> str
     entries = [_entry(alarm) for alarm in alarms(report, root, code) if not alarm.waived]
     for result in broken(report):
         told = f"mlcheck: {result.rule} broke: {result.reason}"
-        entries.append(_issue(told, result.rule, f"broken-{result.rule}", "blocker", ".", 1))
+        entries.append(_issue(told, result.rule, f"broken-{result.rule}-{result.by.value}", "blocker", ".", 1))
     return json.dumps(entries, indent=1) + "\n"
 
 

@@ -46,7 +46,7 @@ def _case(suite: Element, stage: str, item: Item, failing: Collection[Outcome]) 
     if item.outcome is Outcome.ERROR:
         SubElement(case, "error", message=said, type="error").text = _block(result.traceback or result.reason)
     elif item.outcome in failing:
-        kind = "failure" if item.outcome not in _UNSAID else "open"
+        kind = "open" if item.outcome in _UNSAID else result.severity.value
         SubElement(case, "failure", message=said, type=kind).text = _told(item)
     elif item.outcome in _UNSAID:
         SubElement(case, "skipped", message=f"{digest.words(item.outcome)}: {said}" if said else item.outcome.value)

@@ -13,50 +13,64 @@ from mlcheck.report.safe import visible
 
 _BOLD, _FAINT, _CYAN, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _NARROWEST, _WIDEST = 40, 100
-_FENCE = re.compile(r"^```")
+_KIND = {"bad": "Wrong", "good": "Right"}
+_MARK = re.compile(r"#\s*error\b.*")
 
 
-def page(rule: Rule, width: int, color: bool) -> str:
-    """The whole page: prose wrapped to `width`, code as it is, each example under the word for its kind."""
+def prose(rule: Rule) -> str:
+    """Why it hurts and how to mend it, without the examples that are its test."""
+    return re.split(r"^(?:## Reported|```python)", rule.body, maxsplit=1, flags=re.MULTILINE)[0].strip()
+
+
+def examples(rule: Rule, everything: bool = False) -> list[tuple[str, str]]:
+    """The first program of each kind, or all: `Wrong (net.py)` and the code, what is reported marked in it."""
+    chosen = list(rule.examples)
+    if not everything:
+        chosen = [example for kind in ("bad", "good") for example in [e for e in chosen if e.kind == kind][:1]]
+    told = []
+    for example in chosen:
+        for name, code in example.files.items():
+            where = f" ({name})" if len(example.files) > 1 else ""
+            told.append((f"{_KIND[example.kind]}{where}", _MARK.sub("# <-- reported", code.strip("\n"))))
+    return told
+
+
+def page(rule: Rule, width: int, color: bool, everything: bool = False) -> str:
+    """The page of a rule, prose wrapped to `width`; one wrong and one right program, or all of its examples."""
     answered = ", ".join(by.value for by in rule.by)
-    head = [*_filled(rule.title, width), f"{rule.name}: {rule.severity.value}, {rule.stage.value}, by {answered}"]
-    lines = [_painted(_BOLD, line, color) for line in head[:-1]] + [_painted(_FAINT, head[-1], color), ""]
-    lines += _body(rule.body, width, color)
-    if rule.source:
-        lines += ["", "Sources:", *(f"  {source}" for source in rule.source)]
+    lines = [_painted(_BOLD, line, color) for line in _filled(rule.title, width)]
+    lines += [_painted(_FAINT, f"{rule.name}: {rule.severity.value}, {rule.stage.value}, by {answered}", color), ""]
+    lines += _body(prose(rule), width, color)
+    for kind, code in examples(rule, everything):
+        lines += ["", _painted(_BOLD, f"{kind}:", color)]
+        lines += [_painted(_CYAN, f"    {visible(line)}".rstrip(), color) for line in code.split("\n")]
+    if links := [f"  {visible(source)}" for source in rule.source if "://" in source]:
+        lines += ["", _painted(_BOLD, "Sources:", color), *links]
+    left = 0 if everything else len(rule.examples) - len({example.kind for example in rule.examples})
+    if left > 0:
+        lines += ["", f"{left} more example{'' if left == 1 else 's'}: `mlcheck explain {rule.name} --all`"]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _body(text: str, width: int, color: bool) -> Iterator[str]:
+    """Paragraphs filled, lists item by item, fenced blocks as they are."""
     paragraph: list[str] = []
     fenced = False
-    for line in [*text.split("\n"), ""]:
-        if _FENCE.match(line):
+    for line in text.split("\n"):
+        begins = bool(re.match(r"\s*(?:[-*|]|\d+\.)\s", line))
+        if fenced or not line.strip() or line.startswith(("#", "```")) or begins:
             yield from _flush(paragraph, width)
+        if line.startswith("```"):
             fenced = not fenced
-            yield _label(line, color) if fenced else ""
         elif fenced:
-            yield _painted(_CYAN, f"    {visible(line)}", color) if line.strip() else ""
+            yield _painted(_CYAN, f"    {visible(line)}".rstrip(), color)
         elif not line.strip():
-            if paragraph:
-                yield from _flush(paragraph, width)
-                yield ""
+            yield ""
         elif line.startswith("#"):
-            yield from _flush(paragraph, width)
             yield _painted(_BOLD, visible(line.lstrip("# ")), color)
         else:
-            if re.match(r"\s*(?:[-*|]|\d+\.)\s", line):
-                yield from _flush(paragraph, width)
             paragraph.append(line)
     yield from _flush(paragraph, width)
-
-
-def _label(fence: str, color: bool) -> str:
-    """`python bad model.py` -> `Wrong (model.py):`."""
-    words = fence.strip("`").split()
-    kind = {"bad": "Wrong", "good": "Right"}.get(words[1] if len(words) > 1 else "", "")
-    name = f" ({words[2]})" if len(words) > 2 else ""
-    return _painted(_BOLD, f"{kind}{name}:" if kind else "  " + " ".join(words), color)
 
 
 def _flush(paragraph: list[str], width: int) -> Iterator[str]:

@@ -16,6 +16,8 @@ from urllib.parse import quote
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Location
 from mlcheck.core.report import Report, Result
+from mlcheck.core.rule import Rule
+from mlcheck.report import page
 from mlcheck.report.alarms import Alarm, alarms, below, broken
 from mlcheck.report.excerpt import Sources, source_lines
 from mlcheck.report.safe import visible
@@ -57,23 +59,31 @@ def _driver(report: Report, rules: Sequence[Result]) -> dict[str, Any]:
 
 
 def _rule(result: Result, catalog: Catalog) -> dict[str, Any]:
-    """The page of the rule, as far as this version has one."""
     title = _text(result.title) or result.rule
-    page = catalog[result.rule].body if result.rule in catalog else title
-    prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL).strip()
+    known = catalog[result.rule] if result.rule in catalog else None  # noqa: SIM401 - a Catalog has no get()
     level = {"error": "error", "warning": "warning"}.get(result.severity, "note")
     return {
         "id": result.rule,
         "name": "".join(word.capitalize() for word in result.rule.split("-")),
         "shortDescription": {"text": title},
-        "fullDescription": {"text": _text(prose) or title},
-        "help": {"text": visible(prose) or title, "markdown": visible(page) or title},
+        **(_documentation(known) if known else {"fullDescription": {"text": title}, "help": {"text": title}}),
         "defaultConfiguration": {"level": level},
         "properties": {
             "tags": ["pytorch", result.stage.value],
             "precision": "very-high" if level == "error" else "high",
             "problem.severity": _PROBLEM[level],
         },
+    }
+
+
+def _documentation(rule: Rule) -> dict[str, Any]:
+    """The page of a rule: its first paragraph, its prose, and its prose with one wrong and one right program."""
+    told = visible(page.prose(rule)) or rule.title
+    paragraphs = re.sub(r"^#.*$", "", told, flags=re.MULTILINE).strip().split("\n\n")
+    blocks = [f"**{kind}**\n\n```python\n{visible(code)}\n```" for kind, code in page.examples(rule)]
+    return {
+        "fullDescription": {"text": _text(paragraphs[0]) or rule.title},
+        "help": {"text": told, "markdown": "\n\n".join([told, *blocks])},
     }
 
 
