@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from mlcheck.core.report import Report
     from mlcheck.lint.run import Buffer
 
-__all__ = ["CLEAN", "FINDINGS", "MISUSE", "check", "completion", "explain", "lint", "probe", "report", "rules"]
+__all__ = [
+    "CLEAN",
+    "FINDINGS",
+    "MISUSE",
+    "check",
+    "compare",
+    "completion",
+    "explain",
+    "lint",
+    "probe",
+    "report",
+    "rules",
+]
 
 
 def lint(arguments: argparse.Namespace) -> int:
@@ -99,21 +111,52 @@ def check(arguments: argparse.Namespace) -> int:
             Path(config.root, config.signoff),
             show,
         )
-    found = replace(found, arguments=repeating(arguments))
     html = config.html if arguments.html is None else arguments.html
     json = config.json if arguments.json is None else arguments.json
+    found = _compared(replace(found, arguments=repeating(arguments)), json)
     return deliver(found, arguments, html, json, config)
 
 
-def report(arguments: argparse.Namespace) -> int:
+def _compared(found: Report, path: str) -> Report:
+    """With what changed since the report that this one is about to replace, if that is about the same."""
+    from mlcheck.core.compare import compare
+
+    try:
+        before = _saved(path)
+    except Mistake:
+        return found
+    same = (before.command, before.subject) == (found.command, found.subject)
+    return replace(found, since=before.started, changes=compare(before, found)) if same else found
+
+
+def _saved(path: str) -> Report:
     from pathlib import Path
 
     from mlcheck.report import json
 
     try:
-        saved = json.read(Path(arguments.saved).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"{arguments.saved}: cannot be read: {error}") from error
+        raise Mistake(f"{path}: cannot be read: {error}") from error
+    try:
+        return json.read(text)
+    except Mistake as mistake:
+        raise Mistake(f"{path}: {mistake}") from None
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Findings, by the exit code, are what is new."""
+    from mlcheck.core import compare as comparing
+    from mlcheck.report import changes
+
+    before, after = _saved(arguments.before), _saved(arguments.after)
+    found = comparing.compare(before, after)
+    say(changes.render(before, after, found))
+    return FINDINGS if any(change.kind == "new" for change in found) else CLEAN
+
+
+def report(arguments: argparse.Namespace) -> int:
+    saved = _saved(arguments.saved)
     return deliver(saved, arguments, arguments.html, arguments.json, Config())
 
 

@@ -121,6 +121,17 @@ def build_parser() -> argparse.ArgumentParser:
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")
     _add_report_options(report, html="", json="")
     report.set_defaults(run=commands.report)
+
+    comparing = _command(
+        subparsers,
+        "compare",
+        "BEFORE.json AFTER.json",
+        "what is new, mended or still wrong; exit code 1 if anything is new",
+    )
+    comparing.add_argument("before", metavar="BEFORE.json", help="the earlier report")
+    comparing.add_argument("after", metavar="AFTER.json", help="the later one")
+    comparing.set_defaults(run=commands.compare)
+
     signing = _command(subparsers, "sign", "RULE", "answer what only a person can answer, with your name")
     sign.add_sign_options(signing)
     waiving = _command(subparsers, "waive", "RULE", "accept the failure of a rule, with your name and reason")

@@ -157,10 +157,25 @@ def _urgency(cause: Cause) -> tuple[int, int, int, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """What became of a rule since an earlier run: `new`, `mended`, `gone` (not decided this time) or `still` there.
+
+    `came` and `went` count the findings of a rule that is still there.
+    """
+
+    kind: str
+    rule: str
+    said: str
+    came: int = 0
+    went: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One run of mlcheck over one subject. `started` is ISO 8601 with its time zone.
 
     `arguments` are what followed `mlcheck probe`, so that a question can be asked again: the entry point, `--config`.
+    `changes` are those since the run that started at `since`, which is empty where there was none to compare with.
     """
 
     command: str
@@ -171,6 +186,8 @@ class Report:
     seconds: float = 0.0
     notices: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    since: str = ""
+    changes: tuple[Change, ...] = ()
 
     def items(self) -> list[Item]:
         return items(self.results)
@@ -206,6 +223,8 @@ def report_from_dict(data: Any) -> Report:
             seconds=data["seconds"],
             notices=tuple(data["notices"]),
             arguments=tuple(data.get("arguments", ())),
+            since=data.get("since", ""),
+            changes=tuple(Change(**change) for change in data.get("changes", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableReport(f"the saved report is damaged at {error}: run mlcheck again") from error

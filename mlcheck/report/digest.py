@@ -11,7 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from mlcheck.core.outcome import By, Outcome, Stage
-from mlcheck.core.report import Cause, Item, Report, Result
+from mlcheck.core.report import Cause, Change, Item, Report, Result
 
 ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 _TOGETHER = 4
@@ -129,6 +129,24 @@ def repeat_command(result: Result, report: Report) -> str:
 def sign_command(rule: str) -> str:
     """How the question is answered, once there is an answer."""
     return f"mlcheck sign {shlex.quote(rule)} --note ''"
+
+
+def change_words(change: Change) -> str:
+    """What became of a rule, in a phrase after its name."""
+    if change.kind != "still":
+        return change.said
+    moved = [f"{count} {told}" for count, told in ((change.came, "more"), (change.went, "fewer")) if count]
+    count = f" ({', '.join(moved)})" if moved else ""
+    return f"still there{count}: {change.said}"
+
+
+def changes_counted(changes: Sequence[Change]) -> str:
+    """`1 new, 2 mended, 3 still there`; `nothing that was or is wrong` without any."""
+    counted = Counter(change.kind for change in changes)
+    told = {"new": "new", "mended": "mended", "gone": "not decided this time", "still": "still there"}
+    return (
+        ", ".join(f"{counted[kind]} {words_}" for kind, words_ in told.items() if counted[kind]) or "nothing is wrong"
+    )
 
 
 def number(value: object) -> str:

@@ -81,6 +81,8 @@ def _environment() -> Environment:
         "repeat_command": digest.repeat_command,
         "sign_command": digest.sign_command,
         "plural": digest.plural,
+        "change_words": digest.change_words,
+        "changes_counted": digest.changes_counted,
         "opens": _opens,
         "unsigned": UNSIGNED,
         "can_be_signed": _can_be_signed,

@@ -25,6 +25,8 @@ def render(report: Report) -> str:
     counts = ", ".join(f"{number} {digest.words(outcome)}" for outcome, number in digest.counts(checklist).items())
     lines = [f"**{verdict.outcome.upper()}**{rule} {_text(verdict.sentence)}{place}{explains}", ""]
     lines += [f"{_code(f'mlcheck {report.command}')} {_code(report.subject)}: {counts}".rstrip(": "), ""]
+    if report.since:
+        lines += [f"Since {_text(digest.moment(report.since))}: {digest.changes_counted(report.changes)}", ""]
     lines += _causes(found)
     lines += _open([item for item in checklist if item.outcome in (Outcome.PENDING, Outcome.INCONCLUSIVE)])
     return "\n".join(lines).rstrip() + "\n"

@@ -218,6 +218,12 @@ def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator
         yield _Row(Text(how), label=Text("note"), margin=_MARGIN)
     for notice in report.notices:
         yield _Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)
+    if report.since:
+        told = f"since {digest.moment(one_line(report.since, 60))}: {digest.changes_counted(report.changes)}"
+        yield _Row(Text(told), label=Text("note"), margin=_MARGIN)
+        for change in report.changes:
+            if change.kind != "still":
+                yield _under(Text(one_line(f"{change.kind}: {change.rule}: {digest.change_words(change)}", 300)))
     verdict = digest.headline(checklist, found).outcome
     seconds = digest.duration(report.seconds)
     label = Text(f"{_label(verdict)}  ", style=_STYLE[verdict])

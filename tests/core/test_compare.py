@@ -1,0 +1,55 @@
+"""What changed between two reports."""
+
+from mlcheck.core.compare import compare
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import By, Outcome, Severity, Stage
+from mlcheck.core.report import Change, Report, Result
+
+
+def result(rule: str, outcome: Outcome, *fingerprints: str, reason: str = "") -> Result:
+    findings = tuple(Finding(f"{rule} is wrong", Location("a.py", 1), fingerprint=each) for each in fingerprints)
+    return Result(rule, rule, Stage.DATA, Severity.ERROR, By.LINT, outcome, reason=reason, findings=findings)
+
+
+def changes(before: list[Result], after: list[Result]) -> tuple[Change, ...]:
+    return compare(Report("lint", ".", tuple(before)), Report("lint", ".", tuple(after)))
+
+
+def test_nothing_wrong_then_and_now_is_no_change() -> None:
+    calm = [result("a", Outcome.PASS), result("b", Outcome.SKIP), result("c", Outcome.PENDING)]
+    assert changes(calm, calm) == ()
+
+
+def test_new_mended_gone_and_still_there_in_this_order() -> None:
+    before = [
+        result("skipped", Outcome.FAIL, "x"),
+        result("absent", Outcome.WARN, "x"),
+        result("mended", Outcome.FAIL, "x"),
+        result("waived", Outcome.ERROR),
+        result("stays", Outcome.FAIL, "x", "y"),
+    ]
+    after = [
+        result("skipped", Outcome.SKIP, reason="no loss here"),
+        result("mended", Outcome.PASS),
+        result("waived", Outcome.WAIVED),
+        result("stays", Outcome.WARN, "y", "z", "w"),
+        result("fresh", Outcome.FAIL, "x"),
+    ]
+    assert [(change.kind, change.rule) for change in changes(before, after)] == [
+        ("new", "fresh"),
+        ("mended", "mended"),
+        ("mended", "waived"),
+        ("gone", "absent"),
+        ("gone", "skipped"),
+        ("still", "stays"),
+    ]
+    by_rule = {change.rule: change for change in changes(before, after)}
+    assert (by_rule["stays"].came, by_rule["stays"].went) == (2, 1)
+    assert by_rule["skipped"].said == "skip this time: no loss here"
+    assert by_rule["absent"].said == "it was not asked this time"
+
+
+def test_findings_without_a_fingerprint_are_told_apart_by_where_they_are() -> None:
+    one = result("a", Outcome.FAIL, "")
+    (change,) = changes([one], [one])
+    assert (change.kind, change.came, change.went) == ("still", 0, 0)
