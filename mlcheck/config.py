@@ -27,6 +27,7 @@ class Config:
     entry: str = ""
     config: str = ""
     prep: str = ""
+    arguments: tuple[str, ...] = ()
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()

@@ -37,12 +37,16 @@ main(job)
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """`time_limit` in seconds holds for each probe, `budget` for all; `folder` is where the program runs."""
+    """`time_limit` in seconds holds for each probe, `budget` for all; `folder` is where the program runs.
+
+    `arguments` are those of a script, as on its own command line.
+    """
 
     entry: str
     config: str = ""
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     prep: str = ""
+    arguments: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     seed: int = 0
@@ -109,6 +113,7 @@ class _Run:
             config=os.path.relpath(options.config, options.folder) if options.config else "",
             hyperparameters=options.hyperparameters,
             prep=options.prep,
+            arguments=options.arguments,
             seed=options.seed,
             time_limit=options.time_limit,
             budget=budget,

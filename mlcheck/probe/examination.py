@@ -18,7 +18,7 @@ from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import user_traceback
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 
 class Listener(Protocol):
@@ -91,11 +91,14 @@ class Examination:
 
     def _measure(self, needed: type[Measurement]) -> Measurement | NotMeasured:
         seed_all(self._job.seed)
-        with restored(self._trial) as state:
-            try:
-                found: Measurement | NotMeasured = needed.measure(self._trial, self._job.time_limit)
-            except NotMeasured as reason:
-                found = reason
+        try:
+            with restored(self._trial) as state:
+                try:
+                    found: Measurement | NotMeasured = needed.measure(self._trial, self._job.time_limit)
+                except NotMeasured as reason:
+                    found = reason
+        except NotReached as why:
+            return NotMeasured(str(why), Outcome.INCONCLUSIVE)
         self._tell_unrestored(needed, state)
         return found
 

@@ -22,6 +22,7 @@ class Job:
     time_limit: float
     budget: float
     rules: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     dead: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
 
@@ -31,4 +32,4 @@ class Job:
     @staticmethod
     def loads(text: str) -> Job:
         data = json.loads(text)
-        return Job(**{**data, "rules": tuple(data["rules"])})
+        return Job(**{**data, "rules": tuple(data["rules"]), "arguments": tuple(data["arguments"])})

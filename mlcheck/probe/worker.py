@@ -61,6 +61,7 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         hparams=job.hyperparameters,
         seed=job.seed,
         prep=job.prep or None,
+        arguments=job.arguments,
     )
     try:
         return load_trial(job.entry, options)

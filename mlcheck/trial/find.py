@@ -37,6 +37,7 @@ class EntryOptions:
 
     `seed` defaults to the config's experiment seed, then 0; `device` to the GPU where there is one.
     `prep` names a function (`module:function` or `file.py:function`) called before the entry is imported.
+    `arguments` are those of a script's own command line.
     """
 
     config: Path | None = None
@@ -44,6 +45,7 @@ class EntryOptions:
     seed: int | None = None
     device: str | None = None
     prep: str | None = None
+    arguments: tuple[str, ...] = ()
 
 
 def load_trial(entry: str, options: EntryOptions = EntryOptions()) -> Trial:
@@ -66,6 +68,9 @@ def load_trial(entry: str, options: EntryOptions = EntryOptions()) -> Trial:
         if not callable(prepare):
             raise EntryError(f"the prep `{options.prep}` must be a function, not {_kind(prepare)}")
         prepare()
+    if entry.endswith(".py"):
+        _seed_everything(seed)
+        return _script(Path(entry), options.arguments)
     target = _find(entry)
     _seed_everything(seed)
     trial = _adapt(target, entry, values, config, seed, _device(options.device))
@@ -89,6 +94,18 @@ def _adapt(
     raise EntryError(f"`{entry}` is {_kind(target)}, which cannot be driven: {_ACCEPTED}")
 
 
+def _script(path: Path, arguments: tuple[str, ...]) -> Trial:
+    if not path.is_file():
+        raise EntryError(_no_file(path))
+    try:
+        from mlcheck.trial.script import adapter as scripts
+    except ModuleNotFoundError as error:
+        if error.name != "greenlet":
+            raise
+        raise EntryError("to run a script step by step, greenlet is needed: pip install greenlet") from None
+    return scripts.build(path, arguments)
+
+
 def _find(entry: str) -> Any:
     """The object an entry point names."""
     where, separator, name = entry.rpartition(":")
@@ -105,9 +122,7 @@ def _find(entry: str) -> Any:
 def _import_file(path: Path) -> ModuleType:
     """Run a file as the module of its name, its folder first on the path, as `python path` would have it."""
     if not path.is_file():
-        folder = path.parent if path.parent.is_dir() else Path()
-        near = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*.py")], n=2)
-        raise EntryError(f"there is no file {path}{_did_you_mean([str(folder / name) for name in near])}")
+        raise EntryError(_no_file(path))
     _put_first(str(path.resolve().parent))
     name = path.stem if path.stem not in sys.stdlib_module_names else f"{path.stem}_entry"
     spec = spec_from_file_location(name, path.resolve())
@@ -121,6 +136,12 @@ def _import_file(path: Path) -> ModuleType:
         _explain(error, str(path))
         raise
     return module
+
+
+def _no_file(path: Path) -> str:
+    folder = path.parent if path.parent.is_dir() else Path()
+    near = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*.py")], n=2)
+    return f"there is no file {path}{_did_you_mean([str(folder / name) for name in near])}"
 
 
 def _import_module(name: str) -> ModuleType:
@@ -157,7 +178,7 @@ def _explain(error: ImportError, where: str) -> None:
 
 def _put_folder_first(entry: str) -> None:
     """Let a prep function import, and change, the modules beside the entry point."""
-    where = Path(entry.rpartition(":")[0])
+    where = Path(entry if entry.endswith(".py") else entry.rpartition(":")[0])
     _put_first(str(where.resolve().parent if where.suffix == ".py" else Path.cwd()))
 
 

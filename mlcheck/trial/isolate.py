@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
-from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, STACKS, TOKEN
+from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, SCRATCH, STACKS, TOKEN
 from mlcheck.trial.processes import kill_marked, oom_kills, signal_name
 
 _TAIL = 16_384
@@ -72,8 +72,9 @@ def run_child(
     """Run `argv` and hand every message of its `channel.connect()` to `on_message`, until it has ended.
 
     The child is stopped when `time_limit_s` pass without a message (a message may change the limit).
-    It runs in a session of its own; whatever it started is killed with it, also when this function is
-    left by an exception (Ctrl-C, SIGTERM, an error in `on_message`). Raises OSError if it cannot start.
+    Its temporary files go to a folder that is removed with it. It runs in a session of its own; whatever it
+    started is killed with it, also when this function is left by an exception (Ctrl-C, SIGTERM, an error in
+    `on_message`). Raises OSError if it cannot start.
     """
     with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, _termination_raises():
         child = _Child(argv, Path(cwd), Path(folder), time_limit_s)
@@ -111,7 +112,16 @@ class _Child:
     def _start(
         self, argv: list[str], cwd: Path, channel: int, stacks: IO[bytes], out: IO[bytes], err: IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        names = {CHANNEL: str(channel), STACKS: str(stacks.fileno()), TOKEN: self._token, "PYTHONUNBUFFERED": "1"}
+        temporary = self._folder / "tmp"
+        temporary.mkdir()
+        names = {
+            CHANNEL: str(channel),
+            STACKS: str(stacks.fileno()),
+            TOKEN: self._token,
+            SCRATCH: str(self._folder),
+            "TMPDIR": str(temporary),
+            "PYTHONUNBUFFERED": "1",
+        }
         return subprocess.Popen(  # noqa: S603 - to run the user's own code is the purpose
             argv,
             cwd=cwd,

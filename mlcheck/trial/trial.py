@@ -68,3 +68,7 @@ class EntryError(Mistake):
 
 class RejectedConfig(Exception):
     """The trial itself refused this configuration (Determined's InvalidHP): neither a crash nor a pass."""
+
+
+class NotReached(Exception):
+    """A program that runs by itself did not come to the step asked for: nothing can be said about it."""

@@ -1,4 +1,4 @@
-"""What several tests of the adapters need: files to load, and a process left as it was found."""
+"""What several tests of the adapters need: files to load, programs, and a process left as it was found."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from textwrap import dedent
 
 import pytest
 import torch
+
+for folder in (Path(__file__).parent, Path(__file__).parent.parent / "probe"):
+    sys.path.insert(0, str(folder))
 
 
 @pytest.fixture(autouse=True)

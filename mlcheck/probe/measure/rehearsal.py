@@ -14,7 +14,7 @@ from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.traceback import user_traceback
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 STEPS = 3
 _SECONDS = 5.0
@@ -87,6 +87,8 @@ class Rehearsal:
                 metrics = trial.train_step(batches[index % len(batches)], index)
                 self.metrics.append(_numbers(metrics))
                 self.steps += 1
+        except NotReached:
+            raise
         except Exception as error:
             self._broke("training step", error)
 
@@ -103,6 +105,8 @@ class Rehearsal:
             for batch in islice(trial.validation_batches(), 1):
                 self.evaluation = _numbers(trial.evaluate_step(batch))
                 self.evaluated = True
+        except NotReached:
+            return
         except Exception as error:
             self._broke("evaluation", error)
 

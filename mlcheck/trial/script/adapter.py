@@ -1,0 +1,109 @@
+"""Makes a `Trial` of a script: a first run to see where it trains, then runs under control."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mlcheck.trial.channel import SCRATCH
+from mlcheck.trial.script.driver import Driver
+from mlcheck.trial.script.instruments import Instruments
+from mlcheck.trial.script.objects import Held
+from mlcheck.trial.script.outputs import Outputs
+from mlcheck.trial.script.scout import Plan, Scout
+from mlcheck.trial.trial import EntryError, Trial
+
+_SCOUTING_S = 20.0
+_SHOWN = 6
+
+
+def build(path: Path, arguments: tuple[str, ...]) -> Trial:
+    """Run the script twice: once to see what it does, once up to its first training batch, where it waits.
+
+    Raises EntryError where it does not train; whatever the script raises passes through.
+    """
+    if not path.is_file():
+        raise EntryError(f"there is no file {path}")
+    outputs = Outputs(Path(os.environ.get(SCRATCH) or tempfile.mkdtemp(prefix="mlcheck-script-")))
+    instruments = Instruments()
+    instruments.install()
+    outputs.install()
+    try:
+        plan = Scout(instruments, outputs, _SCOUTING_S).explore(path.resolve(), arguments)
+        return _trial(path, arguments, plan, instruments, outputs)
+    except BaseException:
+        instruments.remove()
+        outputs.uninstall()
+        raise
+
+
+def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Instruments, outputs: Outputs) -> Trial:
+    models: dict[str, Any] = {}
+    optimizers: dict[str, Any] = {}
+    schedulers: dict[str, Any] = {}
+    objects: list[Any] = []
+
+    def exchange(held: Held, variables: list[dict[str, Any]]) -> None:
+        """The objects of another run take the places of those of the last."""
+        for mine, new in ((models, held.models), (optimizers, held.optimizers), (schedulers, held.schedulers)):
+            mine.clear()
+            mine.update(new)
+        objects[:] = [*held.others, *variables]
+
+    driver = Driver(path.resolve(), arguments, plan, instruments, outputs, _SCOUTING_S, exchange)
+    driver.snapshot()
+    driver.restore(None)
+    evaluates = bool(plan.evaluating)
+    return Trial(
+        name=path.stem,
+        models=models,
+        optimizers=optimizers,
+        schedulers=schedulers,
+        train_step=driver.train_step,
+        train_batches=driver.train_batches,
+        evaluate_step=driver.evaluate_step if evaluates else None,
+        validation_batches=driver.validation_batches if evaluates else None,
+        owns_loop=True,
+        entry=(str(path), 1),
+        device=_device(models),
+        notices=_notices(path, plan, instruments, outputs),
+        record=[("script", place) for place in _places(plan)],
+        objects=objects,
+        progress=driver,
+    )
+
+
+def _device(models: dict[str, Any]) -> torch.device:
+    parameter = next((p for model in models.values() for p in model.parameters()), None)
+    return parameter.device if parameter is not None else torch.device("cpu")
+
+
+def _places(plan: Plan) -> list[str]:
+    loops = ([plan.training] if plan.training else []) + sorted(plan.evaluating)
+    return list(dict.fromkeys(f"{os.path.relpath(loop.place[0])}:{loop.place[1]}" for loop in loops))
+
+
+def _notices(path: Path, plan: Plan, instruments: Instruments, outputs: Outputs) -> list[str]:
+    places = _places(plan)
+    if plan.training:
+        evaluates = (
+            f"evaluates at {', '.join(places[1:])}" if places[1:] else "has no evaluation loop over a DataLoader"
+        )
+        notices = [f"{path.name} trains at {places[0]} and {evaluates}; it was run as it is, its loops cut short"]
+    else:
+        notices = [f"{path.name} trains without a DataLoader: it is followed from one {plan.step} to the next"]
+    if plan.error:
+        notices.append(f"with its loops cut short, {path.name} raised {plan.error}")
+    if outputs.redirected:
+        written = [os.path.relpath(file) if file.startswith(os.getcwd()) else file for file in outputs.redirected]
+        more = f" and {len(written) - _SHOWN} more" if len(written) > _SHOWN else ""
+        notices.append(
+            f"what {path.name} writes went to a scratch folder, and your files are as they were: "
+            f"{', '.join(written[:_SHOWN])}{more}"
+        )
+    notices += [f"{name} was left out: modules run eagerly" for name in instruments.left_out]
+    return notices

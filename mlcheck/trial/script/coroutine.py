@@ -1,0 +1,120 @@
+"""One run of a script in a greenlet: it goes on until it asks for something, and waits for the answer."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from greenlet import getcurrent, greenlet
+
+from mlcheck.trial.script.ambient import Switch
+from mlcheck.trial.script.requests import Answer, Ended, Given, Request
+from mlcheck.trial.traceback import is_user_file
+
+_PATIENCE = 20
+
+
+class Abandoned(BaseException):
+    """Raised in a script that is not needed any more, so that its `with` and `finally` blocks are left."""
+
+
+class Run:
+    """`path` run as `python path arguments`, with `__name__ == "__main__"`, up to its first request and further."""
+
+    def __init__(self, path: Path, arguments: tuple[str, ...]) -> None:
+        self._path, self._arguments = path, arguments
+        self._greenlet = greenlet(self._main)
+        self._switch = Switch()
+        self._process = os.getpid()
+        self._given_up = False
+        self._surroundings = _Surroundings()
+
+    def advance(self, answer: Answer | Given | None = None, watched: bool = True) -> Request:
+        """Let the script go on with the answer to its last request, until the next.
+
+        Unless `watched`, the examiner's function modes are off meanwhile.
+        """
+        self._switch.to_script(watched)
+        try:
+            request: Request = self._greenlet.switch(answer)
+        finally:
+            self._switch.to_examiner()
+        return request
+
+    def ask(self, request: Request) -> Answer | Given | None:
+        """On the script's side: wait for the answer."""
+        answer: Answer | Given | None = self._greenlet.parent.switch(request)
+        if self._given_up:
+            raise Abandoned
+        return answer
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is the script itself, and no thread or worker process of its own."""
+        return os.getpid() == self._process and getcurrent() is self._greenlet and not self._given_up
+
+    def abandon(self) -> None:
+        """Leave the script where it waits and clear away what it changed in the process."""
+        self._given_up = True
+        for _ in range(_PATIENCE):
+            if not self._greenlet or self._greenlet.dead:
+                break
+            with suppress(BaseException):
+                self.advance()
+        self._surroundings.restore()
+
+    def frames(self) -> list[FrameType]:
+        """The frames of the user's own functions that are under way, innermost first."""
+        found = []
+        frame = self._greenlet.gr_frame
+        while frame is not None:
+            if is_user_file(frame.f_code.co_filename):
+                found.append(frame)
+            frame = frame.f_back
+        return found
+
+    def _main(self, _: object) -> Ended:
+        module = ModuleType("__main__")
+        module.__file__ = str(self._path)
+        vars(module)["__builtins__"] = builtins
+        sys.modules["__main__"] = module
+        sys.argv = [str(self._path), *self._arguments]
+        sys.path.insert(0, str(self._path.parent))
+        try:
+            exec(compile(self._path.read_bytes(), str(self._path), "exec"), vars(module))  # noqa: S102 - its purpose
+        except SystemExit as left:
+            return Ended(exit_code=left.code)
+        except Abandoned:
+            return Ended()
+        except Exception as error:
+            return Ended(error)
+        return Ended()
+
+
+class _Surroundings:
+    """What a script may change in the process around it, and a second run must find as the first did."""
+
+    def __init__(self) -> None:
+        self._folder = os.getcwd()
+        self._environment = dict(os.environ)
+        self._argv, self._path = sys.argv, list(sys.path)
+        self._modules: dict[str, Any] = dict(sys.modules)
+
+    def restore(self) -> None:
+        os.chdir(self._folder)
+        os.environ.clear()
+        os.environ.update(self._environment)
+        sys.argv, sys.path[:] = self._argv, self._path
+        for name in [name for name, module in sys.modules.items() if name not in self._modules and _is_users(module)]:
+            del sys.modules[name]
+        sys.modules["__main__"] = self._modules["__main__"]
+
+
+def _is_users(module: object) -> bool:
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and is_user_file(file)

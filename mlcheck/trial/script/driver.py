@@ -1,0 +1,215 @@
+"""Holds the reins of a script: one training step, one evaluated batch, and back to a clean start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch.utils.data import DataLoader
+
+from mlcheck.trial.script.coroutine import Run
+from mlcheck.trial.script.instruments import Instruments
+from mlcheck.trial.script.objects import Held, Newcomers, globals_of, held_by
+from mlcheck.trial.script.outputs import Outputs
+from mlcheck.trial.script.requests import Answer, Did, Ended, Given, LoopKey, Request, WantsBatch
+from mlcheck.trial.script.scout import ENOUGH_BATCHES, FEW_BATCHES, Plan
+from mlcheck.trial.trial import NotReached
+
+_TURNS = 8
+_FAR = 1000
+_QUICK_S = 2.0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Stands for the batch of a script that draws its batches itself."""
+
+    number: int
+
+
+class Driver:
+    """Drives one run after the other of the same script; `on_start` hears of the objects of each.
+
+    A measurement finds the script waiting for its first training batch. One that led it elsewhere is undone by
+    a new run. Raises NotReached where the script ends, or never gets there, and the script's own errors.
+    """
+
+    def __init__(
+        self, path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Instruments, outputs: Outputs,
+        seconds: float, on_start: Callable[[Held, list[dict[str, Any]]], None],
+    ) -> None:  # fmt: skip
+        self._path, self._arguments, self._plan = path, arguments, plan
+        self._instruments, self._outputs, self._seconds, self._on_start = instruments, outputs, seconds, on_start
+        self._run: Run | None = None
+        self._request: Request = Ended()
+        self._loader: DataLoader[Any] | None = None
+        self._evaluated: DataLoader[Any] | None = None
+        self._depth = self._steps = 0
+        self._is_elsewhere = True
+        self._plain_call = nn.Module.__call__
+
+    def train_batches(self) -> Iterator[Any]:
+        """A pass over the loader of the training loop; without one, a few turns of whatever the script draws."""
+        if self._plan.training is None:
+            yield from map(Turn, range(_TURNS))
+            return
+        self._go_to_training()
+        assert self._loader is not None
+        yield from self._instruments.batches(self._loader)
+
+    def validation_batches(self) -> Iterator[Any]:
+        self._go_to_evaluation()
+        assert self._evaluated is not None
+        yield from self._instruments.batches(self._evaluated)
+
+    def train_step(self, batch: Any, _index: int) -> Mapping[str, Any]:
+        """All that the script does with one batch, until it asks for the next."""
+        self._go_to_training()
+        if isinstance(self._request, Ended):
+            raise NotReached(self._told_end())
+        self._steps += 1
+        self._advance(None if isinstance(batch, Turn) else Given(batch))
+        self._until(self._is_training, or_ended=True)
+        return {}
+
+    def evaluate_step(self, batch: Any) -> Mapping[str, Any]:
+        """All that the script does with one batch of its evaluation."""
+        self._go_to_evaluation()
+        self._advance(Given(batch))
+        self._until(lambda request: self._is_training(request) or self._is_evaluation(request), or_ended=True)
+        return {}
+
+    def snapshot(self) -> object:
+        if self._depth == 0 and (self._is_elsewhere or (self._steps and self._plan.start_up_s < _QUICK_S)):
+            self._start()
+        elif self._is_elsewhere:
+            self._go_to_training()
+        self._depth += 1
+        return None
+
+    def restore(self, _: object) -> None:
+        self._depth -= 1
+        if self._depth and self._is_elsewhere:
+            self._go_to_training()
+
+    def close(self) -> None:
+        if self._run:
+            self._run.abandon()
+        self._instruments.remove()
+        self._outputs.uninstall()
+
+    def _start(self) -> None:
+        if self._run:
+            self._run.abandon()
+        self._run, self._loader, self._evaluated = None, None, None
+        self._outputs.clear()
+        new = Newcomers()
+        run = self._run = Run(self._path, self._arguments)
+        self._instruments.begin(run)
+        self._instruments.waits_after = frozenset() if self._plan.training else frozenset({self._plan.step})
+        self._steps, self._is_elsewhere = 0, False
+        self._advance(None)
+        self._until(self._is_training)
+        frames = run.frames()
+        self._on_start(held_by(frames, new), globals_of(frames))
+
+    def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
+        assert self._run is not None
+        self._request = self._run.advance(answer, watched)
+        if isinstance(self._request, Ended):
+            self._is_elsewhere = True
+            if self._request.error:
+                raise self._request.error
+
+    def _until(self, arrived: Callable[[Request], bool], or_ended: bool = False) -> None:
+        """Let the script go on, its other loops cut short, until it asks what is waited for."""
+        end = time.monotonic() + self._seconds
+        for _ in range(_FAR):
+            if arrived(self._request):
+                self._note_loader()
+                return
+            if isinstance(self._request, Ended):
+                if or_ended:
+                    return
+                raise NotReached(self._told_end())
+            if time.monotonic() > end:
+                break
+            self._pass_by(self._request)
+        raise NotReached(f"{self._path.name} did not get there in {self._seconds:.0f} s")
+
+    @contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """What the script does on its way to what is examined is none of the examiner's business."""
+        watching = nn.Module.__call__
+        nn.Module.__call__ = self._plain_call  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            nn.Module.__call__ = watching  # type: ignore[method-assign]
+
+    def _note_loader(self) -> None:
+        if isinstance(self._request, WantsBatch):
+            if self._is_training(self._request):
+                self._loader = self._request.of.loader
+            else:
+                self._evaluated = self._request.of.loader
+                self._is_elsewhere = True
+
+    def _pass_by(self, request: Request) -> None:
+        """Answer a request on the way to somewhere else: loops that call models are cut short and not watched."""
+        enough = self._enough(request) if isinstance(request, WantsBatch) else 0
+        if not enough:
+            self._advance(Answer.REAL if isinstance(request, WantsBatch) else None)
+            return
+        assert isinstance(request, WantsBatch)
+        with self._unwatched():
+            self._advance(Answer.STOP if request.of.given >= enough else Answer.REAL, watched=False)
+
+    def _enough(self, request: WantsBatch) -> int:
+        """After how many batches a loop is left that is not wanted now; 0 for one that gives what others need."""
+        if self._matches(request.of.key, self._plan.evaluating):
+            return 1
+        if self._matches(request.of.key, self._plan.others):
+            return FEW_BATCHES
+        return ENOUGH_BATCHES if self._is_training(request) else 0
+
+    def _go_to_training(self) -> None:
+        if self._run is None:
+            self._start()
+        if not isinstance(self._request, Ended) and not self._is_training(self._request):
+            self._until(self._is_training)
+
+    def _go_to_evaluation(self) -> None:
+        if self._run is None:
+            self._start()
+        if isinstance(self._request, Ended):
+            raise NotReached(self._told_end())
+        if self._is_evaluation(self._request):
+            return
+        self._is_elsewhere = True
+        self._until(self._is_evaluation)
+
+    def _is_training(self, request: Request) -> bool:
+        if self._plan.training is None:
+            return isinstance(request, Did)
+        return isinstance(request, WantsBatch) and self._matches(request.of.key, {self._plan.training})
+
+    def _is_evaluation(self, request: Request) -> bool:
+        return isinstance(request, WantsBatch) and self._matches(request.of.key, self._plan.evaluating)
+
+    def _matches(self, key: LoopKey, known: Any) -> bool:
+        """The same loop as in the first run; a loader made anew in every epoch is known by all but its number."""
+        if key in known:
+            return True
+        return key.number < 0 and any(key._replace(number=other.number) == other for other in known)
+
+    def _told_end(self) -> str:
+        return (
+            f"{self._path.name} ended after {self._steps} training steps: give it arguments for more epochs or steps "
+            "(mlcheck probe train.py -- ARGUMENTS)"
+        )

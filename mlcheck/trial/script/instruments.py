@@ -1,0 +1,197 @@
+"""Torch's own entry points, changed so that the script in hand asks before it goes on."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.data import DataLoader
+
+from mlcheck.trial.script.coroutine import Run
+from mlcheck.trial.script.requests import Answer, Did, Given, LoopKey, Pass, WantsBatch
+from mlcheck.trial.traceback import is_user_file
+
+_is_user_file = functools.cache(is_user_file)
+
+
+def user_line() -> tuple[str, int]:
+    """File and line of the innermost frame that is the user's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if _is_user_file(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+class Instruments:
+    """While installed, every loop of `run` over a DataLoader asks for its batches, and `on_*` hear what happens.
+
+    It also waits after each of the deeds in `waits_after` (`step`, `backward`). Compilation is left out: a
+    compiled module shows nothing of what happens inside.
+    """
+
+    def __init__(self) -> None:
+        self.run: Run | None = None
+        self.waits_after: frozenset[str] = frozenset()
+        self.on_step: Callable[[Optimizer], None] = lambda _: None
+        self.on_backward: Callable[[], None] = lambda: None
+        self.left_out: dict[str, None] = {}
+        self._stack = ExitStack()
+        self._births: weakref.WeakKeyDictionary[DataLoader[Any], tuple[tuple[str, int], int]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._born: dict[tuple[str, int], int] = {}
+        self._training_began = False
+        self._inside = 0
+
+    def install(self) -> None:
+        self._replace(DataLoader, "__init__", self._counted(DataLoader.__init__))
+        self._replace(DataLoader, "__iter__", self._asking(DataLoader.__iter__))
+        self._replace(torch.autograd, "backward", self._heard(torch.autograd.backward))
+        self._replace(torch, "compile", self._not_compiling())
+        self._replace(nn.Module, "compile", self._not_compiling())
+        self._stack.callback(register_optimizer_step_post_hook(self._after_step).remove)
+
+    def remove(self) -> None:
+        self._stack.close()
+
+    def begin(self, run: Run) -> None:
+        """From here on it is another run whose loaders are counted."""
+        self.run = run
+        self._born.clear()
+        self._training_began = False
+
+    def batches(self, loader: DataLoader[Any]) -> Iterator[Any]:
+        """The batches of a loader as they are, whoever asks."""
+        with self._unasked():
+            batches = iter(loader)
+        while True:
+            with self._unasked():
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    return
+            yield batch
+
+    @contextmanager
+    def _unasked(self) -> Iterator[None]:
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+    def _replace(self, owner: Any, name: str, value: Any) -> None:
+        before = owner.__dict__[name]
+        setattr(owner, name, value)
+        self._stack.callback(setattr, owner, name, before)
+
+    def _counted(self, original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def __init__(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(loader, *args, **kwargs)
+            place = user_line()
+            number = self._born.get(place, 0)
+            self._born[place] = number + 1
+            self._births[loader] = place, -1 if self._training_began else number
+            self._let_subclasses_ask(type(loader))
+
+        return __init__
+
+    def _let_subclasses_ask(self, kind: type) -> None:
+        """A subclass may iterate in its own way, reading ahead: the request is made where the script asks it."""
+        for base in kind.__mro__:
+            if base is DataLoader:
+                return
+            own = base.__dict__.get("__iter__")
+            if own is not None and not hasattr(own, "asks"):
+                self._replace(base, "__iter__", self._asking(own))
+
+    def _asking(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def __iter__(loader: DataLoader[Any]) -> Iterator[Any]:  # noqa: N807
+            if self._inside or self.run is None or not self.run.is_here:
+                return original(loader)  # type: ignore[no-any-return]
+            return _AskingIterator(self, Pass(self._key(loader), loader))
+
+        __iter__.asks = True  # type: ignore[attr-defined]
+        return __iter__
+
+    def _key(self, loader: DataLoader[Any]) -> LoopKey:
+        born, number = self._births.get(loader, (("", 0), -1))
+        try:
+            size = len(loader.dataset)  # type: ignore[arg-type]
+        except TypeError:
+            size = -1
+        return LoopKey(
+            user_line(), born, number, type(loader.sampler).__name__, size, loader.batch_size or 0,
+            torch.is_grad_enabled(),
+        )  # fmt: skip
+
+    def _heard(self, original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def backward(*args: Any, **kwargs: Any) -> None:
+            original(*args, **kwargs)
+            if self.run and self.run.is_here:
+                self.on_backward()
+                self._wait("backward")
+
+        return backward
+
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        if self.run and self.run.is_here:
+            self._training_began = True
+            self.on_step(optimizer)
+            self._wait("step")
+
+    def _wait(self, after: str) -> None:
+        if after in self.waits_after and self.run:
+            self.run.ask(Did(after))
+
+    def _not_compiling(self) -> Callable[..., Any]:
+        def plain(model: Any = None, *_: Any, **__: Any) -> Any:
+            self.left_out["torch.compile"] = None
+            return model if model is not None else lambda function: function
+
+        return plain
+
+
+class _AskingIterator(Iterator[Any]):
+    """A pass over a loader whose every batch is asked for."""
+
+    def __init__(self, instruments: Instruments, of: Pass) -> None:
+        self._instruments, self._pass = instruments, of
+        self._real: Iterator[Any] | None = None
+
+    def __next__(self) -> Any:
+        run = self._instruments.run
+        if run is None or not run.is_here:
+            return self._next_real()
+        answer = run.ask(WantsBatch(self._pass))
+        if answer is Answer.STOP:
+            raise StopIteration
+        batch = answer.batch if isinstance(answer, Given) else self._next_real()
+        self._pass.given += 1
+        return batch
+
+    def _next_real(self) -> Any:
+        if self._real is None:
+            self._real = self._instruments.batches(self._pass.loader)
+        try:
+            return next(self._real)
+        except StopIteration:
+            self._pass.over = True
+            raise
+
+    def __len__(self) -> int:
+        return len(self._pass.loader)

@@ -1,0 +1,142 @@
+"""The models, optimizers and schedulers that a script holds, by the names that its variables give them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from types import FrameType, ModuleType
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.swa_utils import AveragedModel
+
+from mlcheck.trial.traceback import is_user_file
+
+_DEPTH = 3
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is trained, by name. `others` are further modules with state, and gradient scalers."""
+
+    models: dict[str, nn.Module]
+    optimizers: dict[str, Optimizer]
+    schedulers: dict[str, LRScheduler]
+    others: list[Any]
+
+
+_KINDS = (nn.Module, Optimizer, LRScheduler, torch.amp.GradScaler)
+
+
+class Newcomers:
+    """Tells what was made since this was, whoever made it: by constructor, `deepcopy` or `torch.load`."""
+
+    def __init__(self) -> None:
+        gc.collect()
+        self._before: WeakSet[Any] = WeakSet(_alive())
+
+    def all(self) -> list[Any]:
+        return [one for one in _alive() if one not in self._before]
+
+
+def _alive() -> Iterator[Any]:
+    wanted: dict[type, bool] = {}
+    for one in gc.get_objects():
+        kind = type(one)
+        if kind not in wanted:
+            wanted[kind] = issubclass(kind, _KINDS)
+        if wanted[kind]:
+            yield one
+
+
+def held_by(frames: list[FrameType], newcomers: Newcomers) -> Held:
+    """What the script has made by now. Raises nothing: objects without a variable are named by their class."""
+    new = newcomers.all()
+    modules = [one for one in new if isinstance(one, nn.Module)]
+    optimizers = [one for one in new if isinstance(one, Optimizer)]
+    stepped = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
+    roots = _roots(modules)
+    copies = [one for one in roots if isinstance(one, AveragedModel)]
+    models = [one for one in roots if one not in copies and _can_train(one, stepped)]
+    named = _Names(frames)
+    others = [one for one in roots if not any(one is model for model in models)]
+    return Held(
+        models=named.of(models),
+        optimizers=named.of(optimizers),
+        schedulers=named.of([one for one in new if isinstance(one, LRScheduler)]),
+        others=others + [one for one in new if isinstance(one, torch.amp.GradScaler)],
+    )
+
+
+def _roots(modules: list[nn.Module]) -> list[nn.Module]:
+    """Those that are no part of another. A wrapper (data parallel) is the root of what it wraps."""
+    inner = {id(part) for one in modules for part in one.modules() if part is not one}
+    return [one for one in modules if id(one) not in inner]
+
+
+def _can_train(model: nn.Module, stepped: set[int]) -> bool:
+    """Whether an optimizer holds parameters of it; without any optimizer, whether it has some."""
+    parameters = [p for p in model.parameters() if p.requires_grad or id(p) in stepped]
+    return any(id(p) in stepped for p in parameters) if stepped else bool(parameters)
+
+
+class _Names:
+    """Variables of the frames under way, of the script's modules, and attributes of the user's objects in them."""
+
+    def __init__(self, frames: list[FrameType]) -> None:
+        self._names: dict[int, str] = {}
+        self._seen: set[int] = set()
+        waiting: list[tuple[str, Any, int]] = []
+        for frame in frames:
+            waiting += [(name, value, _DEPTH) for name, value in _variables(frame).items()]
+        while waiting:
+            name, value, depth = waiting.pop(0)
+            waiting += self._enter(name, value, depth)
+
+    def _enter(self, name: str, value: Any, depth: int) -> Iterable[tuple[str, Any, int]]:
+        if name.startswith("__") or id(value) in self._seen or isinstance(value, ModuleType | type | torch.Tensor):
+            return []
+        self._seen.add(id(value))
+        if isinstance(value, nn.Module | Optimizer | LRScheduler):
+            self._names[id(value)] = name
+        if not depth:
+            return []
+        return [(inner, part, depth - 1) for inner, part in _parts(name, value)]
+
+    def of(self, found: list[Any]) -> dict[str, Any]:
+        named: dict[str, Any] = {}
+        for one in found:
+            name = self._names.get(id(one)) or type(one).__name__
+            number = 1
+            while name in named:
+                number += 1
+                name = f"{name.rstrip('0123456789')}{number}"
+            named[name] = one
+        return named
+
+
+def _variables(frame: FrameType) -> dict[str, Any]:
+    return {**frame.f_globals, **frame.f_locals}
+
+
+def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
+    """What hangs on an object: `self.net` is called `net`, the entry of a dict `nets.left`."""
+    if isinstance(value, dict) and len(value) < 100:
+        return [(f"{name}.{key}", part) for key, part in value.items() if isinstance(key, str)]
+    if isinstance(value, list | tuple) and len(value) < 100:
+        return [(f"{name}.{index}", part) for index, part in enumerate(value)]
+    if isinstance(value, nn.Module) or not hasattr(value, "__dict__"):
+        return []
+    attributes = [(key, part) for key, part in vars(value).items() if not key.startswith("__")]
+    return [(key if name == "self" else f"{name}.{key}", part) for key, part in attributes[:200]]
+
+
+def globals_of(frames: list[FrameType]) -> list[dict[str, Any]]:
+    """The variables of the user's modules that are under way, each once."""
+    found = {id(f.f_globals): f.f_globals for f in frames if is_user_file(f.f_code.co_filename)}
+    return list(found.values())

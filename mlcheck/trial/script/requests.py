@@ -1,0 +1,74 @@
+"""What passes between a script and whoever holds its reins: requests one way, answers the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from torch.utils.data import DataLoader
+
+
+class LoopKey(NamedTuple):
+    """What a loop over a loader is known by in every run of the same script.
+
+    `place` is where the loop stands, `born` where its loader is made, `number` which of the loaders made there
+    before training it is; -1 for one made later. `grad` says whether gradients are on in it.
+    """
+
+    place: tuple[str, int]
+    born: tuple[str, int]
+    number: int
+    sampler: str
+    size: int
+    batch_size: int
+    grad: bool
+
+
+@dataclass(eq=False)
+class Pass:
+    """One pass of the script over a loader. `given` counts the batches it got, `over` says that there are no more."""
+
+    key: LoopKey
+    loader: DataLoader[Any]
+    given: int = 0
+    over: bool = False
+
+
+@dataclass(frozen=True)
+class WantsBatch:
+    """The script asks for the next batch of a pass."""
+
+    of: Pass
+
+
+@dataclass(frozen=True)
+class Did:
+    """The script has just taken a `step` of an optimizer, or called `backward`; it waits to be told to go on."""
+
+    what: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The script is over: by itself, by `sys.exit`, or by an error."""
+
+    error: Exception | None = None
+    exit_code: object = None
+
+
+class Answer(Enum):
+    """`REAL`: the next batch of the loader itself. `STOP`: the pass is over."""
+
+    REAL = auto()
+    STOP = auto()
+
+
+@dataclass(frozen=True)
+class Given:
+    """This batch and no other."""
+
+    batch: Any = field(repr=False)
+
+
+Request = WantsBatch | Did | Ended

@@ -1,0 +1,200 @@
+"""A first run of the script: where it trains, where it evaluates, and that it does so at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mlcheck.trial.script.coroutine import Run
+from mlcheck.trial.script.instruments import Instruments
+from mlcheck.trial.script.outputs import Outputs
+from mlcheck.trial.script.requests import Answer, Ended, LoopKey, Pass, Request, WantsBatch
+from mlcheck.trial.trial import EntryError
+
+ENOUGH_UPDATES = 3
+ENOUGH_BATCHES = 4
+FEW_BATCHES = 2
+MOST_BATCHES = 64
+MOST_UPDATES = 400
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the script does, by the first run.
+
+    `training` is the loop whose batches it trains on, `companions` give theirs to the same steps, `others` train
+    as well, at another time; `evaluating` loops call the trained models and never train. Without `training`
+    it draws its batches in its own way and is followed from one `step` (of an optimizer, or `backward`) to the next.
+    `error` is what the script raised after its loops had been cut short.
+    """
+
+    training: LoopKey | None
+    companions: frozenset[LoopKey]
+    others: frozenset[LoopKey]
+    evaluating: frozenset[LoopKey]
+    step: str
+    error: str
+    start_up_s: float
+
+
+@dataclass
+class _Sight:
+    """What was seen of one loop: steps on its batches, backward passes, the models called and when the last was."""
+
+    order: int
+    steps: int = 0
+    backwards: int = 0
+    called: dict[int, nn.Module] = field(default_factory=dict)
+    called_at: int = -1
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.steps or self.backwards)
+
+
+class Scout:
+    """Follows one run, cutting its loops short, until training, evaluation and training after it were seen."""
+
+    def __init__(self, instruments: Instruments, outputs: Outputs, seconds: float) -> None:
+        self._instruments, self._outputs = instruments, outputs
+        self._seconds = seconds
+        self._sights: dict[LoopKey, _Sight] = {}
+        self._group: dict[LoopKey, Pass] = {}
+        self._group_is_used = False
+        self._groups: dict[frozenset[LoopKey], int] = {}
+        self._trained: dict[int, torch.Tensor] = {}
+        self._updates = self._backwards = 0
+        self._cut_short = False
+
+    def explore(self, path: Path, arguments: tuple[str, ...]) -> Plan:
+        """Raises EntryError where the script never trains, and whatever it raises by itself."""
+        self._began, self._start_up_s = time.monotonic(), 0.0
+        run = Run(path, arguments)
+        instruments = self._instruments
+        instruments.begin(run)
+        instruments.on_step, instruments.on_backward = self._see_step, self._see_backward
+        instruments.waits_after = frozenset({"step", "backward"})
+        called = nn.Module.__call__
+        nn.Module.__call__ = self._watching(called)  # type: ignore[method-assign]
+        try:
+            end = self._follow(run)
+        finally:
+            nn.Module.__call__ = called  # type: ignore[method-assign]
+            instruments.on_step, instruments.on_backward = lambda _: None, lambda: None
+            instruments.waits_after = frozenset()
+            run.abandon()
+        return self._plan(path, end)
+
+    def _follow(self, run: Run) -> Ended | None:
+        """Until the script ends, or enough was seen (None)."""
+        request: Request = run.advance()
+        while not isinstance(request, Ended):
+            if self._complete():
+                return None
+            request = run.advance(self._answer(request) if isinstance(request, WantsBatch) else None)
+        return request
+
+    def _answer(self, request: WantsBatch) -> Answer:
+        key, given = request.of.key, request.of.given
+        sight = self._sights.setdefault(key, _Sight(len(self._sights)))
+        if self._is_enough(sight, given):
+            self._cut_short = True
+            return Answer.STOP
+        if self._group_is_used:
+            self._group.clear()
+            self._group_is_used = False
+        for other in [other for other, of in self._group.items() if of.over]:
+            del self._group[other]
+        self._group[key] = request.of
+        return Answer.REAL
+
+    def _is_enough(self, sight: _Sight, given: int) -> bool:
+        """Loops that prepare data are never cut short, nor anything before training has begun."""
+        if sight.trains:
+            return (given >= ENOUGH_BATCHES and self._enough_updates()) or given >= MOST_BATCHES
+        return self._backwards > 0 and bool(sight.called) and given >= FEW_BATCHES
+
+    def _enough_updates(self) -> bool:
+        return self._updates >= ENOUGH_UPDATES or (not self._updates and self._backwards >= ENOUGH_UPDATES)
+
+    def _complete(self) -> bool:
+        if not self._enough_updates():
+            return False
+        evaluated = [s.called_at for s in self._sights.values() if not s.trains and s.called_at >= 0]
+        resumed = any(0 < at < self._backwards for at in evaluated)
+        return resumed or self._backwards >= MOST_UPDATES or time.monotonic() - self._began > self._seconds
+
+    def _watching(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            if self._group and next(module.parameters(), None) is not None:
+                self._group_is_used = True
+                sight = self._sights[next(reversed(self._group))]
+                sight.called[id(module)] = module
+                sight.called_at = self._backwards
+            return call(module, *args, **kwargs)
+
+        return watched
+
+    def _see_backward(self) -> None:
+        self._note_first()
+        self._backwards += 1
+        self._group_is_used = True
+        for key in self._group:
+            self._sights[key].backwards += 1
+
+    def _see_step(self, optimizer: Optimizer) -> None:
+        self._note_first()
+        self._updates += 1
+        self._group_is_used = True
+        for key in self._group:
+            self._sights[key].steps += 1
+        group = frozenset(self._group)
+        self._groups[group] = self._groups.get(group, 0) + 1
+        self._trained.update((id(p), p) for held in optimizer.param_groups for p in held["params"])
+
+    def _note_first(self) -> None:
+        """What it wrote before it trained is prepared data; and so long it takes to begin."""
+        if not self._start_up_s:
+            self._start_up_s = time.monotonic() - self._began
+            self._outputs.keep()
+
+    def _plan(self, path: Path, end: Ended | None) -> Plan:
+        if end and end.error and not self._cut_short:
+            raise end.error
+        if not self._backwards:
+            how = f" with sys.exit({end.exit_code!r})" if end and end.exit_code else ""
+            raise EntryError(
+                f"{path.name} ended{how} without a training step: neither backward nor an optimizer was called in this "
+                "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS)"
+            )
+        training, companions = self._training()
+        return Plan(
+            training=training,
+            companions=companions,
+            others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions),
+            evaluating=frozenset(k for k, s in self._sights.items() if not s.trains and self._evaluates(s)),
+            step="step" if self._updates else "backward",
+            error=f"{type(end.error).__name__}: {end.error}".splitlines()[0] if end and end.error else "",
+            start_up_s=self._start_up_s,
+        )
+
+    def _training(self) -> tuple[LoopKey | None, frozenset[LoopKey]]:
+        """The loop with the most steps, the earlier of two; those whose batches the same steps take with it."""
+        steps = {k: s.steps if self._updates else s.backwards for k, s in self._sights.items()}
+        found = max(steps, key=lambda key: (steps[key], -self._sights[key].order), default=None)
+        if found is None or not steps[found] or 2 * steps[found] < (self._updates or self._backwards):
+            return None, frozenset()
+        together = [group for group, times in self._groups.items() if found in group and 2 * times > steps[found]]
+        return found, frozenset(key for group in together for key in group if key != found)
+
+    def _evaluates(self, sight: _Sight) -> bool:
+        if not self._trained:
+            return bool(sight.called)
+        return any(id(p) in self._trained for module in sight.called.values() for p in module.parameters())

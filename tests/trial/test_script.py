@@ -1,0 +1,179 @@
+"""Scripts that nobody prepared: driven one batch at a time, begun anew, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from probe_programs import ask
+from script_programs import FAULTS, HEAD, LOOPS, SOUND, broken
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.script.adapter import build
+from mlcheck.trial.trial import EntryError, NotReached, Trial
+
+Load = Callable[..., Trial]
+ALARMS = {Outcome.FAIL, Outcome.WARN, Outcome.ERROR}
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
+    """Make a trial of a script's text; its runs are ended and all patches taken back afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
+    trials = []
+
+    def loaded(text: str, *arguments: str) -> Trial:
+        Path("train.py").write_text(text, encoding="utf-8")
+        trials.append(build(Path("train.py"), arguments))
+        return trials[-1]
+
+    yield loaded
+    for trial in trials:
+        assert trial.progress
+        trial.progress.close()
+
+
+def test_a_sound_script_is_seen_whole(load: Load) -> None:
+    trial = load(SOUND, "--epochs", "2")
+    assert list(trial.models) == ["model"]
+    assert list(trial.optimizers) == ["optimizer"]
+    assert "trains at train.py:29 and evaluates at train.py:39" in trial.notices[0]
+    verdicts = {rule: ask(rule, trial) for rule in (*FAULTS, "zero-grad-before-step", "random-evaluation")}
+    assert {rule: v.outcome for rule, v in verdicts.items()} == dict.fromkeys(verdicts, Outcome.PASS)
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_a_fault_is_found_where_it_is(load: Load, rule: str) -> None:
+    verdict = ask(rule, load(broken(rule), "--epochs", "2"))
+    assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_loops_in_other_forms_are_sound_too(load: Load, form: str) -> None:
+    trial = load(HEAD + LOOPS[form], "--epochs", "2")
+    for rule in ("missing-zero-grad", "missing-eval-mode", "train-not-restored", "parameter-never-changes"):
+        verdict = ask(rule, trial)
+        assert verdict.outcome is Outcome.PASS, (rule, verdict.reason or verdict.summary)
+        assert verdict.looked_at
+
+
+@pytest.mark.parametrize("form", LOOPS)
+def test_a_fault_is_found_in_every_form_of_loop(load: Load, form: str) -> None:
+    text = (HEAD + LOOPS[form]).replace("model.eval()", "pass").replace("optimizer.zero_grad", "str")
+    trial = load(text.replace("model.train(training)", "model.train()"), "--epochs", "2")
+    assert ask("missing-zero-grad", trial).outcome is Outcome.FAIL
+    assert ask("missing-eval-mode", trial).outcome is Outcome.FAIL
+
+
+def test_memorising_with_the_batch_that_it_is_given(load: Load) -> None:
+    verdict = ask("cannot-overfit-one-batch", load(SOUND))
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+    assert "16 samples learnt by heart" in verdict.summary
+
+
+def test_every_measurement_begins_where_the_first_began(load: Load) -> None:
+    trial = load(SOUND, "--epochs", "1")
+    seen = []
+    for _ in range(2):
+        with restored(trial):
+            weight = next(trial.models["model"].parameters())
+            start = weight.detach().clone()
+            batch = next(trial.validation_batches())
+            trial.evaluate_step(batch)
+            seen.append((start, weight.detach().clone()))
+    assert torch.equal(seen[0][0], seen[1][0])
+    assert not torch.equal(seen[0][0], seen[0][1]), "on the way to its evaluation the script trains"
+
+
+def test_a_script_that_ends_says_what_to_do(load: Load) -> None:
+    trial = load(SOUND, "--epochs", "1")
+    with restored(trial):
+        trial.evaluate_step(next(trial.validation_batches()))
+        with pytest.raises(NotReached, match=r"ended after \d+ training steps: give it arguments for more epochs"):
+            trial.train_step(next(trial.train_batches()), 0)
+
+
+def test_modes_of_the_script_are_its_own(load: Load) -> None:
+    trial = load(HEAD + LOOPS["at module level"])
+    with restored(trial):
+        batch = next(trial.validation_batches())
+        assert not torch.is_inference_mode_enabled()
+        assert torch.is_grad_enabled()
+        trial.evaluate_step(batch)
+        assert not torch.is_inference_mode_enabled()
+        trial.train_step(next(trial.train_batches()), 0)
+        assert torch.is_grad_enabled()
+
+
+def test_what_a_script_raises_comes_out(load: Load) -> None:
+    with pytest.raises(ZeroDivisionError):
+        load("1 / 0")
+    with pytest.raises(ModuleNotFoundError):
+        load("import nothing_of_this_name")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("print('hello')", "ended without a training step"),
+        ("import sys; sys.exit('give --data')", "sys.exit.'give --data'."),
+        ("import torch; torch.nn.Linear(2, 2)(torch.ones(2)); raise SystemExit", "arguments with which it trains"),
+    ],
+)
+def test_a_script_that_does_not_train(load: Load, text: str, told: str) -> None:
+    with pytest.raises(EntryError, match=told):
+        load(text)
+
+
+def test_nothing_is_left_behind(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It appends to a log, replaces a checkpoint, removes a file, makes folders, moves, changes directory and argv."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    Path("old.log").write_text("kept\n", encoding="utf-8")
+    Path("model.pt").write_text("a checkpoint of last week", encoding="utf-8")
+    Path("gone.txt").write_text("still here", encoding="utf-8")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    litter = """
+import os, pathlib, shutil, sys
+sys.argv = ["changed"]
+with open("old.log", "a") as log:
+    log.write("more")
+assert pathlib.Path("old.log").read_text() == "kept\\nmore"
+os.remove("gone.txt")
+assert not os.path.exists("gone.txt")
+os.makedirs("runs/one", exist_ok=True)
+pathlib.Path("runs/one/note.txt").write_text("x")
+os.rename("runs/one/note.txt", "runs/one/moved.txt")
+assert os.listdir("runs/one") == ["moved.txt"]
+assert [path.name for path in pathlib.Path("runs/one").iterdir()] == ["moved.txt"]
+pathlib.Path("~/cache.bin").expanduser().write_bytes(b"1")
+os.chdir("runs/one")
+"""
+    text = SOUND.replace("    for epoch in", litter.replace("\n", "\n    ") + "\n    for epoch in")
+    trial = load(text)
+    with restored(trial):
+        trial.evaluate_step(next(trial.validation_batches()))
+    assert trial.progress
+    trial.progress.close()
+    now = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "train.py"}
+    assert now == before
+    assert not (tmp_path / "runs").exists()
+    assert os.getcwd() == str(tmp_path)
+    told = next(notice for notice in trial.notices if "scratch folder" in notice)
+    assert "old.log" in told
+    assert "gone.txt" in told
+
+
+def test_a_file_opened_past_the_redirections_is_refused(load: Load) -> None:
+    text = SOUND.replace("import torch\n", "import torch, _io\n", 1).replace(
+        "    for epoch in", "    _io.open('past.txt', 'w')\n    for epoch in"
+    )
+    with pytest.raises(PermissionError, match=r"nothing is written to .*past\.txt"):
+        load(text)
+    assert not Path("past.txt").exists()
