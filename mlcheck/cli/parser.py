@@ -117,6 +117,26 @@ def build_parser() -> argparse.ArgumentParser:
 
     sbs.add_options(_command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read"))
 
+    _add_saved_commands(subparsers)
+    _add_catalog_commands(subparsers)
+    return parser
+
+
+def _command(
+    subparsers: argparse._SubParsersAction[_Parser], name: str, arguments: str, told: str, after: str = ""
+) -> _Parser:
+    return subparsers.add_parser(
+        name,
+        help=told,
+        description=f"{told[0].upper()}{told[1:]}.",
+        usage=f"mlcheck {name} [OPTIONS] {arguments}".rstrip(),
+        epilog=after,
+        allow_abbrev=False,
+    )
+
+
+def _add_saved_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None:
+    """Commands about reports that were saved and questions they left open."""
     report = _command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")
     _add_report_options(report, html="", json="")
@@ -136,21 +156,6 @@ def build_parser() -> argparse.ArgumentParser:
     sign.add_sign_options(signing)
     waiving = _command(subparsers, "waive", "RULE", "accept the failure of a rule, with your name and reason")
     sign.add_waive_options(waiving)
-    _add_catalog_commands(subparsers)
-    return parser
-
-
-def _command(
-    subparsers: argparse._SubParsersAction[_Parser], name: str, arguments: str, told: str, after: str = ""
-) -> _Parser:
-    return subparsers.add_parser(
-        name,
-        help=told,
-        description=f"{told[0].upper()}{told[1:]}.",
-        usage=f"mlcheck {name} [OPTIONS] {arguments}".rstrip(),
-        epilog=after,
-        allow_abbrev=False,
-    )
 
 
 def _add_catalog_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None:
