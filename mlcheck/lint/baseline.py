@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.mistake import Mistake
+from mlcheck.lint.answers import counted
 
 _MOST_CODE = 200
 
@@ -82,11 +83,12 @@ class Baseline:
 
     def notices(self, mended: Sequence[Known]) -> Iterator[str]:
         if self._met:
-            yield f"{self.path} hides {_findings(len(self._met))}"
+            yield f"{self.path} hides {counted(len(self._met), 'finding')}"
         if mended:
             places = ", ".join(dict.fromkeys(f"{entry.rule} in {entry.path}" for entry in mended[:3]))
             more = f" and {len(mended) - 3} more" if len(mended) > 3 else ""
-            yield f"{self.path}: {_findings(len(mended))} mended ({places}{more}): `--write-baseline` takes them out"
+            told = f"{self.path}: {counted(len(mended), 'finding')} mended ({places}{more})"
+            yield f"{told}: `--write-baseline` takes {'it' if len(mended) == 1 else 'them'} out"
 
     def renewed(self, found: Sequence[Known], mended: Sequence[Known]) -> list[Known]:
         """What is there now, and what this run had no reason to look at."""
@@ -125,7 +127,3 @@ def write_baseline(path: str, known: Sequence[Known]) -> None:
 
 def _by_place(entry: Known) -> tuple[str, str, str, str]:
     return entry.path, entry.rule, entry.code, entry.fingerprint
-
-
-def _findings(number: int) -> str:
-    return f"{number:,} finding{'' if number == 1 else 's'}"

@@ -15,7 +15,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.report import Report
-from mlcheck.lint.answers import Answers
+from mlcheck.lint.answers import Answers, counted
 from mlcheck.lint.baseline import Baseline, Fingerprints, Known, read_baseline, write_baseline
 from mlcheck.lint.cache import Answer, Cache, key
 from mlcheck.lint.discover import discover
@@ -92,6 +92,7 @@ class _Reading:
         self._texts = texts
         self._told = {text.path: text for text in told}
         self._settings, self._selection = settings, selection
+        self._baseline = _baseline(settings)
         self._cache = Cache(settings.cache)
 
     def run(self, answers: Answers, progress: Progress | None) -> None:
@@ -165,8 +166,7 @@ class _Reading:
 
     def _mark(self, answers: Answers) -> None:
         """Give every finding its fingerprint, and take out those that the baseline knows."""
-        settings = self._settings
-        baseline = _baseline(settings)
+        settings, baseline = self._settings, self._baseline
         marks = Fingerprints(settings.root)
         known: list[Known] = []
         for rule, findings in answers.findings.items():
@@ -184,7 +184,7 @@ class _Reading:
         if settings.write_baseline:
             renewed = baseline.renewed(known, mended)
             write_baseline(settings.baseline, renewed)
-            self.notices.append(f"{settings.baseline}: written with {len(renewed):,} known findings")
+            self.notices.append(f"{settings.baseline}: written with {counted(len(renewed), 'known finding')}")
         else:
             self.notices += baseline.notices(mended)
 
