@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "mlcheck.load": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "psutil", "onnxruntime"},
     "mlcheck.report": {"mlcheck.core", "rich", "jinja2", "markupsafe"},
     "mlcheck.config": {"mlcheck.core"},
+    "mlcheck.survey": {"mlcheck.lint", "yaml"},
     "mlcheck.checklist": {"mlcheck.core", "mlcheck.lint", "mlcheck.probe"},
     "mlcheck.cli": {"mlcheck", "rich", "yaml"},
     "mlcheck.pytest_plugin": {

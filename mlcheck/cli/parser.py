@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from mlcheck import __version__
-from mlcheck.cli import commands, load, sbs, sign
+from mlcheck.cli import commands, init, load, sbs, sign
 from mlcheck.cli.output import FORMATS
 from mlcheck.core.outcome import By, Severity, Stage
 
@@ -76,6 +76,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="mlcheck", description="The pre-launch checklist for PyTorch.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"mlcheck {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
+
+    init.add_options(_command(subparsers, "init", "", "look at this repository and write its [tool.mlcheck] table"))
 
     lint = _command(
         subparsers, "lint", "[PATH ...]", "read the code: finds silent training bugs without running anything"

@@ -1,0 +1,133 @@
+"""Looks through a repository for what mlcheck can examine: trials, functions, scripts, experiment configs.
+
+Nothing is imported or run; files are read as text and syntax trees.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from mlcheck.lint.discover import discover
+from mlcheck.lint.source import Source, parse
+
+_PARTS = frozenset(["model", "optimizer", "train_loader"])
+_TRIALS = ("PyTorchTrial", "LightningModule")
+_FOREIGN = frozenset(["venv", "node_modules", "site-packages"])
+_MANY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entry point that was found: how it is named, what it is, and the config that belongs to it."""
+
+    entry: str
+    kind: str
+    config: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`candidates` with the likeliest first; `paths` are the folders and files with PyTorch code to lint."""
+
+    candidates: tuple[Candidate, ...]
+    paths: tuple[str, ...]
+    files: int
+
+
+def survey(root: Path) -> Survey:
+    """Look through the Python and YAML files below `root`."""
+    files, _ = discover((str(root),))
+    sources = [source for path, module in files if isinstance(source := _read(path, module), Source)]
+    about_torch = [source for source in sources if "torch" in source.text and not _is_test(source.path, root)]
+    found = [
+        *_experiments(root),
+        *(candidate for source in about_torch for candidate in _in_file(source, root)),
+    ]
+    order = ("experiment", "PyTorchTrial", "LightningModule", "function", "script")
+    found.sort(key=lambda each: (order.index(each.kind), "train" not in each.entry, each.entry.count("/"), each.entry))
+    return Survey(tuple(found[:_MANY]), _paths([source.path for source in about_torch], root), len(sources))
+
+
+def _read(path: str, module: str) -> Source | None:
+    try:
+        source = parse(path, Path(path).read_bytes(), module)
+    except OSError:
+        return None
+    return source if isinstance(source, Source) else None
+
+
+def _is_test(path: str, root: Path) -> bool:
+    parts = Path(os.path.relpath(path, root)).parts
+    return "tests" in parts[:-1] or parts[-1].startswith("test_") or parts[-1] in ("conftest.py", "setup.py")
+
+
+def _in_file(source: Source, root: Path) -> Iterator[Candidate]:
+    path = Path(os.path.relpath(source.path, root)).as_posix()
+    where = path[:-3].replace("/", ".") if "/" not in path else path
+    for node in source.tree.body:
+        if isinstance(node, ast.ClassDef):
+            bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+            for trial in _TRIALS:
+                if trial in bases:
+                    yield Candidate(f"{where}:{node.name}", trial)
+        elif isinstance(node, ast.FunctionDef) and _returns_parts(node):
+            yield Candidate(f"{where}:{node.name}", "function")
+    if "backward(" in source.text and any(map(_runs_as_script, source.tree.body)):
+        yield Candidate(path, "script")
+
+
+def _returns_parts(function: ast.FunctionDef) -> bool:
+    """Whether it returns a dict of model, optimizer and loader and can be called without arguments."""
+    if len(function.args.args) > len(function.args.defaults):
+        return False
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Dict):
+            keys = {key.value for key in node.value.keys if isinstance(key, ast.Constant)}
+            if keys >= _PARTS:
+                return True
+    return False
+
+
+def _runs_as_script(node: ast.stmt) -> bool:
+    """A main guard, or a loop at the top level: a module to be imported has neither."""
+    return isinstance(node, ast.For | ast.While) or (
+        isinstance(node, ast.If) and ast.unparse(node.test).replace("'", '"') == '__name__ == "__main__"'
+    )
+
+
+def _experiments(root: Path) -> Iterator[Candidate]:
+    """Determined's experiment configs, by their `entrypoint: module:Class`."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and name not in ("venv", "node_modules")
+        )
+        for name in sorted(names):
+            if name.endswith((".yaml", ".yml")):
+                yield from _experiment(Path(folder, name), root)
+
+
+def _experiment(path: Path, root: Path) -> Iterator[Candidate]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        config = yaml.safe_load(text) if "entrypoint" in text else None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return
+    entry = config.get("entrypoint") if isinstance(config, dict) else None
+    if isinstance(entry, str) and entry.count(":") == 1 and " " not in entry:
+        folder = Path(os.path.relpath(path.parent, root))
+        module, _, name = entry.partition(":")
+        local = entry if folder == Path() else f"{(folder / module.replace('.', '/')).as_posix()}.py:{name}"
+        yield Candidate(local, "experiment", Path(os.path.relpath(path, root)).as_posix())
+
+
+def _paths(found: Sequence[str], root: Path) -> tuple[str, ...]:
+    """The top folders that hold what was found; the root where it holds some itself, or where there are many."""
+    tops = sorted({Path(os.path.relpath(path, root)).parts[0] for path in found})
+    in_few_folders = 0 < len(tops) <= 5 and not any(top.endswith(".py") for top in tops)
+    return tuple(tops) if in_few_folders else (".",)

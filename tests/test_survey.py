@@ -1,0 +1,67 @@
+"""What a repository holds that can be examined."""
+
+from pathlib import Path
+
+import pytest
+
+from mlcheck.survey import Candidate, survey
+
+SCRIPT = "import torch\nloss.backward()\nif __name__ == '__main__':\n    main()\n"
+
+
+def repository(root: Path, **files: str) -> Path:
+    for path, text in files.items():
+        file = root / path.replace("__", "/").replace("_py", ".py").replace("_yaml", ".yaml")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import torch\nclass T(PyTorchTrial): pass\n", [Candidate("a:T", "PyTorchTrial")]),
+        ("import torch\nclass T(det.pytorch.PyTorchTrial): pass\n", [Candidate("a:T", "PyTorchTrial")]),
+        ("import torch\nclass T(pl.LightningModule): pass\n", [Candidate("a:T", "LightningModule")]),
+        (
+            "import torch\ndef build(lr=1):\n    return {'model': 1, 'optimizer': 2, 'train_loader': 3, 'x': 4}\n",
+            [Candidate("a:build", "function")],
+        ),
+        ("import torch\ndef build(lr):\n    return {'model': 1, 'optimizer': 2, 'train_loader': 3}\n", []),
+        ("import torch\ndef build():\n    return {'model': 1}\n", []),
+        (SCRIPT, [Candidate("a.py", "script")]),
+        ("import torch\nfor batch in loader:\n    loss.backward()\n", [Candidate("a.py", "script")]),
+        ("import torch\ndef step(loss):\n    loss.backward()\n", []),
+        ("import torch\nif __name__ == '__main__':\n    main()\n", []),
+        ("if __name__ == '__main__':\n    loss.backward()\n", []),
+        ("import torch\ndef broken(:\n", []),
+    ],
+)
+def test_what_a_file_offers(text: str, expected: list[Candidate], tmp_path: Path) -> None:
+    assert list(survey(repository(tmp_path, a_py=text)).candidates) == expected
+
+
+def test_an_experiment_names_the_trial_and_its_config(tmp_path: Path) -> None:
+    root = repository(
+        tmp_path,
+        det__model_py="import torch\nclass T(PyTorchTrial): pass\n",
+        det__const_yaml="entrypoint: model:T\n",
+        other_yaml="entrypoint: python3 train.py --x y:z\n",
+        bad_yaml="entrypoint: [\n",
+    )
+    first, second = survey(root).candidates
+    assert first == Candidate("det/model.py:T", "experiment", "det/const.yaml")
+    assert second == Candidate("det/model.py:T", "PyTorchTrial")
+
+
+def test_the_likeliest_comes_first_and_tests_are_left_out(tmp_path: Path) -> None:
+    root = repository(
+        tmp_path, a_py=SCRIPT, deep__train_py=SCRIPT, tests__x_py=SCRIPT, test_train_py=SCRIPT, conftest_py=SCRIPT
+    )
+    assert [each.entry for each in survey(root).candidates] == ["deep/train.py", "a.py"]
+
+
+def test_paths_are_folders_or_the_root(tmp_path: Path) -> None:
+    assert survey(repository(tmp_path, src__a_py="import torch\n", tools__b_py="x = 1\n")).paths == ("src",)
+    assert survey(repository(tmp_path, run_py="import torch\n")).paths == (".",)
+    assert survey(tmp_path / "tools").paths == (".",)
