@@ -106,5 +106,12 @@ def width() -> int:
 
 
 def say(text: str) -> None:
-    """Print, in the characters that the terminal has."""
-    sys.stdout.write(text)
+    """Print all of it; a reader that has gone is a matter for `main`, a full disk a mistake."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left in the buffer would raise again
+        raise Mistake(f"standard output cannot be written: {error.strerror}") from error

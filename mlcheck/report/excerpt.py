@@ -69,6 +69,19 @@ def _window(cells: list[str], start: int, first: int, width: int) -> tuple[int, 
     return start, max(stop, first + 1)
 
 
+def clipped(text: str, width: int) -> str:
+    """The beginning of `text` in at most `width` columns, with dots where something is left out."""
+    if _columns(text) <= width:
+        return text
+    kept, used = "", 0
+    for character in text:
+        used += _columns(character)
+        if used > width - 2:
+            break
+        kept += character
+    return f"{kept.rstrip()} …"
+
+
 def _cells(line: str) -> list[str]:
     """What each character is shown as: tabs as spaces to the next stop, what would move the cursor written out."""
     cells, column = [], 0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from textwrap import wrap
 
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result
-from mlcheck.report.excerpt import Sources, excerpt, line_of, source_lines
+from mlcheck.report.excerpt import Sources, clipped, excerpt, line_of, source_lines
 from mlcheck.report.safe import one_line, visible
 
 _NARROWEST = 40
@@ -49,11 +50,22 @@ def _block(
         yield paint("faint", f"{place.line:>{gutter}} |") + f" {shown}"
         yield paint("faint", f"{'':>{gutter}} |") + f" {paint('mark', marks)}"
     for other in finding.related:
-        told = f"{paint('note', 'note:')} see {_place(other)}"
-        line = line_of(other, code).strip()
-        yield f"{'':>{gutter}} {paint('faint', '=')} {told}" + (f": {one_line(line, 80)}" if line else "")
+        same = (other.path, other.line) == (place.path, place.line)
+        line = "" if same else line_of(other, code).strip()
+        told = f"see column {other.column} of this line" if same else f"see {_place(other)}" + (f": {line}" if line else "")
+        yield from _beneath("note", told, gutter, paint, width)
     if finding.help:
-        yield f"{'':>{gutter}} {paint('faint', '=')} {paint('help', 'help:')} {one_line(finding.help)}"
+        yield from _beneath("help", finding.help, gutter, paint, width)
+
+
+def _beneath(role: str, text: str, gutter: int, paint: Callable[[str, str], str], width: int) -> Iterator[str]:
+    """`= help: ...`, broken between words where the terminal ends; a note is cut to one line."""
+    start = gutter + len(f" = {role}: ")
+    room = max(width, _NARROWEST) - start
+    shown = one_line(text)
+    lines = [clipped(shown, room)] if role == "note" else wrap(shown, room, break_on_hyphens=False) or [""]
+    yield f"{'':>{gutter}} {paint('faint', '=')} {paint(role, f'{role}:')} {lines[0]}"
+    yield from (" " * start + line for line in lines[1:])
 
 
 def _headline(result: Result, finding: Finding, paint: Callable[[str, str], str]) -> str:

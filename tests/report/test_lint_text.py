@@ -11,7 +11,7 @@ import pytest
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
-from mlcheck.report.excerpt import source_lines
+from mlcheck.report.excerpt import _columns, source_lines
 from mlcheck.report.lint_text import concise, render
 
 RESULT = Result(
@@ -198,3 +198,18 @@ def test_lines_are_those_of_python(tmp_path: Path) -> None:
     path.write_bytes(b"# coding: nonsense\n")
     assert source_lines(str(path)) == []
     assert source_lines(str(tmp_path / "gone.py")) == []
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 132])
+def test_everything_but_the_headline_fits_the_terminal(width: int) -> None:
+    wide = "x = " + "名前" * 60
+    found = replace(finding(), help="mend " * 60, related=(Location("t.py", 2, 1),))
+    lines = render(report(failed(found)), False, width, lambda _: [wide, wide]).split("\n\n")[0].split("\n")
+    assert all(_columns(line) <= width for line in lines[1:])
+    assert " ".join(" ".join(lines).split()).count("mend") == 60
+    assert lines[-1].startswith(" " * len("    = help: "))
+
+
+def test_a_note_about_the_same_line_does_not_repeat_it() -> None:
+    lines = shown("a = softmax(b)", replace(finding(1, 5), related=(Location("t.py", 1, 13),)))
+    assert lines[-1].strip() == "= note: see column 13 of this line"
