@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
 from mlcheck.core.catalog import Catalog
-from mlcheck.core.outcome import Outcome
+from mlcheck.core.outcome import Outcome, Profile
 from mlcheck.core.report import Report, Result
 from mlcheck.core.signoff import UNSIGNED, sign_off_results
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.probe.engine import ProbeOptions, run_probes
 
 
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What people are asked: their answers' file, a team's own pages, and the profile (None: everything)."""
+
+    signoff: Path
+    team: tuple[Path, ...] = ()
+    profile: Profile | None = None
+
+
 def run_checklist(
     paths: tuple[str, ...],
     lint: LintSettings,
     probe: ProbeOptions | None,
-    signoff: Path,
+    questions: Questions,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:
     """Lint `paths`, probe the entry point where there is one, read the sign-offs.
@@ -28,8 +37,8 @@ def run_checklist(
     Without an entry point the probes are absent and a notice says so: silence is not a pass.
     """
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.perf_counter()
-    catalog, today = Catalog(), date.today()
-    sign_off_results(catalog, signoff, today)  # a mistake in the file is told before minutes of probing
+    catalog, today = Catalog(team=questions.team), date.today()
+    sign_off_results(catalog, questions.signoff, today)  # a mistake in the file is told before minutes of probing
     read = run_lint(paths, lint, (lambda done, total: progress("lint", done, total)) if progress else None)
     notices = list(read.notices)
     seen = run_probes(probe, progress) if probe else None
@@ -37,16 +46,26 @@ def run_checklist(
         notices.append("no entry point, so nothing was run: name one (`mlcheck check model_def:Trial`) or set `entry`")
     results = (*read.results, *(seen.results if seen else ()))
     shown = {result.rule: result for result in results if result.outcome is Outcome.PENDING}
-    said = sign_off_results(catalog, signoff, today, shown)
+    said = sign_off_results(catalog, questions.signoff, today, shown)
+    joined, left_out = _of_profile(_joined(results, said), questions.profile)
     return Report(
         command="check",
         subject=probe.entry if probe else ", ".join(paths),
-        results=_joined(results, said),
+        results=joined,
         environment={**read.environment, **(seen.environment if seen else {})},
         started=started,
         seconds=time.perf_counter() - clock,
-        notices=(*notices, *(seen.notices if seen else ())),
+        notices=(*notices, *(seen.notices if seen else ()), *left_out),
     )
+
+
+def _of_profile(results: tuple[Result, ...], profile: Profile | None) -> tuple[tuple[Result, ...], tuple[str, ...]]:
+    """The results of the stages that the profile asks about, and a notice of how many it leaves out."""
+    if profile is None:
+        return results, ()
+    kept = tuple(result for result in results if result.stage in profile.stages)
+    left = len({result.rule for result in results} - {result.rule for result in kept})
+    return kept, (f"the profile {profile} leaves out {left} items",) if left else ()
 
 
 def _joined(decided: Iterable[Result], said: Iterable[Result]) -> tuple[Result, ...]:

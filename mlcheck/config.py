@@ -39,6 +39,8 @@ class Config:
     baseline: str = ""
     cache_dir: str = ".mlcheck_cache"
     signoff: str = "signoff.toml"
+    rules: tuple[str, ...] = ()
+    profile: str = ""
     html: str = "mlcheck-report.html"
     json: str = "mlcheck-report.json"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.checklist import run_checklist
+from mlcheck.checklist import Questions, run_checklist
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Report, causes
 from mlcheck.lint.run import LintSettings
@@ -51,7 +51,7 @@ def check(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 0, time_lim
     entry = f"model_def:{trial_class(folder)}" if has_config else "train:build"
     config = "experiment.yaml" if has_config else ""
     options = ProbeOptions(entry=entry, config=config, seed=seed, time_limit=time_limit)
-    return run_checklist((".",), LintSettings(), options, Path("signoff.toml"))
+    return run_checklist((".",), LintSettings(), options, Questions(Path("signoff.toml")))
 
 
 def trial_class(folder: Path) -> str:

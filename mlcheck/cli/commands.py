@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, rendered, say, wants_color, width, write
 from mlcheck.cli.progress import patient_progress, progress
-from mlcheck.cli.settings import lint_paths, lint_settings, probe_options, repeating
+from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating
 from mlcheck.config import Config, load_config
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
+    from mlcheck.checklist import Questions
     from mlcheck.core.report import Report
     from mlcheck.lint.run import Buffer
 
@@ -98,7 +99,6 @@ def probe(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    from pathlib import Path
 
     from mlcheck.checklist import run_checklist
 
@@ -108,13 +108,28 @@ def check(arguments: argparse.Namespace) -> int:
             lint_paths(arguments.paths, config),
             lint_settings(arguments, config),
             probe_options(arguments, config),
-            Path(config.root, config.signoff),
+            _questions(arguments, config),
             show,
         )
     html = config.html if arguments.html is None else arguments.html
     json = config.json if arguments.json is None else arguments.json
     found = _compared(replace(found, arguments=repeating(arguments)), json)
     return deliver(found, arguments, html, json, config)
+
+
+def _questions(arguments: argparse.Namespace, config: Config) -> Questions:
+    from pathlib import Path
+
+    from mlcheck.checklist import Questions
+    from mlcheck.core.catalog import team_folders
+    from mlcheck.core.outcome import Profile
+
+    named = arguments.profile or config.profile
+    known = [profile.value for profile in Profile]
+    if named and named not in known:
+        raise Mistake(f"`profile` {named}: there are {', '.join(known)}")
+    team = team_folders(config.rules, config.root)
+    return Questions(Path(config.root, config.signoff), team, Profile(named) if named else None)
 
 
 def _compared(found: Report, path: str) -> Report:
@@ -184,15 +199,13 @@ def _tell_with_page(found: Report, shown: Report, arguments: argparse.Namespace,
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    from mlcheck.core.catalog import Catalog
     from mlcheck.report import page
 
-    say(page.page(Catalog()[arguments.rule], width(), wants_color(sys.stdout), arguments.all))
+    say(page.page(known_rules()[arguments.rule], width(), wants_color(sys.stdout), arguments.all))
     return CLEAN
 
 
 def rules(arguments: argparse.Namespace) -> int:
-    from mlcheck.core.catalog import Catalog
     from mlcheck.core.outcome import Stage
     from mlcheck.report import page
 
@@ -200,7 +213,7 @@ def rules(arguments: argparse.Namespace) -> int:
     listed = sorted(
         (
             rule
-            for rule in Catalog()
+            for rule in known_rules()
             if (not arguments.stage or rule.stage.value in arguments.stage)
             and (not arguments.severity or rule.severity.value in arguments.severity)
             and (not arguments.by or {by.value for by in rule.by} & set(arguments.by))

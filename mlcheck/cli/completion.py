@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mlcheck.cli.parser import commands_of
-from mlcheck.core.catalog import Catalog
+from mlcheck.cli.settings import known_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def _word(action: argparse.Action) -> _Word:
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     choices = tuple(str(choice) for choice in action.choices or ())
     if metavar in ("RULE", "RULE,..."):
-        choices = tuple(sorted(Catalog().paths))
+        choices = tuple(sorted(known_rules().paths))
     files = bool(re.match(r"FILE|PATH|FOLDER|ENTRY|REPORT", metavar))
     return _Word(tuple(action.option_strings), action.help or "", action.nargs != 0, choices, files)
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 from mlcheck import __version__
 from mlcheck.cli import commands, init, load, sbs, sign
 from mlcheck.cli.output import FORMATS
-from mlcheck.core.outcome import By, Severity, Stage
+from mlcheck.core.outcome import By, Profile, Severity, Stage
 
 _FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
 
@@ -106,6 +106,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     check.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
     check.add_argument("--paths", nargs="+", default=[], metavar="PATH", help="code to lint (default: `paths`, or .)")
+    profiles = [profile.value for profile in Profile]
+    check.add_argument(
+        "--profile", choices=profiles, default="", help="what the checklist is for (default: everything)"
+    )
     _add_rule_options(check)
     _add_probe_options(check)
     _add_report_options(check, html=None, json=None)

@@ -8,14 +8,23 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mlcheck.config import Config
+from mlcheck.config import Config, load_config
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
+    from mlcheck.core.catalog import Catalog
     from mlcheck.lint.run import LintSettings
     from mlcheck.probe.engine import ProbeOptions
 
 DEFAULT_BASELINE = "mlcheck-baseline.json"
+
+
+def known_rules() -> Catalog:
+    """mlcheck's pages and the team's own."""
+    from mlcheck.core.catalog import Catalog, team_folders
+
+    config = load_config()
+    return Catalog(team=team_folders(config.rules, config.root))
 
 
 def lint_paths(given: Sequence[str], config: Config) -> tuple[str, ...]:

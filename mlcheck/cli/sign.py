@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlcheck.cli.settings import known_rules
 from mlcheck.config import load_config
 from mlcheck.core.mistake import Mistake
 
@@ -43,11 +44,10 @@ def _add_person_options(parser: argparse.ArgumentParser) -> None:
 
 def sign(arguments: argparse.Namespace) -> int:
     """Write a sign-off, bound to the evidence that the last report showed."""
-    from mlcheck.core.catalog import Catalog
     from mlcheck.core.outcome import By
     from mlcheck.core.signing import print_of_evidence, print_of_files
 
-    config, rule = load_config(), Catalog()[arguments.rule]
+    config, rule = load_config(), known_rules()[arguments.rule]
     if By.SIGN_OFF not in rule.by:
         answered = " and ".join(by.value for by in rule.by)
         raise Mistake(f"`{rule.name}` is answered by {answered}, not by a person: to accept its failure, waive it")
@@ -69,9 +69,8 @@ def sign(arguments: argparse.Namespace) -> int:
 
 def waive(arguments: argparse.Namespace) -> int:
     """Write a waiver for a rule that may fail."""
-    from mlcheck.core.catalog import Catalog
 
-    rule = Catalog()[arguments.rule]
+    rule = known_rules()[arguments.rule]
     return _write("waive", rule.name, {"reason": arguments.reason, **_person(arguments)}, load_config())
 
 
@@ -127,17 +126,16 @@ def _write(kind: str, rule: str, entry: Entry, config: Config) -> int:
     """Write the file whole or not at all, and only if it can be read again."""
     import os
 
-    from mlcheck.core.catalog import Catalog
     from mlcheck.core.signing import with_entry
     from mlcheck.core.signoff import sign_off_results
 
     path = Path(config.root, config.signoff)
-    sign_off_results(Catalog(), path, date.today())
+    sign_off_results(known_rules(), path, date.today())
     text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         partial.write_text(with_entry(text, kind, rule, entry), encoding="utf-8")
-        sign_off_results(Catalog(), partial, date.today())
+        sign_off_results(known_rules(), partial, date.today())
         partial.replace(path)
     except Mistake as mistake:
         raise Mistake(str(mistake).replace(partial.name, path.name)) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +22,35 @@ def rules_folder() -> Path:
     return checkout if (_PACKAGE.parent / "pyproject.toml").is_file() else _PACKAGE / "_rules"
 
 
+class BadRules(Mistake):
+    """A folder of pages that a team names and that cannot be used; the message says which and why."""
+
+
+def team_folders(named: Iterable[str], root: str) -> tuple[Path, ...]:
+    """Folders of a team's own pages: `checklists` below `root`, or `package:folder` in an installed package.
+
+    A package is looked up, never imported. Raises BadRules for one that is not there.
+    """
+    return tuple(_team_folder(name, root) for name in named)
+
+
+def _team_folder(name: str, root: str) -> Path:
+    package, colon, inside = name.partition(":")
+    if not colon:
+        folder = Path(root, name)
+    else:
+        from importlib.machinery import PathFinder
+
+        spec = PathFinder.find_spec(package)
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        if not places:
+            raise BadRules(f"rules `{name}`: there is no installed package `{package}`")
+        folder = Path(places[0], inside)
+    if not folder.is_dir():
+        raise BadRules(f"rules `{name}`: there is no folder {folder}")
+    return folder
+
+
 class UnknownRule(Mistake):
     """A rule name no page has; the message suggests the nearest ones."""
 
@@ -35,23 +64,27 @@ class Heading(NamedTuple):
 
 
 class Catalog:
-    """All pages under some folders, by rule name. Pages are parsed when first asked for, once."""
+    """All pages under some folders, by rule name. Pages are parsed when first asked for, once.
 
-    def __init__(self, folders: tuple[Path, ...] | None = None) -> None:
+    `team` are further folders, whose pages only ask people and take no name that is in use.
+    """
+
+    def __init__(self, folders: tuple[Path, ...] | None = None, team: tuple[Path, ...] = ()) -> None:
         self._folders = folders if folders is not None else (rules_folder(),)
+        self._team = team
         self._read: dict[str, Rule] = {}
 
     @cached_property
     def paths(self) -> dict[str, str]:
-        """Rule name -> page. One listing a stage folder, nothing opened."""
-        found = {}
+        """Rule name -> page; one listing a stage folder, nothing opened. Raises BadRules where two share a name."""
+        found: dict[str, str] = {}
         for folder in self._folders:
-            with os.scandir(folder) as stages:
-                names = sorted(stage.path for stage in stages if stage.is_dir())
-            for stage in names:
-                found.update(
-                    {name[:-3]: os.path.join(stage, name) for name in os.listdir(stage) if name.endswith(".md")}
-                )
+            found.update(_pages(folder))
+        for folder in self._team:
+            for name, page in _pages(folder).items():
+                if name in found:
+                    raise BadRules(f"{page}: `{name}` is already the name of {found[name]}; rename it")
+                found[name] = page
         return found
 
     def __contains__(self, name: str) -> bool:
@@ -72,8 +105,17 @@ class Catalog:
                 raise UnknownRule(f"no rule is called `{name}`{hint}")
             from mlcheck.core.rule import read_page
 
-            self._read[name] = read_page(Path(self.paths[name]))
+            self._read[name] = self._checked(read_page(Path(self.paths[name])))
         return self._read[name]
+
+    def _checked(self, rule: Rule) -> Rule:
+        """A team's page has no check behind it, so it may only ask people."""
+        if any(Path(rule.path).is_relative_to(folder) for folder in self._team):
+            from mlcheck.core.outcome import By
+
+            if rule.by != (By.SIGN_OFF,):
+                raise BadRules(f'{rule.path}: a page of your own is answered by people: write `by = ["sign-off"]`')
+        return rule
 
     def heading(self, name: str) -> Heading:
         """The title, stage and severity of a rule, from the first lines of its page, which is not parsed."""
@@ -85,3 +127,12 @@ class Catalog:
     def stage(self, name: str) -> str:
         """The folder the page of a rule lies in."""
         return os.path.basename(os.path.dirname(self.paths[name]))
+
+
+def _pages(folder: Path) -> dict[str, str]:
+    found = {}
+    with os.scandir(folder) as stages:
+        names = sorted(stage.path for stage in stages if stage.is_dir())
+    for stage in names:
+        found.update({name[:-3]: os.path.join(stage, name) for name in os.listdir(stage) if name.endswith(".md")})
+    return found

@@ -59,3 +59,17 @@ class Stage(StrEnum):
 
 
 SEVERITY_OUTCOME = {Severity.ERROR: Outcome.FAIL, Severity.WARNING: Outcome.WARN, Severity.NOTE: Outcome.PASS}
+
+
+class Profile(StrEnum):
+    """What a checklist is for: which stages of a project it asks about."""
+
+    FIRST_RUN = "first-run"
+    LONG_RUN = "long-run"
+    LAUNCH = "launch"
+
+    @property
+    def stages(self) -> frozenset[Stage]:
+        """A first run needs no speed and no scale, and nothing but a launch asks what a launch asks."""
+        left_out = {Profile.FIRST_RUN: {Stage.SPEED, Stage.SCALE, Stage.LAUNCH}, Profile.LONG_RUN: {Stage.LAUNCH}}
+        return frozenset(Stage) - left_out.get(self, set())

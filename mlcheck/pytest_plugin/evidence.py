@@ -59,8 +59,9 @@ def waivers(config: Config) -> list[Result]:
     """What the project's `signoff.toml` waives."""
     from datetime import date
 
-    from mlcheck.core.catalog import Catalog
+    from mlcheck.core.catalog import Catalog, team_folders
     from mlcheck.core.signoff import sign_off_results
 
-    said = sign_off_results(Catalog(), Path(config.root, config.signoff), date.today())
+    catalog = Catalog(team=team_folders(config.rules, config.root))
+    said = sign_off_results(catalog, Path(config.root, config.signoff), date.today())
     return [result for result in said if result.outcome is Outcome.WAIVED]

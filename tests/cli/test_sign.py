@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.checklist import run_checklist
+from mlcheck.checklist import Questions, run_checklist
 from mlcheck.cli import main
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Item, Report, Result
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answer(rule: str) -> Item:
-    report = run_checklist(("train.py",), LintSettings(), None, Path("signoff.toml"))
+    report = run_checklist(("train.py",), LintSettings(), None, Questions(Path("signoff.toml")))
     return next(item for item in report.items() if item.decided.rule == rule)
 
 
@@ -110,7 +110,7 @@ def test_evidence_is_signed_as_it_was_shown(folder: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr("mlcheck.checklist.run_probes", lambda *_: Report("probe", "x", (now,)))
         from mlcheck.probe.engine import ProbeOptions
 
-        report = run_checklist(("train.py",), LintSettings(), ProbeOptions("x"), Path("signoff.toml"))
+        report = run_checklist(("train.py",), LintSettings(), ProbeOptions("x"), Questions(Path("signoff.toml")))
         return next(item for item in report.items() if item.decided.rule == "batch-not-reviewed")
 
     assert checked(shown("32 images")).outcome is Outcome.PASS
