@@ -76,6 +76,7 @@ MAY_BE_LONGER: dict[str, str] = {
     "mlcheck.lint.methods": "one method a kind of receiver",
     "mlcheck.lint.calls": "one method a kind of callee",
     "mlcheck.lint.sites.walk": "one method a kind of node",
+    "mlcheck.lint.sites.file": "what one file tells: names, values, definitions",
 }
 
 

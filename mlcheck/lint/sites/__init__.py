@@ -22,6 +22,7 @@ What the text does not tell is None, OPEN or UNKNOWN, and a rule is silent there
 rules share. Nothing here follows control flow: "assigned once" is the only proof of a value.
 """
 
+from mlcheck.lint.names import canonical
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.project import Sites
@@ -40,4 +41,5 @@ __all__ = [
     "Named",
     "ProjectModule",
     "Sites",
+    "canonical",
 ]

@@ -109,6 +109,37 @@ class File:
                 return found if isinstance(found, Class) else None
         return None
 
+    @cached_property
+    def imports(self) -> frozenset[str]:
+        """The paths of the project's files that this one imports from."""
+        found = set()
+        for bindings in self.walk.module.scope.bindings.values():
+            for binding in bindings:
+                named = self.meaning(binding) if binding.kind in ("import", "from") else None
+                if isinstance(named, Class | Function):
+                    found.add(named.file.path)
+                elif isinstance(named, ProjectModule) and named.name in self.sites.files:
+                    found.add(self.sites.files[named.name].path)
+        return frozenset(found)
+
+    @cached_property
+    def _targets(self) -> dict[int, tuple[str, ...]]:
+        found: dict[int, tuple[str, ...]] = {}
+        scopes = [self.walk.module.scope, *(defined.inner.scope for defined in self.walk.defined)]
+        for scope in scopes:
+            for name, bindings in scope.bindings.items():
+                for binding in bindings:
+                    if binding.kind == "value" and binding.value is not None:
+                        found[id(binding.value)] = (*found.get(id(binding.value), ()), name)
+        for assigned in self.walk.attributes:
+            if assigned.value is not None:
+                found[id(assigned.value)] = (*found.get(id(assigned.value), ()), assigned.target.attr)
+        return found
+
+    def names_given(self, node: ast.expr) -> tuple[str, ...]:
+        """The names and attributes that the value of an expression is assigned to, right where it stands."""
+        return self._targets.get(id(node), ())
+
     def bindings(self, name: str, context: Context) -> list[Binding]:
         """All bindings of the name in the scope that `context` finds it in; none where it is not bound."""
         scope, inside = context.scope, True

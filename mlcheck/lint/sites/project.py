@@ -12,6 +12,7 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
+from mlcheck.lint.sites.scopes import Binding
 
 _BASES = re.compile(r"^[ \t]*class (\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -122,6 +123,19 @@ class Sites:
         if nested:
             return ProjectModule(nested)
         return None if node.level else f"{module}.{name}"
+
+    def variable(self, file: File, binding: Binding) -> tuple[File, ast.expr] | None:
+        """The file and the expression of a variable of the project that an import binding brings, if bound once."""
+        if not isinstance(binding.node, ast.ImportFrom) or not isinstance(binding.value, ast.alias):
+            return None
+        module = binding.node.module or ""
+        if binding.node.level:
+            module = self.program.relative(file.module, binding.node.level, binding.node.module)
+        found = self.files.get(self.program.resolve(module, file.name) or module)
+        bound = found.walk.module.scope.bindings.get(binding.value.name, []) if found is not None else []
+        if found is None or len(bound) != 1 or bound[0].kind != "value" or not isinstance(bound[0].value, ast.expr):
+            return None
+        return found, bound[0].value
 
     def member(self, module: ProjectModule, name: str, depth: int) -> Named:
         """`module.name`: what its top level binds, what it re-exports, or a module below it."""

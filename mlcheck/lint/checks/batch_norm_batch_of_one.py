@@ -1,0 +1,32 @@
+"""batch-norm-batch-of-one: batch statistics of a single sample."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.loaders import loaders
+
+LOOKS_AT = "data loader"
+_NORMS = tuple(f"torch.nn.BatchNorm{n}d" for n in (1, 2, 3))
+_OTHERWISE = (
+    *("SyncBatchNorm", "track_running_stats", "freeze_bn", "frozen_bn", "FrozenBatch", "momentum=0", "accumul"),
+    *("BatchNorm1d):", "BatchNorm2d):", "BatchNorm3d):"),
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        if not loader.trained or loader.split in ("val", "test") or loader.call.constant("batch_size", 1, 1) != 1:
+            continue
+        if loader.call.argument("batch_sampler", 4) is not None or loader.call.argument("collate_fn", 6) is not None:
+            continue
+        files = {loader.call.file.path, *loader.call.file.imports}
+        norms = [call for call in facts.sites.calls(*_NORMS) if call.file.path in files]
+        if norms and not any(word in norm.file.text for norm in (loader.call, *norms) for word in _OTHERWISE):
+            yield Finding(
+                "Batches of one sample train batch normalisation: its running averages belong to no sample, "
+                "and `eval()` uses them",
+                loader.call.place.location,
+                help="use a larger batch, or `nn.GroupNorm`, which normalises each sample by itself",
+                related=(norms[0].place.location,),
+            )

@@ -1,0 +1,56 @@
+"""cuda-in-worker: samples are put on the GPU inside the worker processes."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Class, Context, File, Function
+from mlcheck.lint.sites.loaders import Loader, loaders
+
+LOOKS_AT = "data loader"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        if not loader.workers or loader.call.argument("multiprocessing_context", 10) is not None:
+            continue
+        for function in _run_by_workers(loader):
+            for node in ast.walk(function.node):
+                if isinstance(node, ast.Call) and _uses_cuda(function.file, node, function.inner):
+                    yield Finding(
+                        f"`{function.name}` runs in worker processes and uses the GPU: a forked process cannot",
+                        function.place(node).location,
+                        help="return CPU tensors; move the batch in the training loop, with `pin_memory=True`",
+                        related=(loader.call.place.location,),
+                    )
+
+
+def _run_by_workers(loader: Loader) -> Iterator[Function]:
+    for data in loader.data:
+        cls = data.file.resolve(getattr(data.node, "func", None), data.context)
+        reads = cls.find("__getitem__") if isinstance(cls, Class) else None
+        if reads is not None:
+            yield reads
+    given = loader.call.argument("collate_fn", 6)
+    named = loader.call.file.resolve(given, loader.call.context) if given is not None else None
+    if isinstance(named, Function):
+        yield named
+
+
+def _uses_cuda(file: File, call: ast.Call, context: Context) -> bool:
+    """`x.cuda()`, `x.to("cuda")`, `torch.zeros(3, device="cuda")`."""
+    if (
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr == "cuda"
+        and not isinstance(file.resolve(call.func, context), str)
+    ):
+        return True
+    given = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+        given += call.args[:1]
+    return any(_is_cuda(file.constant(value, context)) for value in given)
+
+
+def _is_cuda(value: object) -> bool:
+    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))

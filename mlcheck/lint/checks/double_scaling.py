@@ -1,0 +1,98 @@
+"""double-scaling: pixels are divided by 255 although `ToTensor` has done so."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Context, File, Function
+from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.transforms import name_of, transforms_of
+
+LOOKS_AT = "data loader"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        for data in loader.data:
+            steps = transforms_of(data) or []
+            scaled = next((step for step in steps if name_of(step) == "ToTensor"), None)
+            if scaled is None or not data.name.startswith("torchvision.datasets."):
+                continue
+            for file, node, context in (*_after(steps, scaled), *_in_loops(loader)):
+                yield Finding(
+                    "The pixels are divided by 255 a second time: `ToTensor` brings them to 0..1 already",
+                    file.place(node, context).location,
+                    help="leave one of the two out",
+                    related=(scaled.file.place(scaled.node, scaled.context).location,),
+                )
+
+
+def _after(steps: list[Origin], scaled: Origin) -> Iterator[tuple[File, ast.AST, Context]]:
+    """`Lambda(lambda x: x / 255)` among the steps behind `ToTensor`."""
+    for step in steps[steps.index(scaled) + 1 :]:
+        if name_of(step) == "Lambda" and isinstance(step.node, ast.Call) and step.node.args:
+            given = step.node.args[0]
+            named = step.file.resolve(given, step.context)
+            body: list[ast.AST] = [given] if isinstance(given, ast.Lambda) else []
+            if isinstance(named, Function):
+                body = list(named.node.body)
+            names = {arg.arg for arg in given.args.args} if isinstance(given, ast.Lambda) else set()
+            names |= set(named.parameters) if isinstance(named, Function) else set()
+            for part in body:
+                for node in ast.walk(part):
+                    if _divides(node, names):
+                        yield step.file, node, step.context
+
+
+def _in_loops(loader: Loader) -> Iterator[tuple[File, ast.AST, Context]]:
+    """`for x, y in loader: x = x / 255`."""
+    file = loader.call.file
+    for name in loader.names:
+        for loop in ast.walk(file.module.source.tree):
+            if not isinstance(loop, ast.For) or not _runs_over(loop.iter, name):
+                continue
+            first = _first(loop.target)
+            for node in (child for line in loop.body for child in ast.walk(line)):
+                if first and _divides(node, {first}):
+                    yield file, node, file.walk.module
+
+
+def _runs_over(over: ast.expr, name: str) -> bool:
+    if isinstance(over, ast.Call) and over.args:
+        return (
+            isinstance(over.func, ast.Name) and over.func.id in ("enumerate", "tqdm") and _runs_over(over.args[0], name)
+        )
+    return isinstance(over, ast.Name) and over.id == name
+
+
+def _first(target: ast.expr) -> str:
+    """The name of the images in `x, y` and in `i, (x, y)`."""
+    if isinstance(target, ast.Tuple) and len(target.elts) == 2:
+        inner = target.elts[1]
+        return _first(inner) if isinstance(inner, ast.Tuple) else getattr(target.elts[0], "id", "")
+    return ""
+
+
+def _divides(node: ast.AST, names: set[str]) -> bool:
+    """`x / 255`, `x.float() / 255.0`, `x.div(255)` of one of the names."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return _is_255(node.right) and _owner(node.left) in names
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+        return _is_255(node.value) and _owner(node.target) in names
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("div", "div_"):
+        return bool(node.args) and _is_255(node.args[0]) and _owner(node.func.value) in names
+    return False
+
+
+def _is_255(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (255, 255.0, 256, 256.0)
+
+
+def _owner(node: ast.expr) -> str:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr not in ("float", "to", "cuda", "view", "reshape", "double", "type", "flatten"):
+            return ""
+        node = node.func.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,89 @@
+"""fit-on-eval: the preprocessing is fitted on data that is held out."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.values import split_of_name
+
+LOOKS_AT = "call that fits"
+_FITS = ("fit", "fit_transform", "partial_fit", "adapt")
+_LEARNS = (
+    *("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "QuantileTransformer", "PowerTransformer"),
+    *("PCA", "TruncatedSVD", "SimpleImputer", "KNNImputer", "TfidfVectorizer", "CountVectorizer", "SelectKBest"),
+)
+_SPLITS = ("sklearn.model_selection.train_test_split",)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    fits = list(_fits(facts.sites))
+    facts.sites.seen["call that fits"] = len(fits)
+    for call, kind in fits:
+        data = call.node.args[0]
+        name = _name(data)
+        if split_of_name(name) in ("val", "test"):
+            yield Finding(
+                f"`{kind}` is fitted on held-out data, `{name}`",
+                call.place.location,
+                help="fit on the training data alone, and call `transform` on the rest",
+            )
+        elif (split := _split_later(call)) is not None:
+            yield Finding(
+                f"`{kind}` is fitted on all data before it is split: the training data has seen the test data",
+                call.place.location,
+                help="split first; fit on the training part, and call `transform` on the rest",
+                related=(split.place.location,),
+            )
+
+
+def _fits(sites: Sites) -> Iterator[tuple[Call, str]]:
+    if not any(True for _ in sites.mentioning(["sklearn"])):
+        return
+    for file in sites.mentioning([f".{name}(" for name in _FITS]):
+        for call in file.calls(*_FITS):
+            owner = call.node.func
+            if not isinstance(owner, ast.Attribute) or not call.node.args:
+                continue
+            found = origins(file, owner.value, call.context)
+            kinds = {origin.name.rpartition(".")[2] for origin in found if origin.name.startswith("sklearn.")}
+            if len(found) == 1 and kinds and kinds <= set(_LEARNS):
+                yield call, kinds.pop()
+
+
+def _name(node: ast.expr) -> str:
+    """`x_test` of `x_test`, `x_test[:, :3]`, `self.x_test.values`."""
+    while True:
+        if isinstance(node, ast.Name):
+            return node.id
+        if isinstance(node, ast.Attribute):
+            if split_of_name(node.attr):
+                return node.attr
+            node = node.value
+        elif isinstance(node, ast.Subscript):
+            if isinstance(node.slice, ast.Name) and split_of_name(node.slice.id):
+                return node.slice.id
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        else:
+            return ""
+
+
+def _split_later(fit: Call) -> Call | None:
+    """The call that splits what this one returned."""
+    if not isinstance(fit.node.func, ast.Attribute) or fit.node.func.attr != "fit_transform":
+        return None
+    for call in fit.file.calls("train_test_split"):
+        if fit.file.resolve(call.node.func, call.context) not in _SPLITS:
+            continue
+        for data in call.node.args:
+            if any(_is(origin, fit) for origin in origins(fit.file, data, call.context)):
+                return call
+    return None
+
+
+def _is(origin: Origin, fit: Call) -> bool:
+    return origin.node is fit.node

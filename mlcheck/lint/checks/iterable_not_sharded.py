@@ -1,0 +1,35 @@
+"""iterable-not-sharded: every worker yields the whole stream, so each sample comes several times."""
+
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Class, canonical
+from mlcheck.lint.sites.loaders import ITERABLE, loaders
+
+LOOKS_AT = "data loader"
+_SHARES = re.compile(r"worker|shard|rank|split_by|split_dataset")
+_DRAWS = re.compile(r"while True|\brand(?:n|int|perm)?\(|random\.|rng|choice|sample\(|cycle\(|generator")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        if not loader.workers or loader.call.argument("worker_init_fn", 9) is not None or len(loader.data) != 1:
+            continue
+        data = loader.data[0]
+        cls = data.file.resolve(getattr(data.node, "func", None), data.context)
+        if not isinstance(cls, Class) or {canonical(base) for base in cls.libraries} != {ITERABLE}:
+            continue
+        iterates = cls.find("__iter__")
+        text = "\n".join(base.file.text for base in cls.line)
+        own = "\n".join(base.file.module.text_of(base.node) for base in cls.line)
+        if iterates is None or "num_workers" in own or _SHARES.search(text.replace("num_workers", "")):
+            continue
+        if not _DRAWS.search(own):
+            yield Finding(
+                f"Every worker process yields all of `{cls.name}`: each sample comes once for every worker",
+                iterates.place().location,
+                help="ask `torch.utils.data.get_worker_info()` in `__iter__`, and yield this worker's share alone",
+                related=(loader.call.place.location,),
+            )

@@ -1,0 +1,46 @@
+"""numpy-rng-in-dataset: a generator made once and copied into every worker."""
+
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Class
+from mlcheck.lint.sites.loaders import Loader, loaders
+
+LOOKS_AT = "data loader"
+_GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random")
+_RESEEDS = re.compile(r"worker_info|worker_id|initial_seed|set_epoch|reseed")
+_DRAWS = "random|uniform|normal|integers|randint|choice|rand|randn|shuffle|permutation|permuted|gauss|sample|beta"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        if not loader.workers or loader.call.argument("worker_init_fn", 9) is not None:
+            continue
+        for data in loader.data:
+            cls = data.file.resolve(getattr(data.node, "func", None), data.context)
+            if isinstance(cls, Class):
+                yield from _copied(cls, loader)
+
+
+def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
+    reads = cls.find("__getitem__")
+    text = "\n".join(base.file.module.text_of(base.node) for base in cls.line)
+    if reads is None or _RESEEDS.search(text):
+        return
+    for base in cls.line:
+        for name, assignments in base.attributes.items():
+            if len(assignments) != 1 or assignments[0][0].name != "__init__":
+                continue
+            function, assigned = assignments[0]
+            made = base.file.resolve(getattr(assigned.value, "func", None), assigned.context)
+            if not isinstance(made, str) or made not in _GENERATORS:
+                continue
+            if re.search(rf"\.{name}\.(?:{_DRAWS})\w*\(", reads.file.module.text_of(reads.node)):
+                yield Finding(
+                    f"`self.{name}` is copied into every worker: all draw the same numbers, in every epoch again",
+                    function.place(assigned.node).location,
+                    help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
+                    related=(loader.call.place.location,),
+                )

@@ -1,0 +1,54 @@
+"""worker-seed-constant: every worker process draws the same random numbers."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Context, File, Function, canonical
+from mlcheck.lint.sites.loaders import loaders
+
+LOOKS_AT = "data loader"
+_SEEDS = ("numpy.random.seed", "random.seed", "torch.manual_seed", "torch.random.manual_seed")
+_DIFFERS = re.compile(r"initial_seed|worker_info|getpid|time|urandom|random\.(?!seed)|uuid|global_rank|current_process")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        given = loader.call.argument("worker_init_fn", 9)
+        if given is None:
+            continue
+        node, context = loader.call.file.value(given, loader.call.context)
+        seeding = _seeding(loader.call.file, node, context)
+        if seeding is not None:
+            file, call, where = seeding
+            yield Finding(
+                "Every worker is given the same seed: all of them draw the same random augmentations",
+                file.place(call, where).location,
+                help="add the worker's number to the seed: `np.random.seed(seed + worker_id)`",
+                related=(loader.call.place.location,),
+            )
+
+
+def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Call, Context] | None:
+    """The call that seeds alike in every worker, in the function or lambda given."""
+    if isinstance(node, ast.Lambda):
+        arguments, body, inner, text = node.args, node.body, context, ast.unparse(node.body)
+        names = {arg.arg for arg in arguments.args}
+        nodes: list[ast.AST] = list(ast.walk(body))
+    else:
+        named = file.resolve(node, context)
+        if not isinstance(named, Function):
+            return None
+        file, inner, text = named.file, named.inner, "\n".join(ast.unparse(line) for line in named.node.body)
+        names = set(named.parameters)
+        nodes = [child for line in named.node.body for child in ast.walk(line)]
+    if _DIFFERS.search(text) or any(isinstance(child, ast.Name) and child.id in names for child in nodes):
+        return None
+    for child in nodes:
+        if isinstance(child, ast.Call) and child.args:
+            name = file.resolve(child.func, inner)
+            if isinstance(name, str) and canonical(name) in _SEEDS:
+                return file, child, inner
+    return None

@@ -1,0 +1,162 @@
+"""The data loaders of a program: what they carry, for which split, and whether a training loop runs over them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from mlcheck.lint.names import canonical
+from mlcheck.lint.sites.model import OPEN, Call, Class, Function
+from mlcheck.lint.sites.origins import Origin, callers, origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.values import split_of_name
+
+LOADER = "torch.utils.data.DataLoader"
+ITERABLE = "torch.utils.data.IterableDataset"
+_LOADERS = (LOADER, "determined.pytorch.DataLoader", "torch_geometric.loader.DataLoader")
+_MAPS = frozenset(f"torch.utils.data.{name}" for name in ("TensorDataset", "Subset", "ConcatDataset", "random_split"))
+_HOOKS = {
+    "train_dataloader": "train",
+    "val_dataloader": "val",
+    "test_dataloader": "test",
+    "predict_dataloader": "test",
+    "build_training_data_loader": "train",
+    "build_validation_data_loader": "val",
+}
+
+
+@dataclass(eq=False)
+class Loader:
+    """One call that makes a loader. `trained`: a loop that calls `backward` certainly runs over it."""
+
+    call: Call
+    trained: bool
+
+    @property
+    def dataset(self) -> ast.expr | None:
+        return self.call.argument("dataset", 0)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names it is bound to where it is made."""
+        return self.call.file.names_given(self.call.node)
+
+    @cached_property
+    def split(self) -> str:
+        """train, val or test, by the names of the loader, its data and the function; "" where they tell nothing.
+
+        Where they contradict each other, it is "" too.
+        """
+        found = {split for name in self._told() if (split := split_of_name(name))}
+        if found or self.call.function is None:
+            return found.pop() if len(found) == 1 else ""
+        return self.hook or split_of_name(self.call.function.name)
+
+    @cached_property
+    def own_split(self) -> str:
+        """The split by the names of the loader alone."""
+        found = {split for name in self.names if (split := split_of_name(name))}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
+    def hook(self) -> str:
+        """The split by the method of a framework that makes the loader."""
+        function = self.call.function
+        return _HOOKS.get(function.name, "") if function is not None else ""
+
+    def _told(self) -> Iterator[str]:
+        yield from self.names
+        if isinstance(self.dataset, ast.Name | ast.Attribute):
+            yield self.dataset.id if isinstance(self.dataset, ast.Name) else self.dataset.attr
+
+    @cached_property
+    def data(self) -> list[Origin]:
+        """Where the data set may come from."""
+        return origins(self.call.file, self.dataset, self.call.context) if self.dataset is not None else []
+
+    @cached_property
+    def kind(self) -> str:
+        """`map` or `iterable` where all origins of the data agree, else ""."""
+        kinds = {kind_of_data(origin) for origin in self.data}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    @property
+    def owns_order(self) -> bool:
+        """Whether a sampler is, or may be, given."""
+        return any(
+            self.call.argument(name, position) is not None and self.call.constant(name, position) is not None
+            for name, position in (("sampler", 3), ("batch_sampler", 4))
+        )
+
+    @property
+    def workers(self) -> bool:
+        """Whether worker processes load the data: `num_workers` is given and not 0."""
+        given = self.call.argument("num_workers", 5)
+        return given is not None and given is not OPEN and self.call.constant("num_workers", 5) != 0
+
+
+def kind_of_data(origin: Origin) -> str:
+    """`map`, `iterable` or "" of one origin of a data set."""
+    if not isinstance(origin.node, ast.Call):
+        return ""
+    named = origin.file.resolve(origin.node.func, origin.context)
+    if isinstance(named, Class):
+        if any(canonical(base) == ITERABLE for base in named.libraries) or named.find("__iter__"):
+            return "iterable"
+        known = bool(named.libraries) and "?" not in named.libraries
+        return "map" if named.find("__getitem__") and known else ""
+    name = canonical(named) if isinstance(named, str) else ""
+    return "map" if name in _MAPS or name.startswith("torchvision.datasets.") else ""
+
+
+def loaders(sites: Sites) -> tuple[Loader, ...]:
+    """All loaders that are made; `sites.once(loaders)`."""
+    calls = list(sites.calls(*_LOADERS))
+    trained = _trained(sites) if calls else set()
+    sites.seen["data loader"] = len(calls)
+    return tuple(Loader(call, id(call.node) in trained) for call in calls)
+
+
+def _trained(sites: Sites) -> set[int]:
+    """The nodes of the calls whose value a training loop runs over."""
+    found: set[int] = set()
+    for call in _backward_calls(sites):
+        for loop in call.loops:
+            over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
+            for node in _iterated(over) if over is not None else _nexts(loop.node):
+                found.update(id(origin.node) for origin in origins(call.file, node, loop))
+    return found
+
+
+def _iterated(over: ast.expr) -> Iterator[ast.expr]:
+    """The loader in `loader`, `enumerate(loader)`, `tqdm(loader, ...)`, `zip(a, b)`."""
+    if isinstance(over, ast.Call):
+        yield over
+        for argument in over.args:
+            yield from _iterated(argument)
+    elif isinstance(over, ast.Name | ast.Attribute):
+        yield over
+
+
+def _nexts(loop: ast.AST) -> Iterator[ast.expr]:
+    """What `next()` is asked of inside a loop."""
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next" and node.args:
+            yield from _iterated(node.args[0])
+
+
+def _backward_calls(sites: Sites) -> Iterator[Call]:
+    """Calls of `backward`, and calls of the functions that make such calls, through two hands."""
+    todo = [call for file in sites.mentioning(["backward("]) for call in file.calls("backward")]
+    seen: set[Function] = set()
+    for _ in range(3):
+        yield from todo
+        functions = {call.function for call in todo if call.function is not None and not call.loops} - seen
+        seen |= functions
+        todo = [call for function in sorted(functions, key=_place) for call in callers(sites, function)]
+
+
+def _place(function: Function) -> tuple[str, int]:
+    return function.file.path, function.node.lineno

@@ -1,0 +1,151 @@
+"""Where a value may come from: back through names, parameters, returns, attributes and both arms of a choice."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import OPEN, Call, Class, Function
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Binding, Context
+
+_THROUGH = frozenset(
+    ["enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"]
+)
+_DEPTH = 10
+_MANY = 40
+
+
+class Origin(NamedTuple):
+    """An expression, where it stands, and which item of it is meant (-1: all of it)."""
+
+    file: File
+    node: ast.expr
+    context: Context
+    item: int = -1
+
+    @property
+    def name(self) -> str:
+        """The full name of the library function or class it calls; "" for anything else."""
+        if not isinstance(self.node, ast.Call):
+            return ""
+        named = self.file.resolve(self.node.func, self.context)
+        return named if isinstance(named, str) else ""
+
+
+def origins(file: File, node: ast.expr, context: Context) -> list[Origin]:
+    """The expressions that the value of `node` may come from. What cannot be followed stands for itself."""
+    found: list[Origin] = []
+    todo, seen = [(Origin(file, node, context), _DEPTH)], set[tuple[int, int]]()
+    while todo and len(seen) < _MANY:
+        origin, depth = todo.pop()
+        key = (id(origin.node), origin.item)
+        if key in seen:
+            continue
+        seen.add(key)
+        further = list(_step(origin)) if depth else []
+        if further:
+            todo += [(step, depth - 1) for step in further]
+        else:
+            found.append(origin)
+    return found
+
+
+def _step(origin: Origin) -> Iterator[Origin]:
+    """One step back; nothing where the expression is an origin itself."""
+    file, node, context, item = origin
+    if isinstance(node, ast.Name):
+        for binding in file.bindings(node.id, context):
+            yield from _bound(file, binding, item)
+    elif isinstance(node, ast.Attribute):
+        yield from _attribute(file, node, context, item)
+    elif isinstance(node, ast.IfExp):
+        yield from (Origin(file, arm, context, item) for arm in (node.body, node.orelse))
+    elif isinstance(node, ast.NamedExpr | ast.Await | ast.Starred):
+        yield Origin(file, node.value, context, item)
+    elif isinstance(node, ast.Tuple | ast.List) and 0 <= item < len(node.elts):
+        yield Origin(file, node.elts[item], context)
+    elif isinstance(node, ast.Call):
+        yield from _call(file, node, context, item)
+
+
+def _bound(file: File, binding: Binding, item: int) -> Iterator[Origin]:
+    if binding.kind == "value" and isinstance(binding.value, ast.expr):
+        yield Origin(file, binding.value, binding.context, item)
+    elif binding.kind == "item" and isinstance(binding.value, ast.expr):
+        yield Origin(file, binding.value, binding.context, binding.item)
+    elif binding.kind == "param" and isinstance(binding.node, ast.arg):
+        function = file.function_around(binding.context)
+        if function is not None:
+            yield from given(file.sites, function, binding.node.arg)
+    elif binding.kind == "from":
+        named = file.sites.variable(file, binding)
+        if named is not None:
+            yield Origin(named[0], named[1], named[0].walk.module, item)
+
+
+def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> Iterator[Origin]:
+    method = file.method_around(context)
+    if method is None or method.cls is None or not isinstance(node.value, ast.Name) or node.value.id != method.receiver:
+        return
+    for function, assigned in method.cls.attribute(node.attr):
+        if assigned.value is not None:
+            yield Origin(function.file, assigned.value, assigned.context, item)
+
+
+def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[Origin]:
+    named = file.resolve(node.func, context)
+    if isinstance(named, Function):
+        for returned in returns(named):
+            yield Origin(named.file, returned, named.inner, item)
+    elif item < 0:
+        last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if last in _THROUGH and not isinstance(named, Class):
+            yield from (Origin(file, argument, context) for argument in node.args)
+        elif last in ("prepare", "to_device", "setup_dataloaders") and len(node.args) == 1:
+            yield Origin(file, node.args[0], context)
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "prepare" and item < len(node.args):
+        yield Origin(file, node.args[item], context)
+
+
+def given(sites: Sites, function: Function, parameter: str) -> Iterator[Origin]:
+    """What the calls of a function that can be seen give for a parameter; its default where one gives nothing."""
+    names = list(function.parameters)
+    position = names.index(parameter) if parameter in names else None
+    if position is not None and function.receiver:
+        position -= 1
+    for call in callers(sites, function):
+        value = call.argument(parameter, position)
+        if value is None:
+            value = function.parameters.get(parameter)
+            if value is not None:
+                yield Origin(function.file, value, function.defined.context)
+        elif value is not OPEN:
+            yield Origin(call.file, value, call.context)
+
+
+def callers(sites: Sites, function: Function) -> Iterator[Call]:
+    """The calls that certainly mean this function; of a constructor, the calls of its class and of its heirs."""
+    wanted: Function | Class = function
+    name = function.name
+    if name == "__init__" and function.cls is not None:
+        wanted, name = function.cls, function.cls.name
+    for file in sites.mentioning([name]):
+        for call in file.calls(name, *file.walk.aliases.get(name, ())):
+            if file.resolve(call.node.func, call.context) is wanted:
+                yield call
+
+
+def returns(function: Function) -> Iterator[ast.expr]:
+    """What a function returns, the functions inside it left out."""
+    todo: list[ast.AST] = list(function.node.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value
+        elif isinstance(node, ast.stmt | ast.excepthandler | ast.match_case) and not isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        ):
+            todo.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))

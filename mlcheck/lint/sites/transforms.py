@@ -1,0 +1,62 @@
+"""Image transforms: what a data set applies to its samples, as far as the text tells."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.sites.origins import Origin, origins
+
+_SPACES = ("torchvision.transforms.v2.", "torchvision.transforms.", "albumentations.")
+_RANDOM = frozenset(
+    [
+        *("ColorJitter", "AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix", "MixUp", "CutMix"),
+        *("HorizontalFlip", "VerticalFlip", "ShiftScaleRotate", "Rotate", "CoarseDropout", "GaussNoise", "Flip"),
+    ]
+)
+_SETTLED = frozenset(["RandomApply", "RandomChoice", "RandomOrder"])
+
+
+def transforms_of(data: Origin) -> list[Origin] | None:
+    """The steps of the transform that a data set is made with; None where they are not known."""
+    if not isinstance(data.node, ast.Call):
+        return None
+    given = next((k.value for k in data.node.keywords if k.arg in ("transform", "transforms")), None)
+    if given is None:
+        return None
+    return steps_of(Origin(data.file, given, data.context))
+
+
+def steps_of(transform: Origin) -> list[Origin] | None:
+    """The steps of a transform, `Compose` unfolded; None where it may be one of several or is not known."""
+    node = transform.node
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        item = transform.file.item_of(node.value, transform.context, node.slice.value)
+        if item is not None:
+            _, context = transform.file.value(node.value, transform.context)
+            node, transform = item, Origin(transform.file, item, context)
+    found = origins(transform.file, node, transform.context)
+    if len(found) != 1 or not found[0].name.startswith(_SPACES):
+        return None
+    origin = found[0]
+    if not origin.name.endswith(".Compose"):
+        return [origin]
+    assert isinstance(origin.node, ast.Call)
+    listed = origin.node.args[0] if origin.node.args else None
+    if listed is None:
+        return None
+    parts = origins(origin.file, listed, origin.context)
+    if len(parts) != 1 or not isinstance(parts[0].node, ast.List | ast.Tuple):
+        return None
+    return [Origin(parts[0].file, step, parts[0].context) for step in parts[0].node.elts]
+
+
+def is_random(step: Origin) -> bool:
+    """Whether a step draws anew each time: `RandomCrop`, `ColorJitter`, ..."""
+    name = step.name
+    last = name.rpartition(".")[2]
+    return name.startswith(_SPACES) and last not in _SETTLED and (last.startswith("Random") or last in _RANDOM)
+
+
+def name_of(step: Origin) -> str:
+    """`RandomCrop` of `transforms.RandomCrop(32)`."""
+    return step.name.rpartition(".")[2]
