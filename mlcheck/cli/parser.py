@@ -167,6 +167,7 @@ def _add_saved_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None
 def _add_catalog_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None:
     explain = _command(subparsers, "explain", "RULE", "print the page of a rule")
     explain.add_argument("rule", metavar="RULE", help="its name, as findings show it and `mlcheck rules` lists it")
+    explain.add_argument("--all", action="store_true", help="with all of its examples")
     explain.set_defaults(run=commands.explain)
 
     rules = _command(subparsers, "rules", "", "list the rules with their severity and who answers them")

@@ -50,12 +50,16 @@ def _block(
         yield paint("faint", f"{place.line:>{gutter}} |") + f" {shown}"
         yield paint("faint", f"{'':>{gutter}} |") + f" {paint('mark', marks)}"
     for other in finding.related:
-        same = (other.path, other.line) == (place.path, place.line)
-        line = "" if same else line_of(other, code).strip()
-        told = f"see column {other.column} of this line" if same else f"see {_place(other)}" + (f": {line}" if line else "")
-        yield from _beneath("note", told, gutter, paint, width)
+        yield from _beneath("note", _reference(other, place, code), gutter, paint, width)
     if finding.help:
         yield from _beneath("help", finding.help, gutter, paint, width)
+
+
+def _reference(other: Location, place: Location, code: Sources) -> str:
+    if (other.path, other.line) == (place.path, place.line):
+        return f"see column {other.column} of this line"
+    line = line_of(other, code).strip()
+    return f"see {_place(other)}" + (f": {line}" if line else "")
 
 
 def _beneath(role: str, text: str, gutter: int, paint: Callable[[str, str], str], width: int) -> Iterator[str]:

@@ -11,7 +11,7 @@ from mlcheck.cli import main
     ("arguments", "told"),
     [
         (["lnt"], "there is no command `lnt`: did you mean `lint`?"),
-        (["xyzzy"], "there is no command `xyzzy`: it is one of lint, probe, check"),
+        (["xyzzy"], "there is no command `xyzzy`: it is one of "),
         ([], "name a command"),
         (["lint", "--selct", "x"], "there is no option `--selct`: did you mean `--select`?"),
         (["lint", "--selct=x"], "there is no option `--selct`: did you mean `--select`?"),
