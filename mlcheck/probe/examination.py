@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Protocol, cast, get_args, get_type_hints
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict
@@ -58,12 +59,10 @@ class Examination:
         if time.monotonic() > self._end:
             return Verdict(Outcome.SKIP, reason="the time budget was spent: raise --budget, or choose with --only"), ""
         for needed in types:
-            if needed.reach in self._blocked and needed is not Rehearsal:
-                return Verdict(Outcome.SKIP, reason=self._blocked[needed.reach]), ""
-            if needed.__name__ in self._job.dead:
-                return Verdict(Outcome.SKIP, reason=self._job.dead[needed.__name__]), ""
+            if (why := self._out_of_reach(needed)) and needed not in optional_measurements(check.run):
+                return Verdict(Outcome.SKIP, reason=why), ""
         try:
-            verdict: Verdict = check.run(*(self._measured(needed, check.rule) for needed in types))
+            verdict: Verdict = check.run(*(self._given(needed, check) for needed in types))
             return verdict, verdict.traceback
         except NotMeasured as reason:
             return Verdict(reason.outcome, reason=reason.reason), ""
@@ -73,6 +72,23 @@ class Examination:
             line = f"{type(error).__name__}: {error}".splitlines()[0]
             finding = Finding(f"the probe stopped at {line}", raised_at(error))
             return Verdict(Outcome.ERROR, summary=line, findings=(finding,)), user_traceback(error)
+
+    def _out_of_reach(self, needed: type[Measurement]) -> str:
+        """Why this cannot be measured, empty where it can."""
+        if needed.reach in self._blocked and needed is not Rehearsal:
+            return self._blocked[needed.reach]
+        return self._job.dead.get(needed.__name__, "")
+
+    def _given(self, needed: type[Measurement], check: Check) -> Measurement | None:
+        """What a check asks for; None in place of what it can do without."""
+        if needed not in optional_measurements(check.run):
+            return self._measured(needed, check.rule)
+        if self._out_of_reach(needed):
+            return None
+        try:
+            return self._measured(needed, check.rule)
+        except Exception:  # its own check tells why
+            return None
 
     def _measured(self, needed: type[Measurement], rule: str) -> Measurement:
         if needed in self._broken:
@@ -123,7 +139,17 @@ class Examination:
 
 
 def measurements_of(check: Callable[..., Verdict]) -> list[type[Measurement]]:
-    """The types a check's parameters are annotated with."""
+    """The types a check's parameters are annotated with, `Samples` and `Samples | None` alike."""
     hints = get_type_hints(check)
     hints.pop("return", None)
-    return list(hints.values())
+    return [_plain(hint) for hint in hints.values()]
+
+
+def optional_measurements(check: Callable[..., Verdict]) -> set[type[Measurement]]:
+    """Those a check can do without."""
+    return {_plain(hint) for hint in get_type_hints(check).values() if isinstance(hint, UnionType)}
+
+
+def _plain(hint: Any) -> type[Measurement]:
+    kind = next(part for part in get_args(hint) if part is not NoneType) if isinstance(hint, UnionType) else hint
+    return cast("type[Measurement]", kind)

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mlcheck.core.check import Verdict
-from mlcheck.probe.examination import measurements_of
+from mlcheck.probe.examination import measurements_of, optional_measurements
 from mlcheck.probe.measure.drive import seed_all
-from mlcheck.probe.measure.measurement import NotMeasured
+from mlcheck.probe.measure.measurement import Measurement, NotMeasured
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
@@ -248,18 +248,37 @@ SOUND: dict[str, Callable[[], Trial]] = {
 }
 
 
+class Asked:
+    """Verdicts on one trial, each thing measured once, as the engine does it."""
+
+    def __init__(self, trial: Trial, seconds: float = 60.0) -> None:
+        self._trial, self._seconds = trial, seconds
+        self._kept: dict[type[Measurement], Measurement | NotMeasured] = {}
+
+    def verdict(self, rule: str) -> Verdict:
+        check = import_module(f"mlcheck.probe.checks.{rule.replace('-', '_')}").check
+        measured: list[Measurement | None] = []
+        for needed in measurements_of(check):
+            found = self._measured(needed)
+            if isinstance(found, NotMeasured) and needed not in optional_measurements(check):
+                return Verdict(found.outcome, reason=found.reason)
+            measured.append(None if isinstance(found, NotMeasured) else found)
+        verdict = check(*measured)
+        assert isinstance(verdict, Verdict)
+        return verdict
+
+    def _measured(self, needed: type[Measurement]) -> Measurement | NotMeasured:
+        if needed not in self._kept:
+            seed_all(0)
+            with restored(self._trial) as state:
+                try:
+                    self._kept[needed] = needed.measure(self._trial, self._seconds)
+                except NotMeasured as reason:
+                    self._kept[needed] = reason
+            assert not state.unrestored
+        return self._kept[needed]
+
+
 def ask(rule: str, trial: Trial, seconds: float = 60.0) -> Verdict:
     """The verdict of one probe, measured as the engine measures it."""
-    check = import_module(f"mlcheck.probe.checks.{rule.replace('-', '_')}").check
-    measured = []
-    for needed in measurements_of(check):
-        seed_all(0)
-        with restored(trial) as state:
-            try:
-                measured.append(needed.measure(trial, seconds))
-            except NotMeasured as reason:
-                return Verdict(reason.outcome, reason=reason.reason)
-        assert not state.unrestored
-    verdict = check(*measured)
-    assert isinstance(verdict, Verdict)
-    return verdict
+    return Asked(trial, seconds).verdict(rule)

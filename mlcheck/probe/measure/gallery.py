@@ -112,6 +112,15 @@ def _images(name: str, tensor: Tensor, label: list[str]) -> Figure:
     return Figure("images", f"{name} right before the model, {low:.4g} black to {high:.4g} white", {"tiles": tiles})
 
 
+def picture_of(sample: Tensor) -> str:
+    """One sample as a PNG in base64; empty where it is no picture."""
+    if sample.ndim == 2:
+        sample = sample[None]
+    if sample.ndim != 3 or not _is_image(sample[None]) or min(sample.shape[1:]) < 4:
+        return ""
+    return str(_images("", sample[None], [""]).data["tiles"][0]["png"])
+
+
 def _png(image: Tensor) -> str:
     array = image.permute(1, 2, 0).numpy()
     picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)

@@ -35,6 +35,7 @@ DROPOUTS = {
     torch.dropout,
 }
 _SQUASHING = {"Softmax": "softmax", "SafeSoftmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
+_BOUNDED = {**_SQUASHING, "Tanh": "tanh", "Relu": "relu", "Softplus": "softplus"}
 _SHAPING = (
     "View",
     "UnsafeView",
@@ -59,7 +60,8 @@ class LossCall:
     """One call of a loss function. `input` and `target` are detached copies; `options` the other arguments.
 
     `made_by` is the squashing operation that made the input (`softmax`, `sigmoid`, `log_softmax`), read off
-    its autograd graph through views and reshapes, or empty. `node` is the autograd node of the result.
+    its autograd graph through views and reshapes, or empty; `bounded_by` knows `tanh`, `relu` and `softplus` too.
+    `node` is the autograd node of the result, `result` the tensor itself where the watch keeps it.
     """
 
     kind: str
@@ -68,7 +70,9 @@ class LossCall:
     options: dict[str, Any] = field(default_factory=dict)
     place: Location = field(default_factory=Location)
     made_by: str = ""
+    bounded_by: str = ""
     node: Any = None
+    result: torch.Tensor | None = None
 
 
 @dataclass(slots=True)
@@ -83,14 +87,17 @@ class LossWatch(TorchFunctionMode):
     """While entered, records loss calls, functional dropout and the drawing of random numbers.
 
     `keep_dropout=False` makes every functional dropout the identity, those inside `nn.Dropout` too.
+    `keep_results=True` keeps the losses with their graphs. `refused` are calls of a loss that raised.
     """
 
-    def __init__(self, keep_dropout: bool = True) -> None:
+    def __init__(self, keep_dropout: bool = True, keep_results: bool = False) -> None:
         super().__init__()
         self.calls: list[LossCall] = []
         self.dropouts: list[FunctionalDropout] = []
         self.draws: list[tuple[str, Location]] = []
+        self.refused: list[LossCall] = []
         self._keep_dropout = keep_dropout
+        self._keep_results = keep_results
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -104,11 +111,18 @@ class LossWatch(TorchFunctionMode):
             kwargs = {**kwargs, "dropout_p": 0.0} if len(args) < 5 else kwargs
         elif getattr(func, "__name__", "") in _DRAWS:
             self.draws.append((func.__name__, user_location()))
-        result = func(*args, **kwargs)
-        if func in LOSSES and isinstance(result, torch.Tensor):
-            call = _loss_call(func, args, kwargs, result)
-            if call:
-                self.calls.append(call)
+        if func not in LOSSES:
+            return func(*args, **kwargs)
+        call = _loss_call(func, args, kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except Exception:
+            self.refused += [call] if call else []
+            raise
+        if call and isinstance(result, torch.Tensor):
+            call.node = result.grad_fn
+            call.result = result if self._keep_results else None
+            self.calls.append(call)
         return result
 
     def _see_dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -148,7 +162,7 @@ def _called_by_module() -> bool:
     return frame is not None and isinstance(frame.f_locals.get("self"), nn.modules.dropout._DropoutNd)
 
 
-def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: torch.Tensor) -> LossCall | None:
+def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LossCall | None:
     try:
         bound = inspect.signature(func).bind(*args, **kwargs)
     except TypeError:
@@ -164,18 +178,18 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result:
         target=target.detach().clone(),
         options=given,
         place=user_location(),
-        made_by=made_by(prediction),
-        node=result.grad_fn,
+        made_by=_last_operation(prediction, _SQUASHING),
+        bounded_by=_last_operation(prediction, _BOUNDED),
     )
 
 
-def made_by(tensor: torch.Tensor) -> str:
-    """The squashing operation whose result this is, looking through views, reshapes and casts; empty if none."""
+def _last_operation(tensor: torch.Tensor, known: dict[str, str]) -> str:
+    """The operation among `known` whose result this is, looking through views, reshapes and casts; empty if none."""
     node = tensor.grad_fn
     while node is not None:
         name = node.name().removesuffix(" ").split("Backward")[0].removeprefix("_")
-        if name in _SQUASHING:
-            return _SQUASHING[name]
+        if name in known:
+            return known[name]
         if name not in _SHAPING:
             return ""
         node = node.next_functions[0][0] if node.next_functions else None

@@ -10,14 +10,14 @@ from types import FrameType, TracebackType
 from mlcheck.core.finding import Location
 from mlcheck.trial.traceback import is_user_file
 
-_is_user_file = cache(is_user_file)
+is_users = cache(is_user_file)
 
 
 def user_location() -> Location:
     """The innermost frame of the running stack that is the user's; an empty Location without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _is_user_file(frame.f_code.co_filename):
+        if is_users(frame.f_code.co_filename):
             return _location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
         frame = frame.f_back
     return Location()
@@ -29,7 +29,7 @@ def raised_at(error: BaseException) -> Location:
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if _is_user_file(code.co_filename):
+        if is_users(code.co_filename):
             found = _location(code.co_filename, trace.tb_lineno, code.co_qualname)
         trace = trace.tb_next
     return found

@@ -41,6 +41,28 @@ def _plain(group: dict[str, Any], scheduled: bool) -> dict[str, Any]:
 
 
 @contextmanager
+def stilled(trial: Trial) -> Iterator[None]:
+    """The loop runs as before and changes no parameter: its optimizers' and schedulers' steps do nothing."""
+    with ExitStack() as stack:
+        for stepping in (*trial.optimizers.values(), *trial.schedulers.values()):
+            stack.enter_context(_attribute(stepping, "step", lambda closure=None, *_, **__: closure and closure()))
+        yield
+
+
+@contextmanager
+def with_rates(trial: Trial, factor: float) -> Iterator[None]:
+    """Schedules held, and every learning rate multiplied."""
+    with ExitStack() as stack:
+        for scheduler in trial.schedulers.values():
+            stack.enter_context(_attribute(scheduler, "step", lambda *_, **__: None))
+        for optimizer in trial.optimizers.values():
+            for group in optimizer.param_groups:
+                nominal = _plain(group, bool(trial.schedulers))["lr"]
+                stack.enter_context(_entries(group, {"lr": nominal * factor}))
+        yield
+
+
+@contextmanager
 def replaced_by_adam(trial: Trial, rate: float) -> Iterator[None]:
     """The user's loop calls its optimizers as before; Adam does the updates."""
     with ExitStack() as stack:

@@ -1,0 +1,33 @@
+"""Judges the momentum of batch norm's running statistics."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.wiring import Wiring
+
+
+def check(seen: Wiring) -> Verdict:
+    tracking = [(name, momentum) for name, momentum, tracks in seen.norms if tracks]
+    if not tracking:
+        return Verdict(Outcome.SKIP, reason="no batch norm with running statistics ran")
+    findings = []
+    for extreme, what in (
+        (1.0, "evaluation uses the statistics of the last training batch alone"),
+        (0.0, "its statistics stay at mean 0 and variance 1 for ever"),
+    ):
+        names = [name for name, momentum in tracking if momentum == extreme]
+        if names:
+            findings.append(
+                Finding(
+                    f"the momentum of {listed(names)} is {extreme:g}: {what}",
+                    Location(symbol=names[0].partition(" ")[0]),
+                    help="in PyTorch momentum is the weight of the new batch: 0.1 is the default, 0.01 is slow",
+                )
+            )
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(tracking))
+    values = ", ".join("cumulative" if m is None else f"{m:g}" for m in dict.fromkeys(m for _, m in tracking))
+    return Verdict(Outcome.PASS, f"{len(tracking)} batch norms with momentum {values}", looked_at=len(tracking))

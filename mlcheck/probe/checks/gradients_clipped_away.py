@@ -1,0 +1,57 @@
+"""Judges whether clipping only cuts peaks or takes nearly the whole gradient, at every step."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.update_watch import Update
+
+ABSURD = 1000.0
+SCALERS = {2.0**power for power in range(1, 33)}
+_SCALE_FREE = {"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "Rprop"}
+EPSILON = 1e-6
+
+
+def check(run: ShortRun) -> Verdict:
+    updates = [u for u in run.updates if u.norm > 0 and math.isfinite(u.norm) and math.isfinite(u.raw) and u.raw > 0]
+    if len(updates) < 5:
+        return Verdict(Outcome.INCONCLUSIVE, reason=f"{len(updates)} updates are too few to judge")
+    cuts = [update.raw / update.norm for update in updates]
+    clipped = [u for u, cut in zip(updates, cuts) if cut > 1.001 and not _unscaled(cut)]
+    if not clipped:
+        return Verdict(Outcome.PASS, f"no gradient was clipped in {len(updates)} updates", looked_at=len(updates))
+    share, cut = len(clipped) / len(updates), statistics.median(u.raw / u.norm for u in clipped)
+    numbers = {"share clipped": share, "divided by": cut, "norm": statistics.median(u.norm for u in clipped)}
+    told = f"{100 * share:.0f} % of {len(updates)} updates are clipped, by a factor of {cut:.3g} in the middle"
+    tiny = all(u.norm < EPSILON for u in clipped)
+    harmless = all(u.optimizer in _SCALE_FREE for u in clipped) and not tiny
+    if share < 0.95 or cut < ABSURD or harmless:
+        return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(updates))
+    message = (
+        f"clipping leaves 1/{cut:.3g} of every gradient: norm {numbers['norm']:.3g} where backward gave "
+        f"{cut * numbers['norm']:.3g}, in {100 * share:.0f} % of {len(updates)} updates"
+    )
+    finding = Finding(
+        message, run.backward_place, help="clip at a norm that only outliers reach; 1.0 is common", numbers=numbers
+    )
+    return Verdict(
+        Outcome.WARN, message, findings=(finding,), figures=(_figure(updates),), numbers=numbers, looked_at=len(updates)
+    )
+
+
+def _unscaled(cut: float) -> bool:
+    """A power of two, exactly: what a gradient scaler divides by before the step."""
+    return cut in SCALERS or any(abs(cut / scale - 1) < 1e-6 for scale in SCALERS)
+
+
+def _figure(updates: list[Update]) -> Figure:
+    series = [
+        {"name": "after backward", "y": [u.raw for u in updates]},
+        {"name": "as applied", "y": [u.norm for u in updates]},
+    ]
+    return Figure("curves", "gradient norms", {"series": series, "x_label": "update", "y_label": "norm", "log_y": True})

@@ -1,0 +1,65 @@
+"""Judges whether every label is a class that the model has an output for, and every class has samples."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.labels import Labels, LabelUse
+from mlcheck.probe.measure.passes import Field, Passes
+
+
+def check(labels: Labels, passes: Passes) -> Verdict:
+    findings, told = [], []
+    for use in labels.uses:
+        known = passes.training.fields.get(use.field)
+        low, high = _range(use, known)
+        if low < 0 or high >= use.classes:
+            findings.append(_outside(use, known, low, high))
+        told.append(f"labels {low} to {high} for {use.classes} outputs")
+    if findings:
+        return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=passes.training.samples)
+    absent = [finding for use in labels.uses if (finding := _absent(use, passes))]
+    if absent:
+        return Verdict(Outcome.WARN, absent[0].message, findings=tuple(absent), looked_at=passes.training.samples)
+    return Verdict(Outcome.PASS, "; ".join(dict.fromkeys(told)), looked_at=passes.training.samples)
+
+
+def _range(use: LabelUse, known: Field | None) -> tuple[int, int]:
+    """Of the whole pass where the labels are a field of the batch, of the first batch else."""
+    if known is None or not known.labels:
+        return use.low, use.high
+    kept = [label for label in known.labels if label != use.ignored]
+    return (int(min(kept)), int(max(kept))) if kept else (0, 0)
+
+
+def _outside(use: LabelUse, known: Field | None, low: int, high: int) -> Finding:
+    name = f"`{use.field}`" if use.field else "the labels"
+    bad = low if low < 0 else high
+    where = ""
+    if known and known.labels and float(bad) in known.labels:
+        place = known.labels.index(float(bad))
+        where = f" (first at sample {place} of a pass)"
+    one_based = low == 1 and high == use.classes
+    return Finding(
+        f"{name} holds {bad}{where}, but the model has {use.classes} outputs: labels must be 0 to {use.classes - 1}",
+        use.place,
+        help="the labels begin at 1: subtract 1" if one_based else "map labels to 0 ... C-1, or give the model outputs",
+        numbers={"label": float(bad), "outputs": float(use.classes)},
+    )
+
+
+def _absent(use: LabelUse, passes: Passes) -> Finding | None:
+    """Classes that occur in validation and never in training."""
+    known = passes.training.fields.get(use.field)
+    tested = passes.validation.fields.get(use.field) if passes.validation else None
+    if not use.one_a_sample or known is None or tested is None or not known.labels or not passes.training.whole:
+        return None
+    unseen = sorted({int(label) for label in tested.labels} - {int(label) for label in known.labels} - {use.ignored})
+    if not unseen:
+        return None
+    return Finding(
+        f"class {', '.join(map(str, unseen[:5]))} of `{use.field}` occurs in validation and never in a pass over the "
+        "training data",
+        help="split so that every class is in both (stratified)",
+    )

@@ -1,0 +1,39 @@
+"""Judges the learning rate over the first steps: a schedule that ends almost at once, or never begins."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.short_run import ShortRun
+
+DEAD = 1e-4
+LONG = 10
+
+
+def check(run: ShortRun) -> Verdict:
+    rates = run.rates
+    if len(rates) < LONG or max(rates) <= 0:
+        return Verdict(Outcome.SKIP, reason="no optimizer with a learning rate was seen for long enough")
+    top = max(rates)
+    peak = rates.index(top)
+    fallen = next((step for step in range(peak, len(rates)) if rates[step] <= DEAD * top), None)
+    figure = Figure(
+        "curves",
+        "the learning rate",
+        {"series": [{"name": "largest learning rate", "y": rates}], "x_label": "step", "y_label": "rate"},
+    )
+    if fallen is None:
+        low = min(rates)
+        told = f"{top:.3g} throughout" if low == top else f"between {low:.3g} and {top:.3g}"
+        return Verdict(
+            Outcome.PASS, f"the learning rate is {told} in {len(rates)} steps", figures=(figure,), looked_at=len(rates)
+        )
+    epochs = f" ({run.epochs * (fallen + 1) / len(rates):.1f} epochs)" if run.epochs else ""
+    message = f"the learning rate falls from {top:.3g} to {rates[fallen]:.3g} within {fallen + 1} steps{epochs}"
+    finding = Finding(
+        message,
+        help="step an epoch-wise schedule once an epoch, or give it the number of steps of the whole run",
+        numbers={"from": top, "to": rates[fallen], "step": float(fallen + 1)},
+    )
+    return Verdict(Outcome.WARN, message, findings=(finding,), figures=(figure,), looked_at=len(rates))

@@ -1,0 +1,74 @@
+"""Judges the user's learning rate against a tenth and a hundredth of it, from the same start."""
+
+from __future__ import annotations
+
+import math
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
+
+HALF = 0.5
+CHANCE = 1e-3
+
+
+def check(seen: RateTrials) -> Verdict:
+    mine = seen.of(1.0)
+    lower = [trial for trial in (seen.of(0.1), seen.of(0.01)) if not trial.diverged and len(trial.losses) >= 9]
+    if not lower:
+        return Verdict(Outcome.INCONCLUSIVE, reason="the loss diverges with a hundredth of the learning rate, too")
+    third = max(3, min(len(mine.losses), *(len(t.losses) for t in lower)) // 3)
+    best = min(lower, key=lambda trial: trial.tail(third))
+    start = mine.losses[0]
+    gain_mine, gain_best = start - mine.tail(third), start - best.tail(third)
+    numbers = {"learning rate": seen.rate, "better": seen.rate * best.factor}
+    if mine.diverged or (gain_mine < 0 < gain_best and gain_best > 0.02 * abs(start)):
+        what = "diverges" if mine.diverged else f"rises from {start:.3g} to {mine.tail(third):.3g}"
+        message = (
+            f"the loss {what} at your learning rate ({seen.rate:g}); over the same {seen.steps} batches it falls to "
+            f"{best.tail(third):.3g} at {seen.rate * best.factor:g}"
+        )
+        return _verdict(Outcome.FAIL, seen, message, numbers)
+    if gain_best > 0.02 * abs(start) and gain_mine < HALF * gain_best and _worse(mine, best, third) < CHANCE:
+        message = (
+            f"at your learning rate ({seen.rate:g}) the loss comes from {start:.3g} to {mine.tail(third):.3g}, at "
+            f"{seen.rate * best.factor:g} to {best.tail(third):.3g} over the same batches"
+        )
+        return _verdict(Outcome.WARN, seen, message, numbers)
+    return Verdict(
+        Outcome.PASS,
+        f"the loss falls at {seen.rate:g} to {mine.tail(third):.3g}, at {seen.rate * best.factor:g} to "
+        f"{best.tail(third):.3g}",
+        figures=(figure(seen),),
+        numbers=numbers,
+        looked_at=seen.steps,
+    )
+
+
+def _worse(mine: RateTrial, best: RateTrial, length: int) -> float:
+    """Sign test over the last steps, paired by batch: how likely so many would be worse by chance."""
+    pairs = list(zip(mine.losses[-length:], best.losses[-length:]))
+    worse = sum(a > b for a, b in pairs)
+    return float(sum(math.comb(len(pairs), k) for k in range(worse, len(pairs) + 1)) / 2 ** len(pairs))
+
+
+def _verdict(outcome: Outcome, seen: RateTrials, message: str, numbers: dict[str, float]) -> Verdict:
+    finding = Finding(message, help="lower it by a factor of ten, or warm it up", numbers=numbers)
+    return Verdict(
+        outcome, message, findings=(finding,), figures=(figure(seen),), numbers=numbers, looked_at=seen.steps
+    )
+
+
+def figure(seen: RateTrials) -> Figure:
+    shown = [trial for trial in seen.trials if trial.losses]
+    series = [
+        {"name": f"{seen.rate * trial.factor:g}{' (yours)' if trial.factor == 1 else ''}", "y": list(trial.losses)}
+        for trial in sorted(shown, key=lambda trial: trial.factor)
+    ]
+    positive = all(0 < value < math.inf for trial in shown for value in trial.losses)
+    return Figure(
+        "curves",
+        "the same batches at other learning rates",
+        {"series": series, "x_label": "step", "y_label": "loss", "log_y": positive},
+    )

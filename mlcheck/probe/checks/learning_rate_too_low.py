@@ -1,0 +1,59 @@
+"""Judges the user's learning rate against ten and a hundred times it, from the same start."""
+
+from __future__ import annotations
+
+import math
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.rate_trials import RateTrials
+
+LITTLE = 0.05
+MUCH = 0.05
+
+
+def check(seen: RateTrials) -> Verdict:
+    mine = seen.of(1.0)
+    if mine.diverged or len(mine.losses) < 9:
+        return Verdict(Outcome.SKIP, reason="the loss diverges: the learning rate is not too low")
+    third = max(3, len(mine.losses) // 3)
+    start = sum(mine.losses[:3]) / 3
+    higher = [t for t in (seen.of(10.0), seen.of(100.0)) if not t.diverged and len(t.losses) == len(mine.losses)]
+    best = min(higher, key=lambda trial: trial.tail(third), default=None)
+    numbers = {"learning rate": seen.rate}
+    gain = start - mine.tail(third)
+    if best is None:
+        return Verdict(
+            Outcome.PASS, f"ten times {seen.rate:g} diverges: it is not too low", numbers=numbers, looked_at=seen.steps
+        )
+    best_gain = start - best.tail(third)
+    told = (
+        f"in {seen.steps} steps the loss falls by {gain:.3g} at {seen.rate:g}, by {best_gain:.3g} at "
+        f"{seen.rate * best.factor:g}"
+    )
+    if best_gain < MUCH * abs(start) or gain > LITTLE * best_gain:
+        return Verdict(Outcome.PASS, told, figures=(_figure(seen),), numbers=numbers, looked_at=seen.steps)
+    message = f"your learning rate ({seen.rate:g}) hardly moves the model: {told}"
+    finding = Finding(
+        message,
+        help=f"raise it to about {seen.rate * best.factor:g}",
+        numbers={**numbers, "better": seen.rate * best.factor},
+    )
+    return Verdict(
+        Outcome.WARN, message, findings=(finding,), figures=(_figure(seen),), numbers=numbers, looked_at=seen.steps
+    )
+
+
+def _figure(seen: RateTrials) -> Figure:
+    shown = [trial for trial in seen.trials if trial.losses and not trial.diverged]
+    series = [
+        {"name": f"{seen.rate * trial.factor:g}{' (yours)' if trial.factor == 1 else ''}", "y": list(trial.losses)}
+        for trial in sorted(shown, key=lambda trial: trial.factor)
+    ]
+    positive = all(0 < value < math.inf for trial in shown for value in trial.losses)
+    return Figure(
+        "curves",
+        "the same batches at other learning rates",
+        {"series": series, "x_label": "step", "y_label": "loss", "log_y": positive},
+    )

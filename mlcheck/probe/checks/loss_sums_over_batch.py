@@ -1,0 +1,36 @@
+"""Judges whether the loss is a mean over the batch or a sum that grows with it."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.first_loss import FirstLoss
+
+TOLERANCE = 0.01
+
+
+def check(seen: FirstLoss) -> Verdict:
+    if seen.tiled is None:
+        return Verdict(Outcome.SKIP, reason="the batch cannot be repeated, or there is no single loss")
+    if abs(seen.tiled - 1) <= TOLERANCE:
+        return Verdict(
+            Outcome.PASS, f"with every sample twice the loss is {seen.tiled:.4g} times as large", looked_at=2
+        )
+    if abs(seen.tiled - 2) > TOLERANCE:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"with every sample twice the loss is {seen.tiled:.4g} times as large: samples of a batch interact",
+        )
+    message = (
+        f"the loss is a sum over the batch: with every sample twice it doubles ({seen.values[0]:.4g} for "
+        f"{seen.samples} samples), and so does the step that a learning rate makes"
+    )
+    finding = Finding(
+        message,
+        seen.losses[0].place if seen.losses else seen.place,
+        help="use reduction='mean', or divide by the batch size: another batch size or a smaller last batch then "
+        "needs no other learning rate",
+        numbers={"growth": seen.tiled},
+    )
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)

@@ -1,0 +1,51 @@
+"""Judges whether different numbers ask for different samples."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.samples import Samples, Split
+
+MANY = 0.2
+NEARLY_ALL = 0.5
+FEW_SAMPLES = 50
+
+
+def check(seen: Samples) -> Verdict:
+    splits = [split for split in (seen.training, seen.validation) if split and len(split.digests) >= FEW_SAMPLES]
+    if not splits:
+        return Verdict(Outcome.SKIP, reason=f"there are fewer than {FEW_SAMPLES} samples")
+    findings = [(split, _share(split)) for split in splits if _share(split) > MANY]
+    if not findings:
+        told = "; ".join(f"{len(set(s.digests.values())):,} different {s.name} samples of {s.read:,}" for s in splits)
+        return Verdict(Outcome.PASS, told, looked_at=sum(split.read for split in splits))
+    certain = [share for split, share in findings if split.continuous and share > NEARLY_ALL]
+    found = tuple(_fault(split) for split, _ in findings)
+    return Verdict(
+        Outcome.FAIL if certain else Outcome.WARN,
+        found[0].message,
+        findings=found,
+        looked_at=sum(split.read for split in splits),
+    )
+
+
+def _share(split: Split) -> float:
+    """The share of samples that equal an earlier one in every bit, label included."""
+    return 1 - len(set(split.digests.values())) / len(split.digests)
+
+
+def _fault(split: Split) -> Finding:
+    first: dict[bytes, int] = {}
+    pair = (0, 0)
+    for index in sorted(split.digests):
+        known = first.setdefault(split.digests[index], index)
+        if known != index and pair == (0, 0):
+            pair = (known, index)
+    distinct = len(first)
+    return Finding(
+        f"{split.read:,} {split.name} indices give only {distinct:,} different samples: sample {pair[1]} is sample "
+        f"{pair[0]} again, in every bit",
+        help="look at how __getitem__ uses its index",
+        numbers={"read": float(split.read), "different": float(distinct), "index": float(pair[1])},
+    )

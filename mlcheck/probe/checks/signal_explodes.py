@@ -1,0 +1,49 @@
+"""Judges whether activations grow from layer to layer without end."""
+
+from __future__ import annotations
+
+import math
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.activations import Activations
+
+GROWTH = 1000.0
+FEW = 3
+
+
+def check(seen: Activations) -> Verdict:
+    layers = [layer for layer in seen.layers if layer.spread]
+    if len(layers) < FEW:
+        return Verdict(Outcome.SKIP, reason=f"{len(layers)} linear or convolutional layers are too few to grow over")
+    spreads = [_mean(layer.spread) for layer in layers]
+    figure = Figure(
+        "curves",
+        "root mean square of each layer's output",
+        {"series": [{"name": "output", "y": spreads}], "x_label": "layer", "log_y": all(s > 0 for s in spreads)},
+    )
+    bad = next((layer for layer, spread in zip(layers, spreads) if not math.isfinite(spread)), None)
+    first = next((spread for spread in spreads if spread > 0), 1.0)
+    growth = max(spreads) / first if bad is None else math.inf
+    if bad is None and (growth < GROWTH or spreads.index(max(spreads)) < FEW - 1):
+        return Verdict(
+            Outcome.PASS,
+            f"over {len(layers)} layers the output is at most {growth:.3g} times the first layer's",
+            figures=(figure,),
+            numbers={"growth": growth},
+            looked_at=len(layers),
+        )
+    worst = bad or layers[spreads.index(max(spreads))]
+    told = "is not finite" if bad else f"is {growth:.3g} times that of `{layers[0].name}`"
+    message = f"the output of `{worst.name}` {told} before training: every layer adds to the scale"
+    finding = Finding(
+        message,
+        Location(symbol=worst.name.partition(" ")[0]),
+        help="normalise (batch or layer norm), scale residual branches down, or initialise smaller",
+    )
+    return Verdict(Outcome.WARN, message, findings=(finding,), figures=(figure,), looked_at=len(layers))
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,78 @@
+"""Judges whether the difference between samples gets to the last layer, and the gradient to the first."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.activations import Activations, Layer
+from mlcheck.probe.measure.overfit import Overfit
+
+FEW = 4
+GRADIENT_RATIO = 1e-6
+
+
+def check(seen: Activations, overfit: Overfit | None) -> Verdict:
+    layers = [layer for layer in seen.layers if layer.spread and layer.gradient]
+    if len(layers) < FEW:
+        return Verdict(Outcome.SKIP, reason=f"{len(layers)} linear or convolutional layers are too few to fade over")
+    figure = _figure(layers)
+    lost = [layer for layer in layers if 0 <= _mean(layer.between) < seen.precision**2]
+    if layers[-1] not in lost or _mean(layers[-1].spread) == 0:
+        lost = []
+    pulls = {layer.name: _mean(layer.gradient) for layer in layers if _mean(layer.gradient) > 0}
+    weakest = min(pulls, key=lambda name: pulls[name], default="")
+    ratio = pulls[weakest] / max(pulls.values()) if weakest else 1.0
+    findings = []
+    if lost:
+        findings.append(_lost(lost[0], seen.precision))
+    if ratio < GRADIENT_RATIO:
+        findings.append(_vanishing(weakest, ratio))
+    if findings:
+        learns = overfit is not None and overfit.mine.reached(overfit.goal)
+        failed = overfit is not None and overfit.floors is not None and not learns and bool(lost)
+        outcome = Outcome.FAIL if failed else Outcome.WARN
+        return Verdict(outcome, findings[0].message, findings=tuple(findings), figures=(figure,), looked_at=len(layers))
+    return Verdict(
+        Outcome.PASS,
+        f"over {len(layers)} layers the gradient changes by a factor of {1 / ratio:.3g} at most, samples stay apart",
+        figures=(figure,),
+        numbers={"smallest to largest gradient": ratio},
+        looked_at=len(layers),
+    )
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _lost(layer: Layer, precision: float) -> Finding:
+    return Finding(
+        f"at `{layer.name}` samples differ by {_mean(layer.between):.1g} of the signal's power, less than rounding "
+        f"({precision**2:.1g}): what follows cannot tell them apart",
+        Location(symbol=layer.name.partition(" ")[0]),
+        help="use ReLU or GELU with He initialisation, normalisation layers or residual connections",
+        numbers={"share": _mean(layer.between)},
+    )
+
+
+def _vanishing(name: str, ratio: float) -> Finding:
+    return Finding(
+        f"the gradient vanishes on the way back: at `{name}` it is {ratio:.1g} times what it is at its largest",
+        Location(symbol=name.partition(" ")[0]),
+        help="use ReLU or GELU with He initialisation, normalisation layers or residual connections",
+        numbers={"ratio": ratio},
+    )
+
+
+def _figure(layers: list[Layer]) -> Figure:
+    gradients = [_mean(layer.gradient) for layer in layers]
+    between = [_mean(layer.between) for layer in layers]
+    positive = all(value > 0 for value in gradients + between)
+    series = [
+        {"name": "gradient, rms", "y": gradients},
+        {"name": "difference between samples, share of power", "y": between},
+    ]
+    return Figure(
+        "curves", "from the first layer to the last", {"series": series, "x_label": "layer", "log_y": positive}
+    )

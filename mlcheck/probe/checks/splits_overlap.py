@@ -1,0 +1,70 @@
+"""Judges whether validation samples are among the training samples."""
+
+from __future__ import annotations
+
+import math
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.pictures import pairs
+from mlcheck.probe.measure.samples import Samples
+
+CHANCE = 1e-4
+
+
+def check(seen: Samples) -> Verdict:
+    training, validation = seen.training, seen.validation
+    if validation is None or not validation.content or not training.content:
+        return Verdict(Outcome.SKIP, reason="there is no validation data that can be asked for a sample")
+    first_with: dict[bytes, int] = {}
+    for index, content in training.content.items():
+        first_with.setdefault(content, index)
+    twins = [(index, first_with[content]) for index, content in validation.content.items() if content in first_with]
+    total = len(validation.content)
+    numbers = {"shared": float(len(twins)), "validation samples": float(total)}
+    looked = len(training.content) + total
+    scope = f"{total:,} validation and {len(training.content):,} training samples"
+    if not twins:
+        if training.varying:
+            return Verdict(
+                Outcome.INCONCLUSIVE,
+                reason=f"no sample is in both of {scope}, but training samples are augmented when they are read: "
+                "equal ones would differ",
+            )
+        return Verdict(Outcome.PASS, f"no sample is in both of {scope}", numbers=numbers, looked_at=looked)
+    repeated = len(training.content) - len(first_with)
+    if _chance(len(twins), total, repeated, len(training.content)) > CHANCE:
+        return Verdict(
+            Outcome.PASS,
+            f"{len(twins)} validation samples equal a training sample, no more than equal ones occur within "
+            f"the training data ({repeated})",
+            numbers=numbers,
+            looked_at=looked,
+        )
+    index, same = twins[0]
+    message = (
+        f"{len(twins)} of {total:,} validation samples ({100 * len(twins) / total:.3g} %) are training samples too: "
+        f"validation sample {index} is training sample {same}"
+    )
+    finding = Finding(message, help="split by row (or by patient, speaker, day) before anything else", numbers=numbers)
+    figures = pairs("validation sample and its training twin", validation.kept, training.kept, twins)
+    return Verdict(
+        Outcome.FAIL, message, findings=(finding,), figures=(*figures, _table(twins)), numbers=numbers, looked_at=looked
+    )
+
+
+def _chance(shared: int, total: int, repeated: int, size: int) -> float:
+    """The probability of so many if a sample of the same source equalled one of these as often as they each other."""
+    rate = min(0.999, (repeated + 3.0) / size)
+    log = [
+        math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
+        + k * math.log(rate) + (total - k) * math.log1p(-rate)
+        for k in range(shared, min(total, shared + 400) + 1)
+    ]  # fmt: skip
+    return sum(math.exp(value) for value in log)
+
+
+def _table(twins: list[tuple[int, int]]) -> Figure:
+    rows = [[mine, theirs] for mine, theirs in twins[:20]]
+    return Figure("table", "the first of them", {"columns": ["validation sample", "training sample"], "rows": rows})

@@ -1,0 +1,83 @@
+"""Judges whether training and validation inputs were scaled by the same numbers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.passes import Field, Passes
+
+RATIO = 3.0
+AGREE = 0.9
+FEW_ROWS = 30
+
+
+def check(passes: Passes, first: FirstLoss | None) -> Verdict:
+    if passes.validation is None:
+        return Verdict(Outcome.SKIP, reason="there is no validation data")
+    told, findings, figures = [], [], []
+    for name, trained in passes.training.fields.items():
+        tested = passes.validation.fields.get(name)
+        if tested is None or not _comparable(trained, tested) or (first and first.inputs and name not in first.inputs):
+            continue
+        ratios = _ratios(trained, tested)
+        if not ratios.numel():
+            continue
+        middle = float(ratios.median())
+        told.append(f"`{name or 'batch'}` spreads {middle:.3g} times as wide in validation as in training")
+        apart = max(float((ratios > RATIO).double().mean()), float((ratios < 1 / RATIO).double().mean()))
+        if apart >= AGREE:
+            findings.append(_fault(trained, tested, middle, len(ratios)))
+            figures.append(_figure(trained, tested))
+    if findings:
+        return Verdict(
+            Outcome.WARN, findings[0].message, findings=tuple(findings), figures=tuple(figures), looked_at=len(told)
+        )
+    if not told:
+        return Verdict(Outcome.SKIP, reason="no floating-point input with enough rows is in both splits")
+    return Verdict(Outcome.PASS, "; ".join(told[:3]), looked_at=len(told))
+
+
+def _comparable(one: Field, other: Field) -> bool:
+    return (
+        "float" in one.dtype
+        and "float" in other.dtype
+        and one.total is not None
+        and other.total is not None
+        and one.total.shape == other.total.shape
+        and min(one.rows, other.rows) >= FEW_ROWS
+    )
+
+
+def _ratios(trained: Field, tested: Field) -> Tensor:
+    """Validation's standard deviation over training's, for features that vary in either."""
+    mine, theirs = trained.spread, tested.spread
+    tiny = 1e-6 * torch.maximum(mine, theirs).max()
+    varies = (mine > tiny) | (theirs > tiny)
+    return theirs[varies].clamp_min(1e-12) / mine[varies].clamp_min(1e-12)
+
+
+def _fault(trained: Field, tested: Field, middle: float, features: int) -> Finding:
+    return Finding(
+        f"`{trained.name or 'batch'}` has {middle:.3g} times the spread in validation that it has in training, in "
+        f"{'its one feature' if features == 1 else f'nearly all of {features} features'}: training runs from "
+        f"{trained.low:.3g} to {trained.high:.3g}, validation from {tested.low:.3g} to {tested.high:.3g}",
+        help="scale validation and test data with the numbers found on the training data",
+        numbers={"ratio of spreads": middle},
+    )
+
+
+def _figure(trained: Field, tested: Field) -> Figure:
+    rows = [
+        [split, f"{f.low:.4g}", f"{f.high:.4g}", f"{float(f.mean.mean()):.4g}", f"{float(f.spread.mean()):.4g}", f.rows]
+        for split, f in (("training", trained), ("validation", tested))
+    ]
+    return Figure(
+        "table",
+        f"`{trained.name or 'batch'}` in both splits",
+        {"columns": ["split", "min", "max", "mean", "std", "rows"], "rows": rows},
+    )

@@ -1,0 +1,74 @@
+"""Judges the order of the training data: sorted by class, or the same in every epoch."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.labels import Labels
+from mlcheck.probe.measure.passes import Field, Passes
+
+SIGMAS = 4.0
+FEW_BATCHES = 5
+SORTED = 0.5
+
+
+def check(passes: Passes, labels: Labels | None) -> Verdict:
+    training = passes.training
+    batches = len(training.digests)
+    if batches < FEW_BATCHES:
+        return Verdict(Outcome.SKIP, reason=f"a pass has {batches} batches: there is little to shuffle")
+    many = min(len(training.digests), len(passes.again.digests))
+    same = training.digests[:many] == passes.again.digests[:many] and len(set(training.digests)) > 1
+    for use in labels.uses if labels else ():
+        known = training.fields.get(use.field)
+        if use.one_a_sample and known and len(known.labels) >= 100 and (runs := _runs(known))[2] < -SIGMAS:
+            return _ordered(known, runs, same, batches)
+    if same:
+        message = f"two passes over the training data give the same {many} batches in the same order"
+        finding = Finding(message, help="shuffle=True, or a sampler that draws anew in every epoch")
+        return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=many)
+    return Verdict(Outcome.PASS, f"a second pass gives other batches than the first ({many} compared)", looked_at=many)
+
+
+def _runs(known: Field) -> tuple[int, float, float]:
+    """How often the label changes from one sample to the next, how often it would, and the distance in sigmas.
+
+    Under a random order the number of changes is nearly normal (Barton and David's moments for multisets).
+    """
+    labels = known.labels
+    count = len(labels)
+    sizes: dict[float, int] = {}
+    for label in labels:
+        sizes[label] = sizes.get(label, 0) + 1
+    changes = sum(a != b for a, b in pairwise(labels))
+    two, three = sum(n**2 for n in sizes.values()), sum(n**3 for n in sizes.values())
+    expected = count - two / count
+    variance = (two * (two + count * (count + 1)) - 2 * count * three - count**3) / (count**2 * (count - 1))
+    return changes, expected, (changes - expected) / math.sqrt(variance) if variance > 0 else 0.0
+
+
+def _ordered(known: Field, runs: tuple[int, float, float], same: bool, batches: int) -> Verdict:
+    changes, expected, sigmas = runs
+    again = ", in the same order in every pass" if same else ""
+    message = (
+        f"`{known.name}` changes {changes} times along a pass of {len(known.labels):,} samples; in a random order it "
+        f"would {expected:,.0f} times ({abs(sigmas):.0f} standard deviations){again}"
+    )
+    finding = Finding(
+        message,
+        help="shuffle=True: batches of one class pull the model to and fro",
+        numbers={"changes": float(changes), "expected": expected},
+    )
+    figure = Figure(
+        "curves",
+        f"`{known.name}` along a pass",
+        {"series": [{"name": known.name, "y": known.labels[:: max(1, len(known.labels) // 400)]}], "x_label": "sample"},
+    )
+    bad = changes < SORTED * expected
+    return Verdict(
+        Outcome.FAIL if bad else Outcome.WARN, message, findings=(finding,), figures=(figure,), looked_at=batches
+    )

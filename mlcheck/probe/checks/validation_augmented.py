@@ -1,0 +1,28 @@
+"""Judges whether the same validation sample is the same when it is read again."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.samples import Samples
+
+
+def check(seen: Samples) -> Verdict:
+    split = seen.validation
+    if split is None or not split.read_twice:
+        return Verdict(Outcome.SKIP, reason="there is no validation data that can be asked for a sample")
+    training = f"; training samples vary in {listed(list(seen.training.varying))}" if seen.training.varying else ""
+    if not split.varying:
+        return Verdict(
+            Outcome.PASS,
+            f"{split.read_twice} validation samples are bit for bit the same when read again{training}",
+            looked_at=split.read_twice,
+        )
+    message = (
+        f"validation samples differ between two reads in {listed([name or 'the sample' for name in split.varying])}: "
+        "they are augmented, or noise is added to them"
+    )
+    finding = Finding(message, help="give the validation data its own transform without random parts")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=split.read_twice)

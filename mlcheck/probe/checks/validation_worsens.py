@@ -1,0 +1,52 @@
+"""Judges the validation losses before and after a short training: they must not rise while training falls."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.short_run import ShortRun
+
+LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|crossentropy|cross_entropy|bce|ce)($|[_\W])")
+MARGIN = 0.5
+
+
+def check(run: ShortRun) -> Verdict:
+    names = [name for name in (run.before[0] if run.before else {}) if LOSSES.search(name.lower())]
+    if not names or not run.after or len(run.losses) < 20:
+        return Verdict(Outcome.SKIP, reason="no validation loss was computed before and after a short training")
+    first, last = _ends(run.losses)
+    findings = []
+    told = []
+    for name in names:
+        before = [metrics[name] for metrics in run.before if name in metrics]
+        after = [metrics[name] for metrics in run.after if name in metrics]
+        if not before or not all(map(math.isfinite, (*before, *after))):
+            continue
+        start, end = sum(before) / len(before), sum(after) / len(after)
+        told.append(f"{name} {start:.4g} to {end:.4g}")
+        worse = sum(b < a for b, a in zip(before, after)) == len(before)
+        if worse and end - start > MARGIN * max(abs(start), 0.1) and last < first:
+            findings.append(_fault(name, start, end, first, last, run.steps))
+    if not told:
+        return Verdict(Outcome.INCONCLUSIVE, reason="the validation losses are not finite")
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
+    return Verdict(Outcome.PASS, f"over {run.steps} steps: {', '.join(told[:3])}", looked_at=run.steps)
+
+
+def _fault(name: str, start: float, end: float, first: float, last: float, steps: int) -> Finding:
+    return Finding(
+        f"{name} rises from {start:.4g} to {end:.4g} in {steps} steps while the training loss falls from "
+        f"{first:.4g} to {last:.4g}: they do not want the same",
+        help="compare the two formulas (a sign, a mode, a preprocessing step that only one of them has)",
+        numbers={"before": start, "after": end},
+    )
+
+
+def _ends(losses: list[float]) -> tuple[float, float]:
+    tenth = max(1, len(losses) // 10)
+    return sum(losses[:tenth]) / tenth, sum(losses[-tenth:]) / tenth

@@ -1,0 +1,86 @@
+"""The class labels that the losses of a first step were given, whether or not the loss would take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches, seed_all
+from mlcheck.probe.measure.losses import LossCall, LossWatch
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.simplified import stilled
+from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+_CLASS_LOSSES = ("cross_entropy", "nll_loss")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelUse:
+    """One classification loss: `classes` outputs, and the labels of the first batch. `ignored` is the label left out.
+
+    `field` names the tensor of the batch that the labels are, empty where they are made on the way.
+    """
+
+    kind: str
+    place: Location
+    classes: int
+    field: str
+    ignored: int
+    weighted: bool
+    low: int
+    high: int
+    one_a_sample: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """The classification losses of a first training step. `raised` tells the error that ended the step, if any."""
+
+    reach: ClassVar[Reach] = "data"
+    order: ClassVar[int] = 11
+
+    uses: tuple[LabelUse, ...]
+    raised: str
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
+        batch = first_batches(trial, 1)[0]
+        watch, raised = LossWatch(keep_dropout=False), ""
+        with restored(trial), stilled(trial), watch:
+            seed_all(0)
+            try:
+                trial.train_step(copied(batch), 0)
+            except Exception as error:
+                raised = f"{type(error).__name__}: {error}".splitlines()[0]
+        calls = [call for call in (*watch.calls, *watch.refused) if call.kind in _CLASS_LOSSES]
+        uses = tuple(_use(call, batch) for call in calls if not call.target.is_floating_point() and call.target.numel())
+        if not uses:
+            raise NotMeasured("no cross_entropy or nll_loss with class labels was computed")
+        return cls(tuple({(use.kind, use.place, use.field): use for use in uses}.values()), raised)
+
+
+def _use(call: LossCall, batch: Any) -> LabelUse:
+    ignored = int(call.options.get("ignore_index", -100))
+    flat = call.target.detach().cpu().flatten()
+    kept = flat[flat != ignored]
+    return LabelUse(
+        kind=call.kind,
+        place=call.place,
+        classes=call.input.shape[1] if call.input.ndim > 1 else call.input.shape[0],
+        field=next((name for name, leaf in leaves(batch) if _same(leaf, flat)), ""),
+        ignored=ignored,
+        weighted=call.options.get("weight") is not None,
+        low=int(kept.min()) if kept.numel() else 0,
+        high=int(kept.max()) if kept.numel() else 0,
+        one_a_sample=call.target.ndim == 1,
+    )
+
+
+def _same(leaf: Tensor, labels: Tensor) -> bool:
+    return leaf.numel() == labels.numel() and torch.equal(leaf.detach().cpu().flatten().long(), labels.long())

@@ -1,0 +1,92 @@
+"""The user's own steps over the same batches from the same start, with other learning rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, ClassVar, Self
+
+from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches, seed_all
+from mlcheck.probe.measure.gradients import GradientWatch
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.simplified import learning_rate, with_rates
+from mlcheck.probe.measure.tree import copied
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+FACTORS = (1.0, 0.1, 0.01, 10.0, 100.0)
+STEPS = 40
+FEW_STEPS = 15
+SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class RateTrial:
+    """The loss at each step with every learning rate multiplied by `factor`; it ended early where it diverged."""
+
+    factor: float
+    losses: tuple[float, ...]
+    diverged: bool
+
+    def tail(self, length: int) -> float:
+        """The mean of the last `length` losses; infinite where it diverged."""
+        return math.inf if self.diverged else sum(self.losses[-length:]) / length
+
+
+@dataclass(frozen=True, slots=True)
+class RateTrials:
+    """Runs of equal length over the same batches with the same random numbers, schedules held, `rate` the user's."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 95
+
+    rate: float
+    steps: int
+    trials: tuple[RateTrial, ...]
+    optimizers: tuple[str, ...]
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        rate = learning_rate(trial)
+        if rate <= 0 or not trial.optimizers:
+            raise NotMeasured("no optimizer has a learning rate")
+        if len(trial.optimizers) > 1:
+            raise inconclusive("several optimizers take turns: no single loss has to fall")
+        clock = Clock(min(SECONDS, seconds / 4))
+        batches = [copied(batch) for batch in islice(repeated_batches(trial), STEPS)]
+        first = _run(trial, batches, 1.0, clock.left() / len(FACTORS))
+        steps = len(first.losses)
+        if steps < FEW_STEPS and not first.diverged:
+            raise inconclusive(f"there was time for {steps} steps with a learning rate only")
+        others = [_run(trial, batches[:steps] if not first.diverged else batches, f, math.inf) for f in FACTORS[1:]]
+        kinds = tuple(type(optimizer).__name__ for optimizer in trial.optimizers.values())
+        return cls(rate, steps, (first, *others), kinds)
+
+    def of(self, factor: float) -> RateTrial:
+        return next(trial for trial in self.trials if trial.factor == factor)
+
+
+def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> RateTrial:
+    clock = Clock(seconds)
+    losses: list[float] = []
+    diverged = False
+    seed_all(0)
+    with restored(trial), with_rates(trial, factor):
+        for index, batch in enumerate(batches):
+            watch = GradientWatch([])
+            try:
+                with watch:
+                    trial.train_step(copied(batch), index)
+            except (RuntimeError, ValueError, ArithmeticError):
+                if factor == 1.0:
+                    raise
+                diverged = True
+                break
+            losses.append(sum(float(backward.root.double().sum()) for backward in watch.backwards))
+            if not watch.backwards:
+                raise inconclusive("the training step calls no backward, so there is no loss to follow")
+            diverged = not math.isfinite(losses[-1]) or abs(losses[-1]) > 1e3 * max(abs(losses[0]), 1e-3)
+            if diverged or not clock.left():
+                break
+    return RateTrial(factor, tuple(losses), diverged)

@@ -1,0 +1,203 @@
+"""Reads the samples behind the loaders one by one, so that a bad one is found by its number."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, default_convert
+from torch.utils.data.sampler import RandomSampler, SequentialSampler
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import Clock, seed_all
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.trial import Trial
+
+SECONDS = 5.0
+_MOST_INDICES = 500_000
+_READ_TWICE = 12
+_KEPT = 1000
+_KEPT_ELEMENTS = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BadSample:
+    """A sample that raised or holds a value that is no number; `what` ends a sentence that starts with its index."""
+
+    index: int
+    what: str
+    place: Location = field(default_factory=Location)
+
+
+@dataclass(slots=True)
+class Split:
+    """The samples of one loader, read by index. `length` are all, `read` those there was time for.
+
+    `shapes` count the shapes of each tensor of a sample, `example` holds an index for each of them. `digests` are
+    hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), by
+    index. `varying` are tensors that differ between two reads of the same index.
+    """
+
+    name: str
+    length: int
+    read: int = 0
+    raised: list[BadSample] = field(default_factory=list)
+    non_finite: list[BadSample] = field(default_factory=list)
+    shapes: dict[str, Counter[tuple[int, ...]]] = field(default_factory=dict)
+    example: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
+    content: dict[int, bytes] = field(default_factory=dict)
+    varying: tuple[str, ...] = ()
+    read_twice: int = 0
+    collated_by_default: bool = False
+    continuous: bool = False
+    kept: dict[int, Tensor] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        return self.read >= self.length
+
+
+@dataclass(slots=True)
+class Samples:
+    """Both splits, where the loaders read from data sets that can be asked by index."""
+
+    reach: ClassVar[Reach] = "nothing"
+    order: ClassVar[int] = 5
+
+    training: Split
+    validation: Split | None
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        limit = min(SECONDS, seconds / 6)
+        training = read_split(trial.loaders.get("training"), "training", limit)
+        if training is None:
+            raise NotMeasured("the training loader does not read from a data set that can be asked for a sample")
+        return cls(training, read_split(trial.loaders.get("validation"), "validation", limit))
+
+
+def read_split(loader: Any, name: str, seconds: float) -> Split | None:
+    """None where the loader is none of torch's, batches by itself, or its data set is a stream."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return None
+    indices = _indices(loader)
+    if not indices:
+        return None
+    split = Split(name, len(indices))
+    split.collated_by_default = loader.collate_fn is torch.utils.data.default_collate
+    clock = Clock(seconds)
+    seed_all(0)
+    order = torch.randperm(len(indices), generator=torch.Generator().manual_seed(0)).tolist()
+    for place in order:
+        _read(split, loader.dataset, indices[place])
+        if not clock.left() or (len(split.raised) >= 8 and len(split.raised) == split.read):
+            break
+    split.raised.sort(key=lambda bad: bad.index)
+    split.non_finite.sort(key=lambda bad: bad.index)
+    _read_again(split, loader.dataset, [indices[place] for place in order[:_READ_TWICE]])
+    return split
+
+
+def _indices(loader: DataLoader[Any]) -> list[Any]:
+    """What the sampler can ask for, each once; a random or sequential one asks for everything."""
+    if loader.batch_size is None and loader.batch_sampler is None:
+        return []
+    sampler = loader.sampler
+    batches = loader.batch_sampler
+    try:
+        if type(batches) is torch.utils.data.BatchSampler or batches is None:
+            if isinstance(sampler, (RandomSampler, SequentialSampler)):
+                return list(range(min(len(sampler.data_source), _MOST_INDICES)))
+            return sorted(set(islice(iter(sampler), _MOST_INDICES)))
+        return sorted({index for batch in islice(iter(batches), _MOST_INDICES // 64) for index in batch})
+    except (TypeError, AttributeError):
+        return []
+
+
+def _read(split: Split, dataset: Any, index: int) -> None:
+    split.read += 1
+    seed_all(0)  # an augmentation then does the same to every sample, and equal ones stay equal
+    try:
+        sample = list(sample_leaves(dataset[index]))
+    except Exception as error:
+        line = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+        split.raised.append(BadSample(index, f"raises {line}", raised_at(error)))
+        return
+    for name, tensor in sample:
+        shape = tuple(tensor.shape)
+        split.shapes.setdefault(name, Counter())[shape] += 1
+        split.example.setdefault((name, shape), index)
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            value = "NaN" if bool(tensor.isnan().any()) else "an infinite value"
+            split.non_finite.append(BadSample(index, f"holds {value} in `{name or 'the sample'}`"))
+    whole = [tensor for _, tensor in sample]
+    large = [tensor for tensor in whole if tensor.numel() > 1] or whole
+    split.digests[index], split.content[index] = digest(whole), digest(large)
+    split.continuous |= any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
+    main = max(large, key=Tensor.numel, default=None)
+    if main is not None and len(split.kept) < _KEPT and (len(split.kept) + 1) * main.numel() <= _KEPT_ELEMENTS:
+        split.kept[index] = main.detach().clone()
+
+
+def _read_again(split: Split, dataset: Any, indices: list[Any]) -> None:
+    """Twice under different random numbers: what varies is augmented (or noisy)."""
+    varying: dict[str, None] = {}
+    for index in indices:
+        with suppress(Exception):  # told by the first reading
+            seed_all(1)
+            first = list(sample_leaves(dataset[index]))
+            seed_all(2)
+            second = list(sample_leaves(dataset[index]))
+            split.read_twice += 1
+            varying.update(dict.fromkeys(_differing(first, second)))
+    split.varying = tuple(varying)
+
+
+def _differing(first: list[tuple[str, Tensor]], second: list[tuple[str, Tensor]]) -> list[str]:
+    return [
+        name
+        for (name, one), (_, other) in zip(first, second)
+        if one.shape != other.shape or not torch.equal(one.nan_to_num(), other.nan_to_num())
+    ]
+
+
+def sample_leaves(sample: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a sample by name; arrays, pictures and plain numbers as tensors too."""
+    converted = default_convert(sample)  # type: ignore[no-untyped-call]
+    yield from leaves(_as_tensors(converted))
+
+
+def _as_tensors(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _as_tensors(value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(_as_tensors(value) for value in tree))
+    if isinstance(tree, (list, tuple)):
+        return [_as_tensors(value) for value in tree]
+    if isinstance(tree, (bool, int, float)):
+        return torch.tensor(tree)
+    if hasattr(tree, "__array_interface__") and not isinstance(tree, Tensor):
+        return torch.from_numpy(np.array(tree))
+    return tree
+
+
+def digest(tensors: list[Tensor]) -> bytes:
+    """A hash of values, shapes and types."""
+    found = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        plain = tensor.detach().cpu()
+        plain = plain.to_dense() if plain.layout is not torch.strided else plain.contiguous()
+        found.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
+        found.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+    return found.digest()

@@ -1,0 +1,82 @@
+"""Each step of an optimizer: how large its gradient was after backward and when it was applied, what moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from mlcheck.probe.measure.modules import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One optimizer's step. `norm` is its gradient's as applied, `raw` the same right after backward.
+
+    `raw / norm` is what clipping (or a gradient scaler) divided by. `culprit` names the first parameter whose
+    gradient is not finite.
+    """
+
+    step: int
+    optimizer: str
+    norm: float
+    raw: float
+    culprit: str
+
+
+class UpdateWatch:
+    """While entered, measures the gradients of all optimizers around their steps."""
+
+    def __init__(self, parameters: list[Tensor], names: Names) -> None:
+        self.updates: list[Update] = []
+        self.step = 0
+        self._parameters = parameters
+        self._names = names
+        self._raw: dict[int, float] = {}
+        self._undo: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Self:
+        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
+        original = torch.autograd.backward
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            original(tensors, *args, **kwargs)
+            for parameter in self._parameters:
+                if parameter.grad is not None:
+                    self._raw[id(parameter)] = _norm(parameter.grad)
+
+        torch.autograd.backward = backward
+        self._undo.append(lambda: setattr(torch.autograd, "backward", original))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for undo in reversed(self._undo):
+            undo()
+
+    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        held = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        norms = [_norm(p.grad) for p in held]
+        culprit = next((p for p, norm in zip(held, norms) if not math.isfinite(norm)), None)
+        self.updates.append(
+            Update(
+                step=self.step,
+                optimizer=type(optimizer).__name__,
+                norm=math.hypot(*norms),
+                raw=math.hypot(*(self._raw.get(id(p), 0.0) for p in held)),
+                culprit="" if culprit is None else self._names.parameter(culprit),
+            )
+        )
+
+
+def _norm(gradient: Tensor) -> float:
+    values = gradient.coalesce().values() if gradient.is_sparse else gradient
+    return float(values.detach().double().norm())

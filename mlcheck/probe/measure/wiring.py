@@ -1,0 +1,134 @@
+"""How the layers of a model are joined: linear after linear, dropout, batch norm, attention weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+from torch.overrides import TorchFunctionMode
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.losses import DROPOUTS
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.place import user_location
+from mlcheck.trial.trial import Trial
+
+_SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
+_MATMUL = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
+
+
+@dataclass(frozen=True, slots=True)
+class LinearPair:
+    """A linear layer that is fed by another one with nothing between that bends: widths are in, middle, out."""
+
+    first: str
+    second: str
+    widths: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """A softmax whose result is multiplied as a matrix: the dimension it runs over, and the one that is summed."""
+
+    place: Location
+    shape: tuple[int, ...]
+    softmax: int
+    summed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What one training step shows of a model's structure. `dropouts` and `norms` are settings of modules that ran."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 26
+
+    linears: int
+    pairs: tuple[LinearPair, ...]
+    dropouts: tuple[tuple[str, float], ...]
+    norms: tuple[tuple[str, float | None, bool], ...]
+    attentions: tuple[Attention, ...]
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
+        names, links = Names(trial.models), _Links()
+        watch = ModuleWatch(observe=links.left)
+        links.names = names
+        hooks = [
+            module.register_forward_pre_hook(links.entered)
+            for model in trial.models.values()
+            for module in model.modules()
+            if isinstance(module, nn.Linear)
+        ]
+        try:
+            with watch, links:
+                trial.train_step(first_batches(trial, 1)[0], 0)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        ran = watch.with_grad | watch.without_grad
+        found = [(names.module(module), module) for model in trial.models.values() for module in model.modules()]
+        used = [(name, module) for name, module in found if module in ran]
+        return cls(
+            linears=sum(isinstance(module, nn.Linear) for _, module in used),
+            pairs=tuple(dict.fromkeys(links.pairs)),
+            dropouts=tuple((name, float(m.p)) for name, m in used if isinstance(m, _DropoutNd)),
+            norms=tuple((name, m.momentum, m.track_running_stats) for name, m in used if isinstance(m, _BatchNorm)),
+            attentions=tuple(dict.fromkeys(links.attentions)),
+        )
+
+
+class _Links(TorchFunctionMode):
+    """Follows the results of linear layers and softmaxes to where they are used next, through dropout only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pairs: list[LinearPair] = []
+        self.attentions: list[Attention] = []
+        self.names: Names | None = None
+        self._softmax: dict[int, tuple[Tensor, int, Location]] = {}
+        self._linear: dict[int, tuple[Tensor, nn.Linear]] = {}
+
+    def left(self, module: nn.Module, output: Any) -> None:
+        if isinstance(module, nn.Linear) and isinstance(output, Tensor):
+            self._linear[id(output)] = (output, module)
+
+    def entered(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        given = args[0] if args else None
+        known = self._linear.get(id(given))
+        if known is None or self.names is None or not isinstance(module, nn.Linear) or known[1] is module:
+            return
+        first = known[1]
+        widths = (first.in_features, first.out_features, module.out_features)
+        self.pairs.append(LinearPair(self.names.path(first), self.names.path(module), widths))
+
+    def __torch_function__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        result = func(*args, **given)
+        first = args[0] if args else None
+        if func in _SOFTMAX and isinstance(result, Tensor) and result.ndim >= 3:
+            dim = given.get("dim", args[1] if len(args) > 1 else -1)
+            if isinstance(dim, int):
+                self._softmax[id(result)] = (result, dim % result.ndim, user_location())
+        elif func in DROPOUTS and isinstance(result, Tensor):
+            self._pass_on(first, result)
+        elif func in _MATMUL and id(first) in self._softmax:
+            tensor, dim, place = self._softmax[id(first)]
+            self.attentions.append(Attention(place, tuple(tensor.shape), dim, tensor.ndim - 1))
+        return result
+
+    def _pass_on(self, before: Any, after: Tensor) -> None:
+        if id(before) in self._softmax:
+            self._softmax[id(after)] = (after, *self._softmax[id(before)][1:])
+        if id(before) in self._linear:
+            self._linear[id(after)] = (after, self._linear[id(before)][1])
