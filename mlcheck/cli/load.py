@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlcheck.cli import commands
+from mlcheck.cli import commands, output
 from mlcheck.cli.progress import progress
 from mlcheck.config import load_config
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mlcheck.core.report import Report
     from mlcheck.load.limits import Limits
 
 _QUICK_S = 3.0
@@ -41,8 +44,13 @@ def load(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
     )
     with progress() as show:
-        report = run_load(options, (lambda told, done, total: show(told, done, total)) if show else None)
+        report = run_load(options, show, _keeper(arguments.json))
     return commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
+
+
+def _keeper(path: str) -> Callable[[Report], None] | None:
+    """Saves the report so far, where a file for it is named."""
+    return (lambda report: output.write(path, output.rendered(report, "json", strict=False))) if path else None
 
 
 def require_extra() -> None:

@@ -29,26 +29,23 @@ _FASTEST = 20_000.0
 class Climb:
     """Climbs the ladder rung by rung; `rungs` holds what is measured so far, for a run that is interrupted."""
 
-    def __init__(self, crew: Crew, plan: Plan, sets: tuple[str, ...], seed: int, show: Callable[[str], None]) -> None:
+    def __init__(self, crew: Crew, plan: Plan, sizes: dict[str, int], seed: int) -> None:
+        """`sizes` is how many queries each set has."""
         self.rungs: list[Rung] = []
         self.stopped = ""
         self.notices: list[str] = []
-        self._crew, self._plan, self._sets, self._show = crew, plan, sets, show
+        self.show: Callable[[str], None] = lambda _: None
+        self._crew, self._plan, self._sizes = crew, plan, sizes
         self._seed = seed
         self._count = 0
-        self._names: dict[str, int] = {}
 
-    def climb(self, sizes: dict[str, int]) -> None:
-        """All rungs of the plan. `sizes` is how many queries each set has."""
-        self._names = sizes
-        for workers in self._plan.workers:
-            threads = self._plan.threads or max(1, int(cores() // workers))
-            self._show(f"starting {counted(workers)}")
-            self._crew.resize(workers, threads)
-            self._tell_own_threads(threads)
-            self._rung(workers, threads)
-            if self.stopped:
-                return
+    def rung(self, workers: int) -> None:
+        """Add workers until there are so many, and run their phases."""
+        threads = self._plan.threads or max(1, int(cores() // workers))
+        self.show(f"starting {counted(workers)}")
+        self._crew.resize(workers, threads)
+        self._tell_own_threads(threads)
+        self._rung(workers, threads)
 
     def _tell_own_threads(self, threads: int) -> None:
         own = {int(worker.loaded["threads"]) for worker in self._crew.workers} - {0, threads}
@@ -77,10 +74,10 @@ class Climb:
     def _phases(self, workers: int, threads: int) -> Iterator[Phase]:
         """Capacity, then latency at the planned rate; complex queries load the workers as much as random ones do."""
         seconds, share = self._plan.duration_s, self._plan.share_of_capacity
-        for name in self._sets:
+        for name in self._sizes:
             part = 1.0 if name == RANDOM else 0.5
-            self._show(f"{counted(workers)}: capacity, {name} queries")
-            closed = self._run(workers, threads, "closed", name, max(1.0, seconds / 3 * part))
+            self.show(f"{counted(workers)}: capacity, {name} queries")
+            closed = self._run(workers, threads, "closed", name, max(min(1.0, seconds), seconds / 3 * part))
             yield closed
             capacity = closed.throughput
             rate = self._plan.rate_qps if name == RANDOM and self._plan.rate_qps else share * capacity
@@ -89,7 +86,7 @@ class Climb:
             if name == COMPLEX or not self._plan.rate_qps:
                 rate = min(rate, _FASTEST * workers)
             if 0 < rate <= _HEADROOM * capacity:
-                self._show(f"{counted(workers)}: {number(rate)} {name} queries a second")
+                self.show(f"{counted(workers)}: {number(rate)} {name} queries a second")
                 yield self._run(workers, threads, "open", name, seconds * part, rate)
 
     def _run(self, workers: int, threads: int, kind: str, name: str, seconds: float, rate: float = 0.0) -> Phase:
@@ -97,7 +94,7 @@ class Climb:
         command: dict[str, Any] = {"do": kind, "set": name, "phase": self._count, "spin": workers < cores()}
         rows, planned, until = MOST, None, int(seconds * 1e9)
         if kind == "open":
-            offsets, numbers = arrivals(rate, seconds, self._names[name], self._seed + self._count, name == COMPLEX)
+            offsets, numbers = arrivals(rate, seconds, self._sizes[name], self._seed + self._count, name == COMPLEX)
             self._crew.write_tickets(b"".join(TICKET.pack(*pair) for pair in zip(offsets.tolist(), numbers.tolist())))
             rows, until = len(offsets) + 1, int((1.5 * seconds + 1.0) * 1e9)
             planned = (offsets, numbers)

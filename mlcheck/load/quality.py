@@ -77,7 +77,7 @@ def _joined(query: Query, answer: dict[str, Any]) -> Labelled:
 def normalised(value: Any) -> str:
     """A query without what does not matter: Unicode form NFKC, case, spaces at the ends and doubled ones."""
     if isinstance(value, str):
-        return " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+        return json.dumps(" ".join(unicodedata.normalize("NFKC", value).casefold().split()))
     if isinstance(value, dict):
         return json.dumps({key: normalised(entry) for key, entry in sorted(value.items())})
     if isinstance(value, list):

@@ -24,6 +24,7 @@ from mlcheck.load.queries import Query, read_queries
 from mlcheck.load.sbs import Judgements, read_judgements
 from mlcheck.load.start import Start
 from mlcheck.load.survey import Survey, survey_of
+from mlcheck.load.validity import validity
 from mlcheck.load.verdicts import judge
 from mlcheck.load.worker_process import Job
 
@@ -60,23 +61,34 @@ class _Files:
     judgements: Judgements | None
 
 
-def run_load(options: LoadOptions, show: Show | None = None) -> Report:
-    """Measure and judge. Raises Mistake for a file or entry point that is wrong, before or while it starts."""
+def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Report], None] | None = None) -> Report:
+    """Measure and judge. Raises Mistake for a file or entry point that is wrong, before or while it starts.
+
+    `keep` is given the report so far after every number of workers, so that a crash loses one of them at most.
+    """
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.monotonic()
-    run = _Run(options, _read(options), show or (lambda *_: None))
+
+    def report(*more: str) -> Report:
+        return Report(
+            command="load",
+            subject=options.entry,
+            results=tuple(judge(run.evidence, run.missing)),
+            environment=run.environment,
+            started=started,
+            seconds=time.monotonic() - clock,
+            notices=tuple(dict.fromkeys((*run.notices, *more))),
+        )
+
+    def keep_so_far() -> None:
+        if keep is not None:
+            keep(report("not finished: this was measured so far"))
+
+    run = _Run(options, _read(options), show or (lambda *_: None), keep_so_far)
     try:
         run.measure()
     except KeyboardInterrupt:
-        run.notices.append("interrupted: this is what was measured until then")
-    return Report(
-        command="load",
-        subject=options.entry,
-        results=tuple(judge(run.evidence, run.missing)),
-        environment=run.environment,
-        started=started,
-        seconds=time.monotonic() - clock,
-        notices=tuple(dict.fromkeys(run.notices)),
-    )
+        return report("interrupted: this is what was measured until then")
+    return report()
 
 
 def _read(options: LoadOptions) -> _Files:
@@ -96,6 +108,7 @@ class _Run:
     options: LoadOptions
     files: _Files
     show: Show
+    keep: Callable[[], None]
     evidence: dict[type, Any] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
@@ -186,34 +199,25 @@ class _Run:
         job = self._job({RANDOM: options.queries, COMPLEX: options.complex}, subsets)
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
             plan = options.limits.load
-            climb = Climb(crew, plan, tuple(names), options.seed, lambda told: self.show(told, 0, 0))
+            climb = Climb(crew, plan, {name: len(queries) for name, queries in names.items()}, options.seed)
+            climb.show = lambda told: self.show(told, 0, 0)
+            before = list(self.notices)
+
+            def note() -> None:
+                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped)
+                if any(rung.phases for rung in climb.rungs):
+                    self.evidence[Ladder] = ladder
+                    self.notices = before + climb.notices + validity(ladder, options.seed)
+
             try:
-                climb.climb({name: len(queries) for name, queries in names.items()})
+                for workers in plan.workers:
+                    climb.rung(workers)
+                    note()
+                    self.keep()
+                    if climb.stopped:
+                        break
             except KeyboardInterrupt:
                 climb.stopped = "interrupted"
                 raise
             finally:
-                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped)
-                if any(rung.phases for rung in climb.rungs):
-                    self.evidence[Ladder] = ladder
-                self.notices += climb.notices + self._validity(ladder)
-
-    def _validity(self, ladder: Ladder) -> list[str]:
-        """What a reader must know to trust the numbers."""
-        if not ladder.rungs:
-            return []
-        told = [f"the ladder ended early: {ladder.stopped}"] if ladder.stopped else []
-        cuts = [phase.cut for phase in ladder.phases if phase.kind == "closed"]
-        late = max((phase.lateness_ms for phase in ladder.phases), default=0.0)
-        told.append(
-            f"latency counts from the moment a query was due (Poisson arrivals, seed {self.options.seed}); the first "
-            f"{max(cuts, default=0)} queries at most of a capacity phase were cut as warm-up (MSER-5); the harness was "
-            f"late by {late:.3g} ms at most (p99)"
-        )
-        rungs = ", ".join(f"{rung.workers}×{rung.threads}" for rung in ladder.rungs)
-        told.append(f"workers × CPU threads of each: {rungs}, on {cores():g} cores")
-        noisy = {rung.workers: phase.noise for rung in ladder.rungs for phase in rung.phases if phase.noise}
-        if noisy:
-            workers = ", ".join(map(str, noisy))
-            told.append(f"NOISY at {workers} workers: {next(iter(noisy.values()))}")
-        return told
+                note()

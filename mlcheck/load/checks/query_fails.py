@@ -34,7 +34,7 @@ def check(ladder: Ladder, survey: Survey, limits: Limits) -> Verdict:
     if not casualties and failed / asked <= allowed:
         kept = rate.high <= allowed
         reason = (
-            "" if sure else f"the limit of {allowed:.3%} lies inside its 95 % interval, which ends at {rate.high:.3%}"
+            "" if kept else f"the limit of {allowed:.3%} lies inside its 95 % interval, which ends at {rate.high:.3%}"
         )
         return Verdict(Outcome.PASS if kept else Outcome.INCONCLUSIVE, told, reason, numbers=numbers, looked_at=asked)
     trace = next((trace for trace in traces if trace), "")

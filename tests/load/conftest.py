@@ -1,0 +1,8 @@
+"""Makes `load_phases` and `load_services` importable from the tests beside them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,224 @@
+"""Whole runs in real processes: each fault ends in a complete report that names it, and nothing is left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlcheck.core.mistake import Mistake
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.report import Report, Result
+from mlcheck.load.cases import Conduct, run_conduct
+from mlcheck.load.checks import answer_not_repeatable, bad_query_breaks_service, batch_changes_answer
+from mlcheck.load.limits import Cases, Latencies, Latency, Limits, Plan
+from mlcheck.load.run import LoadOptions, run_load
+
+SERVICES = Path(__file__).parent / "load_services.py"
+BRIEF = Limits(load=Plan(workers=(1,), duration_s=0.7, query_timeout_s=1.0))
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> Path:
+    lines = [json.dumps({"id": f"n{x}", "input": {"x": x}, "label": x % 2, "live": 0}) for x in range(10)]
+    (tmp_path / "queries.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path / "queries.jsonl"
+
+
+def run(name: str, queries: Path, limits: Limits = BRIEF, **files: str) -> dict[str, Result]:
+    found = run_load(LoadOptions(f"{SERVICES}:{name}", str(queries), limits=limits, **files))  # type: ignore[arg-type]
+    assert workers_left() == []
+    return by_rule(found)
+
+
+def by_rule(report: Report) -> dict[str, Result]:
+    return {result.rule: result for result in report.results}
+
+
+def workers_left() -> list[int]:
+    """Processes of mlcheck's that this one started."""
+    return [
+        child.pid
+        for child in psutil.Process().children(recursive=True)
+        if child.status() != psutil.STATUS_ZOMBIE and "mlcheck.load" in " ".join(child.cmdline())
+    ]
+
+
+@pytest.mark.slow
+def test_a_sound_service_gets_its_whole_report(queries: Path, tmp_path: Path) -> None:
+    golden = tmp_path / "golden.jsonl"
+    golden.write_text(
+        '{"id": "odd", "input": {"x": 3}, "expect": 1, "compare": "label"}\n'
+        '{"id": "nothing", "input": {}, "raises": "ValueError"}\n',
+        encoding="utf-8",
+    )
+    plan = Plan(workers=(1, 2), duration_s=0.7)
+    limits = Limits(load=plan, latency=Latencies(random=Latency(p50_ms=5000), complex=Latency(p50_ms=5000)))
+    found = run("sound", queries, limits, golden=str(golden), labelled=str(queries))
+    passed = {rule for rule, result in found.items() if result.outcome is Outcome.PASS}
+    assert passed >= {
+        "service-does-not-start", "golden-case-fails", "answer-not-repeatable", "bad-query-breaks-service",
+        "answer-not-finite", "query-fails", "latency-over-limit", "worst-case-latency-over-limit", "worse-than-live",
+    }  # fmt: skip
+    assert not [rule for rule, result in found.items() if result.outcome in (Outcome.FAIL, Outcome.ERROR)]
+    assert found["quality-below-limit"].summary.startswith("accuracy 100.00%")
+    assert found["latency-over-limit"].summary.count("worker") == 2
+    assert found["memory-over-limit"].numbers["MB at 2"] > found["memory-over-limit"].numbers["MB at 1"] > 5
+
+
+@pytest.mark.slow
+def test_a_leak_of_a_megabyte_in_a_hundred_queries(queries: Path) -> None:
+    limits = Limits(load=Plan(workers=(1,), duration_s=2.5))
+    found = run("leaks", queries, limits)["memory-grows"]
+    assert found.outcome is Outcome.WARN
+    assert "grows by 10" in found.findings[0].message
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_mid_run(queries: Path) -> None:
+    found = run("killed", queries)["query-fails"]
+    assert found.outcome is Outcome.FAIL
+    assert "was ended by SIGKILL while it answered query 'n" in found.findings[0].message
+
+
+@pytest.mark.slow
+def test_an_error_in_each_hundred_queries(queries: Path) -> None:
+    found = run("raises_often", queries)["query-fails"]
+    assert found.outcome is Outcome.FAIL
+    assert "raised RuntimeError: no room for query 100 (query 'n" in found.findings[0].message
+    assert "in raises_often" in found.traceback
+    assert found.numbers["failed"] == pytest.approx(found.numbers["asked"] / 100, rel=0.2)
+
+
+@pytest.mark.slow
+def test_a_query_that_hangs(queries: Path) -> None:
+    found = run("hangs_on_seven", queries)
+    assert found["query-fails"].outcome is Outcome.FAIL
+    assert (
+        "had no answer after 1 s and was stopped while it answered query 'n7'"
+        in found["query-fails"].findings[0].message
+    )
+    assert "in hangs_on_seven" in found["query-fails"].traceback
+    assert found["answer-not-repeatable"].outcome is Outcome.FAIL
+
+
+@pytest.mark.slow
+def test_an_answer_that_is_no_number(queries: Path) -> None:
+    found = run("not_a_number_for_seven", queries)["answer-not-finite"]
+    assert [finding.message for finding in found.findings] == ["query 'n7': answer.score is NaN or infinite"]
+
+
+def conducted(name: str, queries: Path, repeatable: bool = True) -> Conduct:
+    return run_conduct(f"{SERVICES}:{name}", queries, Cases(repeatable), 1.0, ".")
+
+
+def test_a_service_that_leaves_over_a_broken_query(queries: Path) -> None:
+    found = bad_query_breaks_service.check(conducted("leaves_on_nothing", queries))
+    assert found.outcome is Outcome.FAIL
+    assert found.findings[0].message.startswith("a query with nothing (null): the process exited with code 4")
+    assert [finding.message[:28] for finding in found.findings[1:]] == ["a query with an empty object"]
+
+
+def test_answers_that_change(queries: Path) -> None:
+    assert answer_not_repeatable.check(conducted("counts", queries)).outcome is Outcome.FAIL
+    sampled = conducted("counts", queries, repeatable=False)
+    assert answer_not_repeatable.check(sampled).outcome is Outcome.SKIP
+    assert bad_query_breaks_service.check(sampled).outcome is Outcome.PASS
+
+
+def test_a_broken_query_that_spoils_the_next_answer(queries: Path) -> None:
+    found = bad_query_breaks_service.check(conducted("spoilt_by_text", queries))
+    assert found.findings[0].message == (
+        "a query with a wrong type: the next query got another answer: answer is 1, expected 0"
+    )
+
+
+def test_batches_that_mix_or_lose_queries(queries: Path) -> None:
+    mixed = batch_changes_answer.check(conducted("Batches", queries))
+    assert [finding.message for finding in mixed.findings] == ["'n1' in a batch: answer is 3.0, expected 2.0"]
+    uneven = batch_changes_answer.check(conducted("Uneven", queries))
+    assert "8 queries got 1 answers" in uneven.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("Broken", "FileNotFoundError: weights.pt"), ("leaves_at_once", "the process exited with code 3")],
+)
+def test_a_service_that_does_not_start(name: str, told: str, queries: Path) -> None:
+    found = run(name, queries)
+    assert found["service-does-not-start"].outcome is Outcome.FAIL
+    assert told in found["service-does-not-start"].findings[0].message
+    assert {result.outcome for rule, result in found.items() if rule != "service-does-not-start"} == {Outcome.SKIP}
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("load_services", "names no service: write `module:predict`"),
+        ("load_servises.py:sound", "there is no file load_servises.py; did you mean `load_services.py`"),
+        (f"{SERVICES}:soud", "there is no `soud` in"),
+        (f"{SERVICES}:NoPredict", "without a method `predict`"),
+        (f"{SERVICES}:two_arguments", "needs text, length: a predict function takes one query"),
+        (f"{SERVICES}:waits", "is async"),
+        (f"{SERVICES}:NUMBER", "is an object of type int without a method `predict`"),
+        ("no_such_package.serve:predict", "no_such_package"),
+        ("weights.pt", "there is no file weights.pt"),
+    ],
+)
+def test_an_entry_point_that_is_none(entry: str, told: str, queries: Path) -> None:
+    folder = str(SERVICES.parent)
+    with pytest.raises(Mistake) as raised:
+        run_load(LoadOptions(entry, str(queries), limits=BRIEF, folder=folder))
+    assert told in str(raised.value)
+    assert workers_left() == []
+
+
+def test_a_broken_query_file_is_told_before_anything_runs(tmp_path: Path) -> None:
+    lines = ['{"input": 1}'] * 20_000
+    lines[12_344] = "{"
+    (tmp_path / "q.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(Mistake, match=r"q\.jsonl:12345: not JSON"):
+        run_load(LoadOptions("nothing:runs", str(tmp_path / "q.jsonl")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_run_leaves_what_it_has_and_nobody_behind(number: int, queries: Path, tmp_path: Path) -> None:
+    """Ctrl-C prints what was measured; after a kill the saved report has it, and no worker lives on."""
+    saved = tmp_path / "report.json"
+    command = [sys.executable, "-m", "mlcheck", "load", f"{SERVICES}:sound", "--queries", str(queries)]
+    options = ["--workers", "1,2", "--duration", "1", "--json", str(saved)]
+    mark = {**os.environ, "MLCHECK_TEST_MARK": str(tmp_path)}
+    process = subprocess.Popen(command + options, stdout=subprocess.PIPE, text=True, env=mark, cwd=tmp_path)
+    until = time.monotonic() + 120
+    while not (saved.exists() and "answered: " in saved.read_text(encoding="utf-8")) and time.monotonic() < until:
+        time.sleep(0.1)
+    process.send_signal(number)
+    printed, _ = process.communicate(timeout=60)
+    report = json.loads(saved.read_text(encoding="utf-8"))
+    told = {result["rule"]: result["summary"] for result in report["results"]}
+    assert "answered: " in told["throughput-does-not-scale"]
+    assert any("until then" in notice or "not finished" in notice for notice in report["notices"])
+    if number == signal.SIGINT:
+        assert "this is what was measured until then" in printed
+    while marked(tmp_path) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert marked(tmp_path) == []
+
+
+def marked(folder: Path) -> list[int]:
+    found = []
+    for process in psutil.process_iter(["pid", "status"]):
+        try:
+            if process.environ().get("MLCHECK_TEST_MARK") == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
