@@ -79,6 +79,7 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         config=experiment,
         hyperparameters={**config.hyperparameters, **_hyperparameters(arguments.hp)},
         prep=arguments.prep or config.prep,
+        arguments=arguments.script_arguments or config.arguments,
         only=names(arguments.only) or config.only,
         skip=names(arguments.skip) + config.skip,
         seed=config.seed if arguments.seed is None else arguments.seed,

@@ -70,5 +70,8 @@ class RejectedConfig(Exception):
     """The trial itself refused this configuration (Determined's InvalidHP): neither a crash nor a pass."""
 
 
-class NotReached(Exception):
-    """A program that runs by itself did not come to the step asked for: nothing can be said about it."""
+class NotReached(BaseException):
+    """A program that runs by itself did not come to the step asked for: nothing can be said about it.
+
+    No Exception, as it is no error of the program's, which some measures catch and report.
+    """

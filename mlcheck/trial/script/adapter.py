@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from mlcheck.trial.channel import SCRATCH
-from mlcheck.trial.script.driver import Driver
+from mlcheck.trial.script.driver import Driver, Start
 from mlcheck.trial.script.instruments import Instruments
-from mlcheck.trial.script.objects import Held
 from mlcheck.trial.script.outputs import Outputs
+from mlcheck.trial.script.requests import LoopKey
 from mlcheck.trial.script.scout import Plan, Scout
-from mlcheck.trial.trial import EntryError, Trial
+from mlcheck.trial.trial import EntryError, NotReached, Trial
 
 _SCOUTING_S = 20.0
 _SHOWN = 6
@@ -47,15 +47,28 @@ def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Inst
     schedulers: dict[str, Any] = {}
     objects: list[Any] = []
 
-    def exchange(held: Held, variables: list[dict[str, Any]]) -> None:
+    loaders: dict[str, Any] = {}
+
+    def exchange(start: Start) -> None:
         """The objects of another run take the places of those of the last."""
-        for mine, new in ((models, held.models), (optimizers, held.optimizers), (schedulers, held.schedulers)):
+        held = start.held
+        both = {"training": start.training, "validation": start.validation}
+        known = {name: loader for name, loader in both.items() if loader is not None}
+        for mine, new in (
+            (models, held.models),
+            (optimizers, held.optimizers),
+            (schedulers, held.schedulers),
+            (loaders, known),
+        ):
             mine.clear()
             mine.update(new)
-        objects[:] = [*held.others, *variables]
+        objects[:] = [*held.others, *start.variables]
 
     driver = Driver(path.resolve(), arguments, plan, instruments, outputs, _SCOUTING_S, exchange)
-    driver.snapshot()
+    try:
+        driver.snapshot()
+    except NotReached as why:
+        raise EntryError(f"{path.name} does not do the same twice: {why}") from None
     driver.restore(None)
     evaluates = bool(plan.evaluating)
     return Trial(
@@ -71,8 +84,9 @@ def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Inst
         entry=(str(path), 1),
         device=_device(models),
         notices=_notices(path, plan, instruments, outputs),
-        record=[("script", place) for place in _places(plan)],
+        record=[("script", place) for place in (_place(plan.training), *_evaluations(plan)) if place],
         objects=objects,
+        loaders=loaders,
         progress=driver,
     )
 
@@ -82,18 +96,21 @@ def _device(models: dict[str, Any]) -> torch.device:
     return parameter.device if parameter is not None else torch.device("cpu")
 
 
-def _places(plan: Plan) -> list[str]:
-    loops = ([plan.training] if plan.training else []) + sorted(plan.evaluating)
-    return list(dict.fromkeys(f"{os.path.relpath(loop.place[0])}:{loop.place[1]}" for loop in loops))
+def _place(loop: LoopKey | None) -> str:
+    return f"{os.path.relpath(loop.place[0])}:{loop.place[1]}" if loop else ""
+
+
+def _evaluations(plan: Plan) -> list[str]:
+    return list(dict.fromkeys(map(_place, sorted(plan.evaluating))))
 
 
 def _notices(path: Path, plan: Plan, instruments: Instruments, outputs: Outputs) -> list[str]:
-    places = _places(plan)
+    places = _evaluations(plan)
     if plan.training:
-        evaluates = (
-            f"evaluates at {', '.join(places[1:])}" if places[1:] else "has no evaluation loop over a DataLoader"
-        )
-        notices = [f"{path.name} trains at {places[0]} and {evaluates}; it was run as it is, its loops cut short"]
+        evaluates = f"evaluates at {', '.join(places)}" if places else "has no evaluation over a DataLoader"
+        notices = [
+            f"{path.name} trains at {_place(plan.training)} and {evaluates}; it was run as it is, its loops cut short"
+        ]
     else:
         notices = [f"{path.name} trains without a DataLoader: it is followed from one {plan.step} to the next"]
     if plan.error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -32,6 +33,16 @@ class Turn:
     number: int
 
 
+@dataclass(frozen=True)
+class Start:
+    """What a run has at its first training batch. `variables` are those of the user's modules."""
+
+    held: Held
+    variables: list[dict[str, Any]]
+    training: DataLoader[Any] | None
+    validation: DataLoader[Any] | None
+
+
 class Driver:
     """Drives one run after the other of the same script; `on_start` hears of the objects of each.
 
@@ -41,7 +52,7 @@ class Driver:
 
     def __init__(
         self, path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Instruments, outputs: Outputs,
-        seconds: float, on_start: Callable[[Held, list[dict[str, Any]]], None],
+        seconds: float, on_start: Callable[[Start], None],
     ) -> None:  # fmt: skip
         self._path, self._arguments, self._plan = path, arguments, plan
         self._instruments, self._outputs, self._seconds, self._on_start = instruments, outputs, seconds, on_start
@@ -49,6 +60,7 @@ class Driver:
         self._request: Request = Ended()
         self._loader: DataLoader[Any] | None = None
         self._evaluated: DataLoader[Any] | None = None
+        self._held = Held({}, {}, {}, [])
         self._depth = self._steps = 0
         self._is_elsewhere = True
         self._plain_call = nn.Module.__call__
@@ -116,7 +128,9 @@ class Driver:
         self._advance(None)
         self._until(self._is_training)
         frames = run.frames()
-        self._on_start(held_by(frames, new), globals_of(frames))
+        self._held = held_by(frames, new)
+        validation = self._instruments.loader_of(self._plan.evaluating)
+        self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
 
     def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
         assert self._run is not None
@@ -192,7 +206,12 @@ class Driver:
         if self._is_evaluation(self._request):
             return
         self._is_elsewhere = True
+        tensors = [t for model in self._held.models.values() for t in (*model.parameters(), *model.buffers())]
+        before = [t.detach().clone() for t in tensors]
         self._until(self._is_evaluation)
+        with torch.no_grad():  # the steps on the way are none that somebody asked for
+            for tensor, value in zip(tensors, before):
+                tensor.copy_(value)
 
     def _is_training(self, request: Request) -> bool:
         if self._plan.training is None:

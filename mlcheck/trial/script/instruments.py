@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
@@ -69,7 +69,13 @@ class Instruments:
         """From here on it is another run whose loaders are counted."""
         self.run = run
         self._born.clear()
+        self._births.clear()
         self._training_began = False
+
+    def loader_of(self, keys: Iterable[LoopKey]) -> DataLoader[Any] | None:
+        """The loader of this run that such a loop will go over, where it is made already."""
+        born = {(key.born, key.number) for key in keys}
+        return next((loader for loader, birth in self._births.items() if birth in born), None)
 
     def batches(self, loader: DataLoader[Any]) -> Iterator[Any]:
         """The batches of a loader as they are, whoever asks."""
