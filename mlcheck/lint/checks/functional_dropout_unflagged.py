@@ -1,0 +1,89 @@
+"""functional-dropout-unflagged: dropout that `model.eval()` does not reach."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function
+from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, own_attribute
+from mlcheck.lint.sites.modules import is_module
+
+LOOKS_AT = "functional dropout"
+_KINDS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+_DROPOUT = tuple(f"torch.nn.functional.{kind}" for kind in _KINDS)
+_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = list(facts.sites.calls(*_DROPOUT, _ATTENTION))
+    facts.sites.seen[LOOKS_AT] = len(calls)
+    for call in calls:
+        function = call.function
+        if function is None or function.cls is None or not is_module(function.cls) or _switches_itself(function.cls):
+            continue
+        attention = call.name == _ATTENTION
+        rate = call.argument("dropout_p", 4) if attention else call.argument("p", 1)
+        if (attention and rate is None) or rate is OPEN:
+            continue
+        overwritten = _overwritten(call, function, rate)
+        if overwritten is not None:
+            yield Finding(
+                f"`{ast.unparse(overwritten.target)}` is changed here for one mode and stays so in the other: "
+                "dropout does not come back",
+                function.place(overwritten.node).location,
+                help="leave the attribute alone: `p = self.p if self.training else 0.0`",
+                related=(call.place.location,),
+            )
+        elif _is_always_on(call, rate, attention):
+            flag = "dropout_p=p if self.training else 0.0" if attention else "training=self.training"
+            yield Finding(
+                f"`{call.name.rpartition('.')[2]}` drops in evaluation too: nothing tells it of the mode",
+                call.place.location,
+                help=f"pass `{flag}`" + ("" if attention else ", or use `nn.Dropout`"),
+            )
+
+
+def _is_always_on(call: Call, rate: ast.expr | None, attention: bool) -> bool:
+    if in_branch_of_mode(call) or (not attention and call.argument("training", 2) is not None):
+        return False
+    return rate is None or _is_positive(call, rate)
+
+
+def _is_positive(call: Call, rate: ast.expr) -> bool:
+    """A rate above zero whatever the mode: a number, or what `__init__` sets once from a number or an argument."""
+    value = call.file.constant(rate, call.context)
+    if isinstance(value, int | float):
+        return value > 0
+    function = call.function
+    held = rate
+    while isinstance(held, ast.Subscript | ast.Attribute) and not own_attribute(held, function):
+        held = held.value
+    name = own_attribute(held, function)
+    if not name or function is None or function.cls is None:
+        return False
+    assigned = [found for cls in function.cls.line for found in cls.attributes.get(name, ())]
+    if len(assigned) != 1 or assigned[0][0].name != "__init__" or assigned[0][1].value is None:
+        return False
+    init, (_, given, context, _) = assigned[0][0], assigned[0][1]
+    if not isinstance(given, ast.Name) or given.id not in init.parameters:
+        value = init.file.constant(given, context)
+        return isinstance(value, int | float) and value > 0
+    default = init.parameters[given.id]
+    return default is None or not (isinstance(default, ast.Constant) and not default.value)
+
+
+def _switches_itself(cls: Class) -> bool:
+    """A module with a `train` or `eval` of its own."""
+    return any(name in base.methods for base in cls.line for name in ("train", "eval"))
+
+
+def _overwritten(call: Call, function: Function, rate: ast.expr | None) -> AttributeSet | None:
+    """A forward pass that assigns its rate in one branch of the mode, and in no other."""
+    name = own_attribute(rate, function) if rate is not None else ""
+    if not name or function.cls is None:
+        return None
+    here = [assigned for where, assigned in function.cls.attributes.get(name, ()) if where.name != "__init__"]
+    if len(here) != 1 or not any(asks_mode(test) for test in conditions(here[0].context)):
+        return None
+    return here[0]

@@ -1,0 +1,46 @@
+"""kl-mean-reduction: a KL divergence divided by the number of classes as well as by the batch."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+
+LOOKS_AT = "KL divergence"
+_FUNCTION = "torch.nn.functional.kl_div"
+_LAYER = "torch.nn.KLDivLoss"
+_SIZES = ("size", "shape", "len(", "numel", "num_", "n_", "classes", "dim", "sum(")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = list(facts.sites.calls(_FUNCTION, "torch.kl_div", _LAYER))
+    facts.sites.seen[LOOKS_AT] = len(calls)
+    for call in calls:
+        layer = call.name == _LAYER
+        first = 0 if layer else 2
+        old = [call.argument("size_average", first), call.argument("reduce", first + 1)]
+        if any(given is not None and not _is_none(given) for given in old):
+            continue
+        if call.constant("reduction", 2 if layer else 4, default="mean") == "mean" and not _is_rescaled(call):
+            yield Finding(
+                "KL divergence with `reduction='mean'` divides by all elements: it is smaller than the divergence "
+                "by the number of classes",
+                call.place.location,
+                help='pass `reduction="batchmean"`',
+            )
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_rescaled(call: Call) -> bool:
+    """Whether the statement around it, or one that uses the criterion, multiplies by a size."""
+    body = call.function.node if call.function is not None else call.file.module.source.tree
+    for node in ast.walk(body):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+            text = ast.unparse(node)
+            if any(part is call.node for part in ast.walk(node)) and any(word in text for word in _SIZES):
+                return True
+    return False

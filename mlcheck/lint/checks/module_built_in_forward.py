@@ -1,0 +1,57 @@
+"""module-built-in-forward: a layer with weights or a mode that is new in every forward pass."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.guards import conditions, in_forward
+from mlcheck.lint.sites.modules import LEARNING
+
+LOOKS_AT = "layer"
+_MODED = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
+_MOVES = ("to", "cuda", "double", "float", "half")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = list(facts.sites.calls(*sorted(LEARNING | _MODED)))
+    facts.sites.seen[LOOKS_AT] = len(calls)
+    for call in calls:
+        if in_forward(call) is None or conditions(call.context) or not _is_used_here(call):
+            continue
+        layer = f"nn.{call.name.rpartition('.')[2]}"
+        if call.name in LEARNING:
+            message = f"`{layer}` is made anew in every forward pass: its weights are random and never trained"
+        elif call.constant("p", 0, default=0.5) in (0, 0.0):
+            continue
+        else:
+            message = f"`{layer}` is made anew in every forward pass, in train mode: it drops in evaluation too"
+        yield Finding(message, call.place.location, help="make it in `__init__` and keep it as an attribute")
+
+
+def _is_used_here(call: Call) -> bool:
+    """Called at once, or held by a local name that is only ever called, or by an attribute that is called."""
+    function = call.function
+    assert function is not None
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and _unmoved(node.func) is call.node and node is not call.node:
+            return True
+        if isinstance(node, ast.Assign) and _unmoved(node.value) is call.node and len(node.targets) == 1:
+            target = ast.unparse(node.targets[0])
+            uses = [n for n in ast.walk(function.node) if isinstance(n, ast.expr) and _reads(n, target)]
+            called = {id(n.func) for n in ast.walk(function.node) if isinstance(n, ast.Call)}
+            moved = {id(n.value) for n in ast.walk(function.node) if isinstance(n, ast.Attribute) and n.attr in _MOVES}
+            return any(id(n) in called for n in uses) and all(id(n) in called | moved for n in uses)
+    return False
+
+
+def _unmoved(node: ast.expr) -> ast.expr:
+    """`layer` of `layer.to(device)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
+        node = node.func.value
+    return node
+
+
+def _reads(node: ast.expr, target: str) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load) and ast.unparse(node) == target
