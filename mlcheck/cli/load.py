@@ -26,14 +26,16 @@ def load(arguments: argparse.Namespace) -> int:
     require_extra()
     if arguments.init:
         return _init(Path())
-    if not arguments.entry:
+    if arguments.entry and arguments.url:
+        raise Mistake("give an entry point or --url, not both")
+    if not arguments.entry and not arguments.url:
         raise Mistake("name what answers queries, as in `mlcheck load module:predict`; `mlcheck load --init` shows how")
     from mlcheck.load.run import LoadOptions, run_load
 
     if bool(arguments.sbs_key) != bool(arguments.sbs_answers):
         raise Mistake("--sbs-key and --sbs-answers belong together: give both or neither")
     options = LoadOptions(
-        entry=arguments.entry,
+        entry=arguments.entry or _address(arguments.url),
         queries=arguments.queries,
         complex=arguments.complex,
         golden=arguments.golden,
@@ -46,6 +48,12 @@ def load(arguments: argparse.Namespace) -> int:
     with progress() as show:
         report = run_load(options, show, _keeper(arguments.json))
     return commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
+
+
+def _address(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise Mistake(f"--url {url}: write it as http://host:port/path")
+    return url
 
 
 def _keeper(path: str) -> Callable[[Report], None] | None:
@@ -125,6 +133,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="MODULE:NAME",
         help="predict function, class or nn.Module; or a model file",
+    )
+    parser.add_argument(
+        "--url",
+        default="",
+        metavar="URL",
+        help="a running service instead: queries are posted as JSON, by N connections",
     )
     parser.add_argument("--init", action="store_true", help="write commented templates of the files below, and stop")
     parser.add_argument("--queries", default="", metavar="FILE", help="queries as users send them (.jsonl, .csv, .tsv)")

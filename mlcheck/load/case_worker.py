@@ -46,7 +46,7 @@ def _golden(service: Service, case: Query) -> dict[str, Any]:
     try:
         answer = plain(service.predict(service.prepare(case.input)))
     except Exception as error:
-        names = {kind.__name__ for kind in type(error).__mro__}
+        names = {kind.__name__ for kind in type(error).__mro__} | {str(getattr(error, "status", ""))}
         told = "" if wanted in names else f"raised {_line(error)}" + (f", expected {wanted}" if wanted else "")
         return {
             "told": told,

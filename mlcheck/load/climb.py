@@ -29,13 +29,13 @@ _FASTEST = 20_000.0
 class Climb:
     """Climbs the ladder rung by rung; `rungs` holds what is measured so far, for a run that is interrupted."""
 
-    def __init__(self, crew: Crew, plan: Plan, sizes: dict[str, int], seed: int) -> None:
-        """`sizes` is how many queries each set has."""
+    def __init__(self, crew: Crew, plan: Plan, sizes: dict[str, int], seed: int, remote: bool = False) -> None:
+        """`sizes` is how many queries each set has. A remote service may share our cores: it is no stranger."""
         self.rungs: list[Rung] = []
         self.stopped = ""
         self.notices: list[str] = []
         self.show: Callable[[str], None] = lambda _: None
-        self._crew, self._plan, self._sizes = crew, plan, sizes
+        self._crew, self._plan, self._sizes, self._remote = crew, plan, sizes, remote
         self._seed = seed
         self._count = 0
 
@@ -108,7 +108,11 @@ class Climb:
         waited, foreign = math.nan, math.nan
         if before and after:
             waited = max(0.0, after.waited - before.waited) / wall / workers
-            foreign = max(0.0, (after.busy - before.busy) - (after.ours - before.ours)) / wall / cores()
+            foreign = (
+                math.nan
+                if self._remote
+                else max(0.0, (after.busy - before.busy) - (after.ours - before.ours)) / wall / cores()
+            )
         answers = [worker.answer for worker in self._crew.workers if worker.answer]
         if faults := [answer["error"] for answer in answers if answer["kind"] == "failed"]:
             raise RuntimeError(f"a worker of mlcheck failed: {faults[0]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,12 +29,14 @@ def load(path: Path) -> Service:
     try:
         if path.suffix == ".pt2":
             return _of_callable(torch.export.load(str(path)).module())
-        return of_module(torch.jit.load(str(path), map_location="cpu" if not torch.cuda.is_available() else None))  # type: ignore[no-untyped-call]
+        with warnings.catch_warnings():  # TorchScript is deprecated, and models saved as it are served for years
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return of_module(torch.jit.load(str(path), map_location=None if torch.cuda.is_available() else "cpu"))  # type: ignore[no-untyped-call]
     except (RuntimeError, zipfile.BadZipFile, pickle.UnpicklingError, ValueError, OSError) as error:
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise NoService(
-            f"{path} is no model that can be run by itself ({line[:160]}): export it with torch.jit.save, "
-            "torch.export.save or torch.onnx.export, or name a predict function"
+            f"{path} is no model that can be run by itself ({line[:160]}): export it with torch.export.save "
+            "or torch.onnx.export, or name a predict function"
         ) from error
 
 

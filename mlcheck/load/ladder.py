@@ -119,7 +119,10 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """All rungs. `names` are the queries of each set; `stopped` says why the ladder ended early, if it did."""
+    """All rungs. `names` are the queries of each set; `stopped` says why the ladder ended early.
+
+    `remote`: the workers are connections to a running service, so that their memory is not its own.
+    """
 
     rungs: tuple[Rung, ...]
     names: dict[str, tuple[str, ...]]
@@ -127,6 +130,7 @@ class Ladder:
     cores: float
     mined: bool = False
     stopped: str = ""
+    remote: bool = False
 
     def carries_too_little(self, rung: Rung, queries: str) -> bool:
         """Whether the planned rate was not sent, since these workers cannot answer it."""

@@ -199,12 +199,13 @@ class _Run:
         job = self._job({RANDOM: options.queries, COMPLEX: options.complex}, subsets)
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
             plan = options.limits.load
-            climb = Climb(crew, plan, {name: len(queries) for name, queries in names.items()}, options.seed)
+            remote = options.entry.startswith(("http://", "https://"))
+            climb = Climb(crew, plan, {name: len(queries) for name, queries in names.items()}, options.seed, remote)
             climb.show = lambda told: self.show(told, 0, 0)
             before = list(self.notices)
 
             def note() -> None:
-                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped)
+                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped, remote)
                 if any(rung.phases for rung in climb.rungs):
                     self.evidence[Ladder] = ladder
                     self.notices = before + climb.notices + validity(ladder, options.seed)

@@ -1,4 +1,4 @@
-"""From `module:predict`, a class, a module or an exported file to something that answers queries."""
+"""From `module:predict`, a class, a module, an exported file or an address to something that answers queries."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ class Service:
 
 def load_service(entry: str) -> Service:
     """Import and load what `entry` names. Raises NoService for misuse; the user's own errors pass through."""
+    if entry.startswith(("http://", "https://")):
+        from mlcheck.load import http_service
+
+        return http_service.of_url(entry)
     path = Path(entry)
     if path.suffix in FILES:
         from mlcheck.load import exported
@@ -129,7 +133,8 @@ def _find(entry: str) -> Any:
     where, separator, name = entry.rpartition(":")
     if not separator or not where or not name:
         raise NoService(
-            f"`{entry}` names no service: write `module:predict`, `path/to/file.py:Class`, or a file {', '.join(FILES)}"
+            f"`{entry}` names no service: write `module:predict`, `path/to/file.py:Class`, a file {', '.join(FILES)}, "
+            "or the address of a running service"
         )
     module = _run_file(Path(where)) if where.endswith(".py") or os.sep in where else _import(where)
     target: Any = module

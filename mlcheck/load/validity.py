@@ -17,6 +17,8 @@ def validity(ladder: Ladder, seed: int) -> list[str]:
         f"{max(cuts, default=0)} queries at most of a capacity phase were cut as warm-up (MSER-5); the harness was "
         f"late by {late:.3g} ms at most (p99)"
     )
+    if ladder.remote:
+        told.append("a worker is one connection to the service, and capacity is what so many connections get answered")
     rungs = ", ".join(f"{rung.workers}×{rung.threads}" for rung in ladder.rungs)
     told.append(f"workers × CPU threads of each: {rungs}, on {ladder.cores:g} cores")
     noisy = {rung.workers: phase.noise for rung in ladder.rungs for phase in rung.phases if phase.noise}

@@ -15,6 +15,8 @@ from mlcheck.load.wording import number, workers
 
 
 def check(ladder: Ladder, limits: Limits) -> Verdict:
+    if ladder.remote:
+        return Verdict(Outcome.SKIP, reason="the memory of a running service is not to be seen from here")
     rungs = [rung for rung in ladder.rungs if rung.memory]
     if not rungs:
         return Verdict(Outcome.SKIP, reason="no number of workers was measured to its end")
