@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions, gradients, instances, modes, names, shape_rules
+from mlcheck.lint import calls, expressions, gradients, holding, instances, modes, names, shape_rules
 from mlcheck.lint.machine import Frame, Machine, Sink
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
@@ -178,6 +178,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         return
     if name == "requires_grad" and isinstance(owner, Params):
         modes.freeze(m, owner.owners, value)
+        holding.freeze(m, owner.owners, value, node, owner.one)
         return
     key = owner_key(owner)
     if isinstance(owner, Object):
@@ -204,6 +205,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
             m.store.set(("attrs", key), (*known, name))
     name_object(m, value, name)
     if modes.is_module(owner):
+        holding.put(m, owner, name, value, node)
         modes.adopt(m, owner, value)
 
 

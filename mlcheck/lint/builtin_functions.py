@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import attributes, calls, containers, instances, modes
+from mlcheck.lint import attributes, calls, containers, instances, modes, snapshots
 from mlcheck.lint.conditions import key_of
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
@@ -62,6 +62,7 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         m.store.set(("a", made.id, name), m.store.get(("a", value.id, name)))
     if modes.is_module(value):
         m.store.set(("mode", made.id), modes.modes_of(m, value))
+        m.store.set(("copied", made.id), True)
     return made
 
 
@@ -91,6 +92,8 @@ def _object(kind: str) -> Callable[[Machine, Args, Kwargs, ast.AST], Value]:
             known = containers.finite(m, args[0])
             if known is not None:
                 return Tuple(tuple(Tuple((Const(index), item)) for index, item in enumerate(known)))
+        if kind == "builtins.zip":
+            snapshots.zipped(m, tuple(args), node)
         if kind == "builtins.zip" and args:
             columns = [containers.items(m, arg) for arg in args]
             if not all(column is not None and len(column) <= 8 for column in columns):

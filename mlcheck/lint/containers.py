@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from mlcheck.lint import calls, datasets
+from mlcheck.lint import calls, datasets, holding
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
     Const,
@@ -89,6 +89,7 @@ def element(m: Machine, value: Value) -> Value:
             return _blurred(m, found.items)
         return Symbol(("element", m.fresh()), "", split_of(*found.items), traces_of(*found.items))
     if isinstance(value, Params):
+        holding.walked(m, value)
         return Params(value.owners, one=True)
     if isinstance(value, Object):
         return _element_of_object(m, value)

@@ -205,7 +205,7 @@ class Facts:
 
     def total(self) -> int:
         """How many facts there are by now."""
-        return sum(len(getattr(self, name)) for name in _EVENTS)
+        return sum(len(getattr(self, name)) for name in _EVENTS) + self.training.total()
 
     def counts(self) -> dict[str, int]:
         """How many places of each kind there were to judge; a place counts once, however often it was walked."""

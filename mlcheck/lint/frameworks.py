@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, gradients, instances, modes
+from mlcheck.lint import calls, containers, gradients, instances, modes, schedulers
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.machine import DeadPath, Machine
 from mlcheck.lint.program import ClassInfo
@@ -98,8 +98,8 @@ def _accelerator(m: Machine, name: str, args: Args, kwargs: Kwargs, first: Value
 
 
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value | None:
-    """A library function that belongs to a framework."""
-    return None
+    """A library function that belongs to a framework, or makes a scheduler."""
+    return schedulers.make(m, name, args, kwargs, node)
 
 
 def run_hooks(m: Machine, made: Object, node: ast.AST) -> None:

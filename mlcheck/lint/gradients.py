@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 
-from mlcheck.lint import containers
+from mlcheck.lint import containers, holding, modes, snapshots
+from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Grads, Mode, Place, Step
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.modes import ancestors
 from mlcheck.lint.store import Delta
 from mlcheck.lint.training import Clearing, Optimizer
 from mlcheck.lint.values import (
@@ -53,8 +53,9 @@ def register(m: Machine, value: Value) -> Hashable:
         m.store.set(("grads", key), frozenset([Grads("clean")]) if clean else _UNKNOWN)
         owners = _owners(m, value)
         m.store.set(("owns", key), owners)
+        m.store.set(("may own", key), owners or holding.possible_owners(m, value))
         if isinstance(value, Object) and value.place is not None:
-            made = Optimizer(value.place, key, value.type, owners, m.now(), m.always())
+            made = Optimizer(value.place, key, value.type, owners, m.now(), always(m))
             m.facts.training.optimizers[key] = made
     return key
 
@@ -91,6 +92,7 @@ def _change(m: Machine, key: Hashable, rule: dict[str, str], place: Place | None
 
 
 _BACKWARD = {"clean": "fresh", "used": "stale", "erased": "fresh"}
+_REACHED = {"yes": _BACKWARD, "maybe": {"erased": "unknown"}, "no": {"erased": "clean"}}
 _ZERO = {"fresh": "erased", "used": "clean", "stale": "clean", "unknown": "clean"}
 
 
@@ -104,12 +106,15 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
     m.store.set(("scaling",), frozenset([Grads("scaled" if scaled else "plain", place)]))
     optimizers = m.store.get(("optimizers",)) or ()
+    m.store.set(("trained at",), m.fresh())
+    holding.unheld(m, fact)
     for key in optimizers:
         reach = reaches(m, key, traces, len(optimizers))
         if reach == "yes":
             fact.reached.add(key)
-        if reach != "no":
-            _change(m, key, _BACKWARD if reach == "yes" else {"erased": "unknown"}, place)
+            if key in m.facts.training.optimizers:
+                m.facts.training.optimizers[key].name = m.store.get(("name", key)) or ""
+        _change(m, key, _REACHED[reach], place)
 
 
 def asked(m: Machine, traces: Traces) -> None:
@@ -130,7 +135,7 @@ def reaches(m: Machine, key: Hashable, traces: Traces, rivals: int) -> str:
         touched |= forward.touched
     if not owned.isdisjoint(touched):
         return "yes"
-    around = {outer for inner in touched for outer in ancestors(m, inner)}
+    around = {outer for inner in touched for outer in modes.ancestors(m, inner)}
     return "yes" if not owned.isdisjoint(around) else "no"
 
 
@@ -159,11 +164,11 @@ def zero_modules(m: Machine, node: ast.AST, owners: frozenset[Hashable]) -> None
     optimizers = m.store.get(("optimizers",)) or ()
     for key in optimizers:
         owned = m.store.get(("owns", key)) or frozenset()
-        covered = {inner for inner in owned if not owners.isdisjoint(set(ancestors(m, inner)))}
+        covered = {inner for inner in owned if not owners.isdisjoint(set(modes.ancestors(m, inner)))}
         if (owned and covered == owned) or (not owned and len(optimizers) == 1):
             _cleared(m, key, place)
             _change(m, key, _ZERO, place)
-        elif covered or not owned or not owned.isdisjoint({o for i in owners for o in ancestors(m, i)}):
+        elif covered or not owned or not owned.isdisjoint({o for i in owners for o in modes.ancestors(m, i)}):
             _change(m, key, _ZERO, place, weak=True)
     _plain(m)
 
@@ -188,6 +193,7 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     scaling = m.store.get(("scaling",)) or _UNKNOWN
     m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler))
     m.store.set(("stepped", key), True)
+    snapshots.stepped(m, key)
     after = frozenset(Grads("clean" if clears or grads.kind == "clean" else "used", place, place) for grads in found)
     m.store.set(("grads", key), after)
 
@@ -196,6 +202,13 @@ def forget(m: Machine, optimizer: Value) -> None:
     key = register(m, optimizer)
     m.store.set(("grads", key), _UNKNOWN)
     m.store.set(("stepped", key), True)
+    if key in m.facts.training.optimizers:
+        m.facts.training.optimizers[key].handed_on = True
+
+
+def extended(m: Machine, optimizer: Value) -> None:
+    """It was given more parameters since it was made."""
+    key = register(m, optimizer)
     if key in m.facts.training.optimizers:
         m.facts.training.optimizers[key].handed_on = True
 

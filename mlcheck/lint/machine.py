@@ -136,12 +136,6 @@ class Machine:
         scope = self.store.get(("declared", self.frame.scope, name)) or self.frame.scope
         self.store.set(("v", scope, name), value)
 
-    def always(self) -> bool:
-        """Whether nothing was taken for granted since the present iteration, or the program, began."""
-        mark = self.loops[-1].mark if self.loops else 0
-        get = self.store.get
-        return all(cell[0] != "if" or get(cell) is None for cell in self.store.changed(mark))
-
     def close_over(self) -> Hashable:
         """The present scope, for a function or class defined in it: its variables outlive the call."""
         scope = self.frame.scope

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, datasets, frameworks, gradients, modes, modules, shape_rules
+from mlcheck.lint import (
+    calls,
+    containers,
+    datasets,
+    frameworks,
+    gradients,
+    holding,
+    modes,
+    modules,
+    schedulers,
+    shape_rules,
+    snapshots,
+)
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import scale, unscale
 from mlcheck.lint.values import (
@@ -89,6 +101,7 @@ _LOG_OF = {"softmax": "log_softmax", "sigmoid": "log_sigmoid"}
 _ITSELF = frozenset(
     ["to", "cuda", "cpu", "float", "half", "double", "bfloat16", "compile", "share_memory", "requires_grad_", "apply"]
 )
+_OF_MODULES = frozenset(["forward", "requires_grad_", "state_dict", "load_state_dict"])
 _PARAMETERS = frozenset(["parameters", "named_parameters", "buffers", "trainable_parameters"])
 
 
@@ -103,6 +116,10 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
                 return _module(m, owner, name, args, kwargs, node)
             if gradients.is_optimizer(m, owner):
                 return _optimizer(m, owner, name, args, kwargs, node)
+            if owner.type == snapshots.STATE and name == "copy":
+                return owner
+            if schedulers.is_scheduler(m, owner):
+                return schedulers.call(m, owner, name, args, kwargs, node)
             if owner.type.endswith("GradScaler"):
                 return _scaler(m, owner, name, args, kwargs, node)
             if containers.contents(m, owner) is not None:
@@ -112,7 +129,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             result = judge(m, owner, name, args, kwargs, node)  # type: ignore[arg-type]
             return shape_rules.with_shape(result, shape_rules.of_method(m, owner, name, args, kwargs))
         case Params():
-            return _params(m, owner, name, node)
+            return _params(m, owner, name, args, node)
         case Tuple() | Table():
             return _container(m, owner, name, args, kwargs)
         case Function() | Partial() | External():
@@ -144,8 +161,12 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
             return NONE
         case "load_state_dict":
             m.store.set(("restored", key), True)
+            snapshots.load(m, owner, args[0] if args else None, node)
+        case "state_dict":
+            return snapshots.state_dict(m, owner, node)
         case "requires_grad_":
             modes.freeze(m, modules.keys_of(owner), args[0] if args else TRUE)
+            holding.freeze(m, modules.keys_of(owner), args[0] if args else TRUE, node)
             return owner
         case "forward" | "__call__":
             if isinstance(owner, Object):
@@ -188,6 +209,7 @@ def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs
             calls.call(m, closure, [], {}, node)
         gradients.step(m, node, owner)
     elif name == "add_param_group":
+        gradients.extended(m, owner)
         m.store.set(("owns", gradients.register(m, owner)), frozenset())
     return m.symbol()
 
@@ -253,7 +275,7 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         return scale(m, owner, args[0])
     if "scaler" in owner.name.lower() and name in ("unscale_", "step", "update"):
         return _scaler(m, owner, name, args, kwargs, node)
-    if modes.known_as_module(m, owner) and (name in _ITSELF or name in ("forward", "requires_grad_")):
+    if modes.known_as_module(m, owner) and (name in _ITSELF or name in _OF_MODULES):
         return _module(m, owner, name, args, kwargs, node)
     if name in ("to", "cuda", "cpu"):
         return owner
@@ -275,7 +297,7 @@ def _zero_unknown(m: Machine, owner: Symbol, args: Args, kwargs: Kwargs, node: a
     return NONE
 
 
-def _params(m: Machine, owner: Params, name: str, node: ast.AST) -> Value:
+def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> Value:
     if owner.gradient and name in ("zero_", "fill_", "detach_"):
         if name != "detach_":
             gradients.zero_modules(m, node, owner.owners)
@@ -285,7 +307,8 @@ def _params(m: Machine, owner: Params, name: str, node: ast.AST) -> Value:
             return owner
         return Params(owner.owners, owner.one, True) if name in ("data", "detach") else m.symbol()
     if name == "requires_grad_":
-        modes.freeze(m, owner.owners, TRUE)
+        modes.freeze(m, owner.owners, args[0] if args else TRUE)
+        holding.freeze(m, owner.owners, args[0] if args else TRUE, node, owner.one)
     return owner if name in ("data", "detach", "to", "cuda", "__iter__", "copy") else m.symbol()
 
 

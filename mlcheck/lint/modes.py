@@ -130,7 +130,8 @@ def _blur(m: Machine) -> None:
 
 
 def forget(m: Machine, value: Value) -> None:
-    """The mode may have been changed by code that is not known."""
+    """The mode may have been changed by code that is not known, and the module trained."""
+    m.store.set(("trained at",), m.fresh())
     key = owner_key(value)
     if m.store.get(("mode", key)) is not None or is_module(value):
         m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.stamp())]))

@@ -123,7 +123,9 @@ def module_attribute(m: Machine, name: str, attribute: str, depth: int = 8) -> V
     if isinstance(value, Imported):
         return module_attribute(m, value.module, value.name, depth - 1) if depth else None
     if value is None and f"{name}.{attribute}" in m.program.modules:
-        return Module(f"{name}.{attribute}")
+        # A library that a star import handed on hides the submodule of its name.
+        passed_on = import_on_demand(m, module, attribute) if depth else None
+        return passed_on if passed_on == External(attribute) else Module(f"{name}.{attribute}")
     if value is None and depth:
         value = import_on_demand(m, module, attribute)
     return value

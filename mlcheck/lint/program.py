@@ -133,6 +133,9 @@ def walk_definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, ast
                     todo.extend((handler.body, owner) for handler in node.handlers)
 
 
+_LIBRARIES = frozenset(["torch", "torchvision", "torchaudio", "numpy", "transformers", "lightning", "accelerate"])
+
+
 class Program:
     """All modules under analysis, found by the names their imports use.
 
@@ -163,6 +166,9 @@ class Program:
         return self._resolved[key]
 
     def _search(self, name: str, importer: str) -> str | None:
+        if name.partition(".")[0] in _LIBRARIES and name not in self.modules:
+            # `utils/torch.py` of the project is not what `import torch` means.
+            return None
         prefix = importer
         while prefix:
             prefix = prefix.rpartition(".")[0]

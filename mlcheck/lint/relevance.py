@@ -32,9 +32,19 @@ _INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled", "load_state_dict"
 _IDLE = re.compile(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
 _LOSS_USED = ("loss", "criterion", "objective")
 # A function is worth following when what it does or returns can be of a kind the rules know.
-_WORTH: tuple[str, ...] = (*_DEEDS, *_INFERENCE, ".step(", "zero_grad", ".grad", "clip_grad", "unscale_")
+_WORTH: tuple[str, ...] = (
+    *_DEEDS,
+    *_INFERENCE,
+    "state_dict()",
+    ".step(",
+    "zero_grad",
+    ".grad",
+    "clip_grad",
+    "unscale_",
+)
 _WORTH += ("enable_grad", "requires_grad", "softmax", "sigmoid", "nn.", "optim.", "DataLoader", "F.", "Loss", "loss(")
 _WORTH += ("loss_fn", "criteri", "logits", "odel(", "net(", "forward(", ".train", "yield", "super().")
+_WORTH += ("state_dict()",)
 _CALLED = re.compile(r"\w+(?=\()")
 _DEF = re.compile(r"\bdef (\w+)")
 _BASES = re.compile(r"^\s*class (\w+)\(([^)]*)\)", re.MULTILINE)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 
-from mlcheck.lint import containers
+from mlcheck.lint import containers, modes
 from mlcheck.lint.facts import Clip, Grads
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.modes import ancestors
 from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Value, traces_of
 
 _UNKNOWN = frozenset([Grads("unknown")])
@@ -47,6 +46,6 @@ def _overlap(m: Machine, one: frozenset[Hashable], other: frozenset[Hashable]) -
     """Whether two sets of modules share parameters."""
     if not one.isdisjoint(other):
         return True
-    return not one.isdisjoint({o for i in other for o in ancestors(m, i)}) or not other.isdisjoint(
-        {o for i in one for o in ancestors(m, i)}
+    return not one.isdisjoint({o for i in other for o in modes.ancestors(m, i)}) or not other.isdisjoint(
+        {o for i in one for o in modes.ancestors(m, i)}
     )

@@ -16,6 +16,7 @@ from mlcheck.lint import (
     gradients,
     loops,
     names,
+    snapshots,
 )
 from mlcheck.lint.conditions import decide, truth
 from mlcheck.lint.facts import Idle
@@ -26,6 +27,7 @@ from mlcheck.lint.values import (
     NONE,
     Const,
     Object,
+    Params,
     Symbol,
     Tuple,
     Value,
@@ -177,6 +179,7 @@ def _augmented(m: Machine, node: ast.AugAssign) -> bool:
 
 def assign(m: Machine, target: ast.expr, value: Value) -> None:
     """Bind a target: a name, an attribute, an item, or several of them."""
+    snapshots.assigned(m, target, value)
     match target:
         case ast.Name(id=name):
             value = with_name(value, name)
@@ -207,6 +210,11 @@ def _unpack(m: Machine, targets: Sequence[ast.expr], value: Value) -> None:
         parts: list[Value] = [*found[:at], containers.new_list(m, Tuple(tuple(middle))), *found[len(found) - after :]]
         for target, part in zip(targets, parts, strict=True):
             assign(m, target, part)
+        return
+    if isinstance(value, Params) and len(targets) == 2:
+        # A parameter with its name, as `named_parameters()` gives it.
+        assign(m, targets[0], m.symbol())
+        assign(m, targets[1], value)
         return
     contents = containers.contents(m, value)
     for index, target in enumerate(targets):

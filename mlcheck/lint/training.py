@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mlcheck.lint.facts import Facts, Grads, Place, Step, Turn
+    from mlcheck.lint.facts import Facts, Grads, Loop, Place, Step, Turn
     from mlcheck.lint.values import Value
 
 
@@ -26,7 +27,8 @@ class Choice(NamedTuple):
 class Optimizer:
     """An optimizer constructed in the program. `owners` are the modules whose parameters it was given, if known.
 
-    `always`: it is made in every turn of the loop around it. `handed_on`: code that is not known has it.
+    `always`: it is made in every turn of the loop around it. `handed_on`: code that is not known has it, or it was
+    given more parameters. `name` is the variable it was in when gradients first reached it.
     """
 
     place: Place
@@ -36,6 +38,7 @@ class Optimizer:
     when: Turn
     always: bool
     handed_on: bool = False
+    name: str = ""
 
 
 @dataclass(eq=False, slots=True)
@@ -56,13 +59,20 @@ class Scheduler:
     key: Hashable
     type: str
     optimizer: Value | None
-    arguments: dict[str, Value]
     when: Turn
+
+    @property
+    def name(self) -> str:
+        return self.type.rpartition(".")[2]
 
 
 @dataclass(eq=False, slots=True)
 class SchedulerStep:
-    """`scheduler.step()`. `optimizer_stepped`: whether its optimizer may have stepped since it was made."""
+    """`scheduler.step()` with that many arguments.
+
+    `always`: nothing was taken for granted since the outermost loop's iteration began;
+    `optimizer_stepped`: its optimizer may have stepped before.
+    """
 
     place: Place
     scheduler: Scheduler
@@ -70,6 +80,61 @@ class SchedulerStep:
     when: Turn
     always: bool
     optimizer_stepped: bool
+
+
+@dataclass(eq=False, slots=True)
+class Snapshot:
+    """Weights kept in `target` (under `item` of a dictionary) that go on changing: a state dict, or the model itself.
+
+    `within` is the function, or module, around the assignment; `trained_on`: the model was trained since.
+    """
+
+    place: Place
+    kind: str
+    target: ast.Name | ast.Attribute
+    item: str
+    within: ast.AST
+    when: Turn
+    trained_on: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class SelfCopy:
+    """The weights of a module are copied to, or averaged with, those of the same module."""
+
+    place: Place
+
+
+@dataclass(eq=False, slots=True)
+class Replaced:
+    """A module with parameters of its own became part of one that an optimizer had been given before."""
+
+    place: Place
+    name: str
+    key: Hashable
+    optimizer: Optimizer
+
+
+@dataclass(eq=False, slots=True)
+class Unheld:
+    """A module made in the program got gradients, and no optimizer that existed then held its parameters."""
+
+    place: Place
+    name: str
+    keys: frozenset[Hashable]
+    optimizers: tuple[Hashable, ...]
+    loop: Loop | None
+
+
+@dataclass(eq=False, slots=True)
+class Freeze:
+    """`requires_grad = False` for the parameters of `owners`, or for some that were chosen among them."""
+
+    place: Place
+    owners: frozenset[Hashable]
+    chosen: bool
+    loop: Loop | None
+    stamp: int
 
 
 @dataclass(slots=True)
@@ -80,6 +145,16 @@ class Training:
     clearings: list[Clearing] = field(default_factory=list)
     schedulers: dict[Hashable, Scheduler] = field(default_factory=dict)
     scheduler_steps: list[SchedulerStep] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    self_copies: list[SelfCopy] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
+    unheld: list[Unheld] = field(default_factory=list)
+    unfrozen: list[tuple[Place, Place]] = field(default_factory=list)
+    walked: set[Hashable] = field(default_factory=set)
+
+    def total(self) -> int:
+        """How many facts there are by now."""
+        return sum(len(getattr(self, name)) for name in self.__slots__)
 
 
 def steps_by_choice(facts: Facts) -> dict[tuple[Hashable, tuple[str, int, int], bool], Step]:
@@ -90,3 +165,43 @@ def steps_by_choice(facts: Facts) -> dict[tuple[Hashable, tuple[str, int, int], 
         for grads in step.grads
         if grads.choice is not None
     }
+
+
+def read_later(facts: Facts, snapshot: Snapshot) -> bool:
+    """Whether what the snapshot was bound to is read when the model may have been trained on.
+
+    A variable: after the loop that binds it, or in another branch of that loop. An attribute: anywhere but in the
+    branch or function that binds it, if its name says that it is kept for good.
+    """
+    target, nodes = snapshot.target, list(ast.walk(snapshot.within))
+    around = [node for node in nodes if isinstance(node, _BLOCKS) and target in set(ast.walk(node))]
+    branch = next((node for node in reversed(around) if isinstance(node, ast.If)), snapshot.within)
+    read: set[ast.AST] = set()
+    if isinstance(target, ast.Name):
+        loop = next((node for node in reversed(around) if not isinstance(node, ast.If)), None)
+        if loop is None:
+            return False
+        inside = set(ast.walk(loop))
+        read = set(nodes) - inside
+        for other in inside:
+            read |= set(ast.walk(other)) if isinstance(other, ast.If) and other not in around else set()
+    else:
+        for file in facts.sites.files.values():
+            read |= set(ast.walk(file.module.source.tree)) if f".{target.attr}" in file.text else set()
+    read -= set(ast.walk(branch))
+    others = {node.value for node in read if isinstance(node, ast.Subscript) and _is_other(node, snapshot.item)}
+    return any(_reads(node, target) and node not in others for node in read)
+
+
+_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While)
+
+
+def _is_other(node: ast.Subscript, item: str) -> bool:
+    """`best["epoch"]`, where the weights are in `best["weights"]`."""
+    return bool(item) and isinstance(node.slice, ast.Constant) and node.slice.value != item
+
+
+def _reads(node: ast.AST, target: ast.Name | ast.Attribute) -> bool:
+    if isinstance(target, ast.Name):
+        return isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)

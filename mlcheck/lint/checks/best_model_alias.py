@@ -1,0 +1,20 @@
+"""best-model-alias: the best model is the model itself under a second name."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.training import read_later
+
+LOOKS_AT = "optimizer step"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for snapshot in facts.training.snapshots:
+        if snapshot.kind == "model" and snapshot.trained_on and read_later(facts, snapshot):
+            yield Finding(
+                f"`{ast.unparse(snapshot.target)}` is a second name of the model that is trained on, and no copy of it",
+                snapshot.place.location,
+                help="keep a copy: `copy.deepcopy(model)`",
+            )

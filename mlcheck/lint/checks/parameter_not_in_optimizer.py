@@ -1,0 +1,69 @@
+"""parameter-not-in-optimizer: a module that gets gradients, and whose parameters no optimizer holds."""
+
+from collections.abc import Hashable, Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Step
+from mlcheck.lint.training import Optimizer, Unheld
+
+LOOKS_AT = "optimizer"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    yield from _replaced(facts)
+    held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
+    spoken = set()
+    for module in facts.training.unheld:
+        culprit = _culprit(facts, module)
+        if culprit is None or not held.isdisjoint(module.keys) or module.place.spot in spoken:
+            continue
+        spoken.add(module.place.spot)
+        yield Finding(
+            f"`{module.name}` gets gradients, and its parameters are in no optimizer: it keeps its first weights",
+            culprit.place.location,
+            help=f"give an optimizer `{module.name}.parameters()`, or freeze it with `requires_grad_(False)`",
+            related=(module.place.location,),
+        )
+
+
+def _replaced(facts: Facts) -> Iterator[Finding]:
+    stepped = {step.key for step in facts.steps}
+    trained: set[Hashable] = set()
+    for forward in facts.forwards:
+        trained |= forward.touched if forward.trained else set()
+    for replaced in facts.training.replaced:
+        made = replaced.optimizer
+        later = (other for other in facts.training.optimizers.values() if _is_later(other, replaced.key))
+        if made.key not in stepped or made.handed_on or replaced.key not in trained:
+            continue
+        if any(other.owners == made.owners or not other.owners or replaced.key in other.owners for other in later):
+            continue
+        yield Finding(
+            f"`{replaced.name}` is put in after the optimizer was made: its parameters are never updated",
+            replaced.place.location,
+            help="make the optimizer after the last change to the model",
+            related=(made.place.location,),
+        )
+
+
+def _is_later(optimizer: Optimizer, key: Hashable) -> bool:
+    return isinstance(optimizer.key, int) and isinstance(key, int) and optimizer.key > key
+
+
+def _culprit(facts: Facts, module: Unheld) -> Optimizer | None:
+    """The optimizer that was probably meant: one that holds what another holds already, else the last that steps."""
+    if module.loop is None:
+        return None
+    steps = [s for s in facts.steps if s.key in module.optimizers and _runs_in(s, module)]
+    made = [facts.training.optimizers[step.key] for step in steps if step.key in facts.training.optimizers]
+    if not made:
+        return None
+    known = [facts.training.optimizers[key] for key in module.optimizers if key in facts.training.optimizers]
+    for number, optimizer in enumerate(known):
+        if any(optimizer.owners == other.owners for other in known[:number]) and optimizer in made:
+            return optimizer
+    return made[-1]
+
+
+def _runs_in(step: Step, module: Unheld) -> bool:
+    return any(loop is module.loop for loop, _ in step.when.loops)

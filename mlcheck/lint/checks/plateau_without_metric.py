@@ -1,0 +1,34 @@
+"""plateau-without-metric: ReduceLROnPlateau is stepped without the number it watches."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.training import SchedulerStep
+
+LOOKS_AT = "learning-rate scheduler"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for step in facts.training.scheduler_steps:
+        if step.scheduler.name == "ReduceLROnPlateau" and not step.given and not _knows_better(facts, step):
+            yield Finding(
+                "`ReduceLROnPlateau` is stepped without the metric that it watches: this raises a TypeError",
+                step.place.location,
+                help="hand over what is to improve: `scheduler.step(val_loss)`",
+                related=(step.scheduler.place.location,),
+            )
+
+
+def _knows_better(facts: Facts, step: SchedulerStep) -> bool:
+    """Whether the file also steps it with a metric: then it tells the kinds of scheduler apart, if we cannot."""
+    node = step.place.node
+    if not isinstance(node, ast.Call):
+        return True
+    text = ast.unparse(node.func)
+    for file in facts.sites.files.values():
+        if file.path == step.place.path:
+            calls = (other for other in ast.walk(file.module.source.tree) if isinstance(other, ast.Call))
+            return any((other.args or other.keywords) and ast.unparse(other.func) == text for other in calls)
+    return True

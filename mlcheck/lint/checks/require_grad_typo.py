@@ -1,0 +1,28 @@
+"""require-grad-typo: `require_grad` is an attribute that PyTorch never reads."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    files = list(facts.sites.mentioning([".require_grad"], tests=True))
+    if not any("torch" in file.text for file in files):
+        return
+    nodes = [
+        (file, node)
+        for file in files
+        for node in ast.walk(file.module.source.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "require_grad"
+    ]
+    if any(isinstance(node.ctx, ast.Load) for _, node in nodes):
+        return
+    for file, node in nodes:
+        if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            yield Finding(
+                "`require_grad` is no attribute of a tensor: nothing is frozen or set free by it",
+                file.place(node, file.walk.module).location,
+                help="write `requires_grad`",
+            )

@@ -1,0 +1,98 @@
+"""scheduler-granularity: a schedule in epochs is stepped for every batch, or one in batches for every epoch."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loop
+from mlcheck.lint.training import Scheduler, SchedulerStep
+from mlcheck.lint.values import owner_key
+
+LOOKS_AT = "learning-rate scheduler"
+_BATCHES = 1000
+_NOTHING_LEFT = 1e-6
+_LAST_EPOCH = 300
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for step in facts.training.scheduler_steps:
+        optimizer = owner_key(step.scheduler.optimizer) if step.scheduler.optimizer is not None else None
+        if optimizer is None or not step.when.loops or step.given:
+            continue
+        around = [loop for loop, _ in step.when.loops]
+        loops = [[loop for loop, _ in s.when.loops] for s in facts.steps if s.key == optimizer]
+        if len(around) > 1 and step.always and around in loops and (why := _in_epochs(step.scheduler, around)):
+            yield _finding(step, f"{why}, and it is stepped after every batch", "step it once in an epoch")
+        elif any(found[: len(around)] == around and len(found) > len(around) for found in loops):
+            if all(found[: len(around)] == around and len(found) > len(around) for found in loops):
+                if given := _in_batches(step.scheduler):
+                    message = f"`{given}` counts batches, and the scheduler is stepped once for many of them"
+                    yield _finding(step, message, "step it after every `optimizer.step()`")
+
+
+def _finding(step: SchedulerStep, message: str, mend: str) -> Finding:
+    return Finding(message, step.place.location, help=mend, related=(step.scheduler.place.location,))
+
+
+def _arguments(scheduler: Scheduler, *names: str) -> dict[str, ast.expr]:
+    """The arguments after the optimizer, by name; nothing where some are hidden in `*` or `**`."""
+    node = scheduler.place.node
+    if not isinstance(node, ast.Call) or any(isinstance(arg, ast.Starred) for arg in node.args):
+        return {}
+    if any(keyword.arg is None for keyword in node.keywords):
+        return {}
+    given = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+    return {**dict(zip(names, node.args[1:], strict=False)), **given}
+
+
+def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
+    """Why the schedule must be meant for epochs; "" where it may well be meant for batches."""
+    if not any(_runs_over_epochs(loop) for loop in loops[:-1]):
+        return ""
+    if scheduler.name == "StepLR":
+        given = _arguments(scheduler, "step_size", "gamma")
+        size, gamma = _number(given.get("step_size")), _number(given.get("gamma"), 0.1)
+        if size and gamma and 0 < gamma < 1 and gamma ** (_BATCHES / size) < _NOTHING_LEFT:
+            return f"`StepLR` shrinks the learning rate by {gamma:g} at every {int(size)} steps"
+    elif scheduler.name == "ExponentialLR":
+        gamma = _number(_arguments(scheduler, "gamma").get("gamma"))
+        if gamma and 0 < gamma < 1 and gamma**_BATCHES < _NOTHING_LEFT:
+            return f"`ExponentialLR` shrinks the learning rate by {gamma:g} at every step"
+    elif scheduler.name == "MultiStepLR":
+        stones = _arguments(scheduler, "milestones", "gamma").get("milestones")
+        if isinstance(stones, ast.List | ast.Tuple) and stones.elts:
+            last = max((_number(stone) or _BATCHES) for stone in stones.elts)
+            if last <= _LAST_EPOCH:
+                return f"`MultiStepLR` is done after {int(last)} steps"
+    elif scheduler.name == "CosineAnnealingLR":
+        length = _arguments(scheduler, "T_max").get("T_max")
+        text = ast.unparse(length).lower() if length is not None else ""
+        if "epoch" in text and not any(word in text for word in ("len(", "step", "iter", "batch", "*")):
+            return f"`CosineAnnealingLR` takes `{ast.unparse(length) if length else ''}` steps to its lowest point"
+    return ""
+
+
+def _runs_over_epochs(loop: Loop) -> bool:
+    return isinstance(loop.node, ast.For) and "epoch" in ast.unparse(loop.node.target).lower()
+
+
+def _number(node: ast.expr | None, default: float = 0) -> float:
+    if node is None:
+        return default
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int | float) else 0
+
+
+def _in_batches(scheduler: Scheduler) -> str:
+    """The argument that counts batches over all epochs."""
+    given: dict[str, ast.expr] = {}
+    if scheduler.name == "OneCycleLR":
+        given = _arguments(scheduler, "max_lr", "total_steps", "epochs", "steps_per_epoch")
+    elif scheduler.name == "CosineAnnealingLR":
+        given = _arguments(scheduler, "T_max")
+    elif scheduler.name.startswith("get_"):
+        given = _arguments(scheduler, "num_warmup_steps", "num_training_steps")
+    for name in ("steps_per_epoch", "total_steps", "num_training_steps", "T_max"):
+        value = given.get(name)
+        if value is not None and "len(" in ast.unparse(value) and "//" not in ast.unparse(value):
+            return f"{name}={ast.unparse(value)}"
+    return ""

@@ -1,0 +1,17 @@
+"""target-copies-itself: a target network or an average of weights is updated from itself."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+
+LOOKS_AT = "optimizer"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for copy in facts.training.self_copies:
+        yield Finding(
+            "Both sides are the weights of one and the same module: this changes nothing",
+            copy.place.location,
+            help="take the weights from the model that is trained, and make the other with `copy.deepcopy`",
+        )

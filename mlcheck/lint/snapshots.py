@@ -1,0 +1,91 @@
+"""Weights kept for later: a `state_dict` shares its memory with the model, and so does the model by another name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+
+from mlcheck.lint import containers, modes
+from mlcheck.lint.certainty import always
+from mlcheck.lint.facts import Place
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.training import SelfCopy, Snapshot
+from mlcheck.lint.values import Object, Params, Symbol, Table, Value, owner_key
+
+STATE = "torch.state_dict"
+
+
+def state_dict(m: Machine, module: Value, node: ast.AST) -> Object:
+    """`module.state_dict()`."""
+    made = Object(STATE, m.fresh(), None, (module,), {}, m.place(node))
+    m.store.set(("alias", made.id), owner_key(module))
+    return made
+
+
+def load(m: Machine, module: Value, state: Value | None, node: ast.AST) -> None:
+    """`module.load_state_dict(state)`."""
+    given = node.args[0] if isinstance(node, ast.Call) and node.args else None
+    direct = isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "state_dict"
+    if direct and isinstance(state, Object) and m.store.get(("alias", state.id)) == owner_key(module):
+        m.facts.training.self_copies.append(SelfCopy(m.place(node)))
+
+
+def zipped(m: Machine, columns: tuple[Value, ...], node: ast.AST) -> None:
+    """A loop over the parameters of two modules, which may be one and the same."""
+    owners = {column.owners for column in columns if isinstance(column, Params) and not column.gradient}
+    params = sum(isinstance(column, Params) and not column.gradient for column in columns)
+    text = ast.unparse(node)
+    if params > 1 and len(owners) == 1 and frozenset() not in owners and not ("named_" in text or "buffers" in text):
+        m.facts.training.self_copies.append(SelfCopy(m.place(node)))
+
+
+def assigned(m: Machine, target: ast.expr, value: Value) -> None:
+    """A variable may come to hold weights for later: when it is bound in a loop, and not in each of its turns."""
+    if not isinstance(target, ast.Name | ast.Attribute) or not m.loops or not isinstance(value, Object | Symbol):
+        return
+    key, item, place = _shared(m, target, value)
+    if key is None or (isinstance(target, ast.Attribute) and "best" not in target.attr.lower()):
+        return
+    within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
+    branches = (node for node in ast.walk(within) if isinstance(node, ast.If))
+    if always(m) and not any(target in set(ast.walk(branch)) for branch in branches):
+        return
+    kind = "state" if item is not None else "model"
+    fact = Snapshot(place or m.place(target), kind, target, item or "", within, m.now())
+    m.facts.training.snapshots.append(fact)
+    known: frozenset[Snapshot] = m.store.get(("snapshots", key)) or frozenset()
+    m.store.set(("snapshots", key), known | {fact})
+    keys: tuple[Hashable, ...] = m.store.get(("snapshots",)) or ()
+    m.store.set(("snapshots",), (*keys, key) if key not in keys else keys)
+
+
+def _shared(m: Machine, target: ast.expr, value: Object | Symbol) -> tuple[Hashable, str | None, Place | None]:
+    """Whose weights the value shares, under which key of a dictionary (None: it is the model), and where from."""
+    if isinstance(value, Object):
+        if (key := m.store.get(("alias", value.id))) is not None:
+            return key, "", value.place
+        table = containers.table(m, value)
+        for name, held in table.items.items() if isinstance(table, Table) else ():
+            if isinstance(held, Object) and (key := m.store.get(("alias", held.id))) is not None:
+                return key, str(name), held.place
+    name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+    if name.lower().startswith("best") and (modes.is_module(value) or modes.known_as_module(m, value)):
+        return owner_key(value), None, None
+    return None, None, None
+
+
+def stepped(m: Machine, optimizer: Hashable) -> None:
+    """An optimizer stepped: what shares its parameters' memory is no longer what it was."""
+    keys: tuple[Hashable, ...] = m.store.get(("snapshots",)) or ()
+    if not keys:
+        return
+    owned = m.store.get(("owns", optimizer)) or frozenset()
+    alone = len(m.store.get(("optimizers",)) or ()) == 1
+    now = m.now()
+    for key in keys:
+        around = set(modes.ancestors(m, key))
+        inside = any(key in set(modes.ancestors(m, owner)) for owner in owned)
+        if not (owned.isdisjoint(around) and not inside) or (not owned and alone):
+            for snapshot in m.store.get(("snapshots", key)) or ():
+                if now.later_turn(snapshot.when) is not None:
+                    snapshot.trained_on = True
