@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mlcheck.lint.sites.project import Sites
 
 _DEPTH = 12
+_FEW = 8
 _BUILTINS = frozenset(dir(builtins))
 _STARRED = ("torch.nn.functional", "torch.nn", "torch.optim", "torch.utils.data", "torch")
 
@@ -110,6 +111,11 @@ class File:
         return None
 
     @cached_property
+    def statements(self) -> frozenset[ast.expr]:
+        """The expressions that are statements of their own: what they come to is dropped."""
+        return frozenset(node.value for node in ast.walk(self.module.source.tree) if isinstance(node, ast.Expr))
+
+    @cached_property
     def imports(self) -> frozenset[str]:
         """The paths of the project's files that this one imports from."""
         found = set()
@@ -170,7 +176,8 @@ class File:
             return self.starred(node.id, depth) or (f"builtins.{node.id}" if node.id in _BUILTINS else None)
         if len(bindings) > 1:
             bindings = _with_fallbacks(bindings)
-        return self.meaning(bindings[0], depth) if len(bindings) == 1 else None
+        meanings = [self.meaning(binding, depth) for binding in bindings[:_FEW]]
+        return meanings[0] if len(bindings) <= _FEW and all(one == meanings[0] for one in meanings) else None
 
     def _method(self, node: ast.Attribute, context: Context) -> Named:
         """`self.method`, and `super().method` in the classes of the project."""
@@ -289,5 +296,4 @@ def _with_fallbacks(bindings: list[Binding]) -> list[Binding]:
     imports = [binding for binding in bindings if binding.kind in ("import", "from")]
     if len(tried) == 1 and imports and all(binding.context.kind == "try" for binding in bindings):
         return imports[:1]
-    texts = {ast.dump(b.value) for b in bindings if b.value is not None and b.kind in ("import", "from")}
-    return imports[:1] if len(imports) == len(bindings) and len(texts) == 1 else bindings
+    return bindings

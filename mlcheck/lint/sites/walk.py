@@ -35,6 +35,7 @@ class Walk:
         self.aliases: dict[str, set[str]] = {}
         self.mutations: dict[str, list[tuple[ast.AST, Context]]] = {}
         self.mutated_attributes: set[str] = set()
+        self.subscripts: list[tuple[ast.Subscript, Context]] = []
         self._stack: list[tuple[ast.AST, Context]] = []
         self._run(tree)
 
@@ -87,6 +88,7 @@ class Walk:
             self._push_one(target.value, context)
         elif isinstance(target, ast.Subscript):
             self._mutated(target.value, target, context)
+            self.subscripts.append((target, context))
             self._push_one(target.slice, context)
             self._push_one(target.value, context)
         elif isinstance(target, ast.Tuple | ast.List):

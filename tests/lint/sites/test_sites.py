@@ -42,6 +42,7 @@ def only(sites: Sites, name: str = LOADER) -> Call:
         ("from torch.utils.data import DataLoader as DL", "DL"),
         ("from torch.utils.data.dataloader import DataLoader", "DataLoader"),
         ("from torch.utils.data import *", "DataLoader"),
+        ("import torch\nimport torch.nn\nimport torch.utils.data", "torch.utils.data.DataLoader"),
         ("import torch\nLoader = torch.utils.data.DataLoader", "Loader"),
         ("try:\n    from torch.utils.data import DataLoader\nexcept ImportError:\n    DataLoader = None", "DataLoader"),
     ],

@@ -1,0 +1,49 @@
+"""collective-in-rank-branch: one rank waits for others that never come."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, canonical
+from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
+
+LOOKS_AT = "collective"
+_COLLECTIVES = (
+    *("barrier", "all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "gather", "scatter"),
+    *("all_to_all", "all_gather_object", "broadcast_object_list", "gather_object", "monitored_barrier"),
+)
+_NAMES = tuple(f"torch.distributed.{name}" for name in _COLLECTIVES)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = list(facts.sites.calls(*_NAMES)) if any(True for _ in facts.sites.mentioning(["distributed"])) else []
+    facts.sites.seen["collective"] = len(calls)
+    for call in calls:
+        guard = _guard(call)
+        if guard is None or call.argument("group") is not None or len(call.node.args) > 2:
+            continue
+        if not any(_answers(other, call) for other in calls if other is not call):
+            yield Finding(
+                f"`{call.name.rpartition('.')[2]}` needs all ranks, and this branch is taken by one: it waits for ever",
+                call.place.location,
+                help="move it out of the branch",
+                related=(call.file.place(guard.test, call.context).location,),
+            )
+
+
+def _guard(call: Call) -> ast.If | None:
+    """The `if` that lets one rank alone come here, when it has no other branch that may hold the answer."""
+    for outer in call.context.outwards():
+        if outer.kind in ("function", "lambda"):
+            return None
+        if isinstance(outer.node, ast.If) and outer.arm == "body" and is_one_rank(outer.node.test):
+            return outer.node
+    return None
+
+
+def _answers(other: Call, call: Call) -> bool:
+    """Whether the other ranks may meet it at another call of its kind that is theirs alone."""
+    if canonical(other.name) != canonical(call.name) or other.function is not call.function:
+        return False
+    return any(isinstance(outer.node, ast.If) and mentions_rank(outer.node.test) for outer in other.context.outwards())

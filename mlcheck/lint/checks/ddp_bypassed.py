@@ -1,0 +1,69 @@
+"""ddp-bypassed: the model inside DistributedDataParallel is trained past it."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Context
+from mlcheck.lint.sites.ranks import DDP
+
+LOOKS_AT = "distributed model"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    wraps = list(facts.sites.calls(DDP))
+    facts.sites.seen["distributed model"] = len(wraps)
+    for wrap in wraps:
+        inner = wrap.argument("module", 0)
+        for name in wrap.file.names_given(wrap.node):
+            for loop in _training_loops(wrap):
+                calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+                if any(_is(node.func, name) for node in calls) or _hands_on(calls, name):
+                    continue
+                for node in calls:
+                    raw = isinstance(inner, ast.Name) and inner.id != name and _is(node.func, inner.id)
+                    if (raw or _is_inner(node.func, name)) and node.args:
+                        yield Finding(
+                            f"`{ast.unparse(node.func)}` is trained past `{name}`: "
+                            "its gradients are not averaged over the ranks",
+                            wrap.file.place(node, wrap.context).location,
+                            help=f"call `{name}(...)`; the model inside it is for saving and loading",
+                            related=(wrap.place.location,),
+                        )
+
+
+def _training_loops(wrap: Call) -> list[ast.AST]:
+    """The outermost loops in the same function (or class) that call `backward`."""
+    found: list[ast.AST] = []
+    for call in wrap.file.calls("backward"):
+        same = call.function is wrap.function or (wrap.cls is not None and call.cls is wrap.cls)
+        if same and call.loops and not _without_gradient(call.context):
+            loop = call.loops[0].node
+            if loop not in found:
+                found.append(loop)
+    return found
+
+
+def _without_gradient(context: Context) -> bool:
+    return any(
+        isinstance(outer.node, ast.With) and "no_grad" in ast.unparse(outer.node.items[0].context_expr)
+        for outer in context.outwards()
+    )
+
+
+def _is(node: ast.expr, name: str) -> bool:
+    """`name` or `self.name`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == name and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_inner(node: ast.expr, name: str) -> bool:
+    """`name.module`."""
+    return isinstance(node, ast.Attribute) and node.attr == "module" and _is(node.value, name)
+
+
+def _hands_on(calls: list[ast.Call], name: str) -> bool:
+    """Whether the wrapped model is given to somebody who may call it."""
+    return any(_is(argument, name) for call in calls for argument in call.args)

@@ -1,0 +1,44 @@
+"""save-on-all-ranks: all processes write the same checkpoint file at once."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.ranks import mentions_rank, owned, runs_on_every_rank, starts
+
+LOOKS_AT = "distributed start"
+_SHARDED = ("FSDP", "FullyShardedDataParallel", "fully_shard", "checkpoint.state_dict", "DTensor", "tensor.parallel")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    if not facts.sites.once(starts) or owned(facts.sites):
+        return
+    for call in facts.sites.calls("torch.save"):
+        if any(word in call.file.text for word in _SHARDED) or _names_rank(call):
+            continue
+        if runs_on_every_rank(facts.sites, call):
+            yield Finding(
+                "Every process writes this file at once: it can end up broken, or from any of the ranks",
+                call.place.location,
+                help="save on one rank alone, `if dist.get_rank() == 0:`, and let the others wait at a barrier",
+            )
+
+
+def _names_rank(call: Call) -> bool:
+    """Whether the file's name, or what is saved, differs by rank."""
+    for node in call.node.args:
+        value, _ = call.file.value(node, call.context)
+        if mentions_rank(value) or mentions_rank(node):
+            return True
+        if any(isinstance(part, ast.Name) and _depends(call, part) for part in ast.walk(value)):
+            return True
+    return False
+
+
+def _depends(call: Call, name: ast.Name) -> bool:
+    return any(
+        isinstance(binding.value, ast.expr) and mentions_rank(binding.value)
+        for binding in call.file.bindings(name.id, call.context)
+    )

@@ -1,0 +1,41 @@
+"""unwaited-request: a transfer is started, and nothing waits for it."""
+
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+
+LOOKS_AT = "asynchronous transfer"
+_SENDS = ("torch.distributed.isend", "torch.distributed.irecv")
+_MAY = tuple(
+    f"torch.distributed.{name}"
+    for name in ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "all_to_all", "barrier")
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    if not any(True for _ in facts.sites.mentioning(["isend", "irecv", "async_op"])):
+        return
+    calls = list(facts.sites.calls(*_SENDS))
+    calls += [call for call in facts.sites.calls(*_MAY) if call.constant("async_op", None, False) is True]
+    facts.sites.seen["asynchronous transfer"] = len(calls)
+    for call in calls:
+        if _is_dropped(call):
+            yield Finding(
+                f"Nothing waits for `{call.name.rpartition('.')[2]}`: the tensor may be read or reused too early",
+                call.place.location,
+                help="keep what it returns, and call `wait()` before the tensor is touched",
+            )
+
+
+def _is_dropped(call: Call) -> bool:
+    """A statement of its own, or a name that is never read."""
+    names = call.file.names_given(call.node)
+    if names:
+        function = call.function
+        text = call.file.module.text_of(function.node) if function is not None else call.file.text
+        kept = any(f".{name}" in text for name in names)
+        return not kept and all(len(re.findall(rf"\b{re.escape(name)}\b", text)) == 1 for name in names)
+    return call.node in call.file.statements

@@ -1,0 +1,88 @@
+"""Distributed programs: which files start processes, and what runs on one rank alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+INIT = "torch.distributed.init_process_group"
+DDP = "torch.nn.parallel.DistributedDataParallel"
+_RANK = re.compile(r"rank|main_process|is_(?:main|master|chief|leader|zero|primary)|gpu\b|\bmaster", re.IGNORECASE)
+_ONE = re.compile(r"rank|main|master|chief|leader|primary", re.IGNORECASE)
+_OWNERS = re.compile(
+    r"^\s*(?:from|import)\s+(?:lightning|pytorch_lightning|accelerate|deepspeed|ignite|determined|horovod|composer"
+    r"|ray|catalyst|fastai|mmcv|mmengine|fairseq|megatron|colossalai)\b|\bTrainer\(\s*model=",
+    re.MULTILINE,
+)
+_DEPTH = 4
+
+
+def starts(sites: Sites) -> list[Call]:
+    """The calls that start or wrap a distributed run; `sites.once(starts)`."""
+    found = list(sites.calls(INIT, DDP))
+    sites.seen["distributed start"] = len(found)
+    return found
+
+
+def owned(sites: Sites) -> bool:
+    """Whether a framework that places samplers and guards itself has a hand in the program."""
+    return any(_OWNERS.search(file.text) for file in sites.files.values())
+
+
+def is_guarded(file: File, context: Context) -> bool:
+    """Whether a place is reached on certain ranks alone, as far as its own function tells."""
+    for outer in context.outwards():
+        if outer.kind in ("function", "lambda"):
+            break
+        if isinstance(outer.node, ast.If | ast.IfExp | ast.While) and mentions_rank(outer.node.test):
+            return True
+    function = file.function_around(context)
+    return function is not None and any(_leaves(node) for node in function.node.body)
+
+
+def _leaves(node: ast.stmt) -> bool:
+    """`if rank != 0: return`."""
+    if not isinstance(node, ast.If) or not mentions_rank(node.test):
+        return False
+    return any(isinstance(child, ast.Return | ast.Raise) for child in node.body)
+
+
+def mentions_rank(node: ast.AST) -> bool:
+    return _RANK.search(ast.unparse(node)) is not None
+
+
+def is_one_rank(test: ast.expr) -> bool:
+    """`rank == 0`, `dist.get_rank() == 0`, `is_main_process()`: true on one rank alone."""
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        sides = (test.left, test.comparators[0])
+        number = [side for side in sides if isinstance(side, ast.Constant) and side.value == 0]
+        return len(number) == 1 and any("rank" in ast.unparse(side).lower() for side in sides)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return isinstance(test.operand, ast.Name | ast.Attribute) and "rank" in ast.unparse(test.operand).lower()
+    if isinstance(test, ast.Call) and not test.args:
+        return re.search(r"is_(?:main|master|chief|rank_?zero|primary)", ast.unparse(test.func)) is not None
+    return False
+
+
+def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
+    """Whether a call certainly runs in a distributed program, and on all of its ranks."""
+    if is_guarded(call.file, call.context):
+        return False
+    here = {start.function for start in sites.once(starts) if start.file is call.file}
+    if call.function in here:
+        return True
+    if call.function is None or depth <= 0 or _may_be_guarded(call.function):
+        return False
+    above = list(callers(sites, call.function))
+    return bool(above) and all(runs_on_every_rank(sites, other, depth - 1) for other in above)
+
+
+def _may_be_guarded(function: Function) -> bool:
+    """A decorator may run it on one rank alone; its name may say so."""
+    return bool(function.node.decorator_list) or _ONE.search(function.name) is not None
