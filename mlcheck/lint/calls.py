@@ -20,9 +20,10 @@ from mlcheck.lint import (
     statements,
     strangers,
 )
+from mlcheck.lint.effort import MAX_DEPTH, Abandoned
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.joins import join_values
-from mlcheck.lint.machine import MAX_DEPTH, DeadPath, Frame, Machine, Sink
+from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.store import LOCAL
 from mlcheck.lint.values import (
@@ -193,22 +194,18 @@ def call_function(
     m.visited.add(info.node)
     if info.generator and on_yield is None:
         return Object("builtins.generator", m.fresh(), None, (function, *args), kwargs)
-    if (
-        len(m.frames) >= MAX_DEPTH
-        or sum(frame.info is not None and frame.info.node is info.node for frame in m.frames) > 1
-    ):
-        values = [*args, *kwargs.values()]
-        havoc(m, values)
-        return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
-    if on_yield is None and not m.relevance.to_follow(info):
+    if len(m.frames) >= MAX_DEPTH or habits.is_abandoned(m, info) or _recurs(m, function):
+        return _given_up(m, args, kwargs)
+    if on_yield is None and not m.relevance.to_follow(info) and habits.all_dull(m, function, args, kwargs):
         values = [*args, *kwargs.values()]
         return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
     if on_yield is None and (known := habits.spared(m, function, args, kwargs)) is not None:
         return known
     grad, mark, facts, first = m.grad, m.store.mark(), m.facts.total(), m.fresh()
-    frame = Frame(info.module, ("call", m.fresh()), Sink(mark), m.fresh(), info, function.bound, on_yield)
+    scope = ("call", m.fresh())
+    frame = Frame(info.module, scope, Sink(mark), m.fresh(), info, function.bound, on_yield, m.effort.steps)
     m.parents[frame.scope] = function.scope
-    depth = len(m.frames)
+    depth, loops = len(m.frames), len(m.loops)
     m.frames.append(frame)
     try:
         if function.grad:
@@ -217,13 +214,35 @@ def call_function(
         result = _run(m, info)
         if function.grad:
             m.store.set(("grad",), grad)
+    except Abandoned as abandoned:
+        if abandoned.frame is not frame:
+            raise
+        del m.loops[loops:]
+        m.store.undo(mark)
+        habits.abandon(m, info)
+        return _given_up(m, args, kwargs)
     finally:
         del m.frames[depth:]
     if frame.scope not in m.closed_over:
         m.store.drop(mark, frame.scope)
     if on_yield is None:
-        habits.learn(m, function, mark, facts, first, result)
+        habits.learn(m, function, args, mark, facts, first, result)
     return result
+
+
+def _recurs(m: Machine, function: Function) -> bool:
+    """Whether it is running already: by itself, on the same object, or several times on others."""
+    running = [frame for frame in m.frames if frame.info is not None and frame.info.node is function.info.node]
+    if len(running) > 2:
+        return True
+    return any(frame.bound is function.bound and m.parents.get(frame.scope) == function.scope for frame in running)
+
+
+def _given_up(m: Machine, args: Args, kwargs: Kwargs) -> Value:
+    """The result of a call that is not followed, after anything it may have done to what it was given."""
+    values = [*args, *kwargs.values()]
+    havoc(m, values)
+    return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
 
 
 def _run(m: Machine, info: FunctionInfo) -> Value:

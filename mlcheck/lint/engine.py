@@ -48,8 +48,9 @@ def analyse(
     crashes: list[Crash] = []
     found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
     with _without_collector():
-        machine = Machine(Program([source for source in sources if isinstance(source, Source)], called_elsewhere))
-        machine.facts.sites, machine.facts.target_torch = Sites(machine.program), target_torch
+        program = Program([source for source in sources if isinstance(source, Source)], called_elsewhere)
+        machine = Machine(program, Sites(program))
+        machine.facts.target_torch = target_torch
         for path, run in roots.plan(machine):
             _guarded(crashes, "", path, run)
     machine.facts.unreadable.extend(source for source in sources if isinstance(source, Unreadable))

@@ -8,10 +8,11 @@ or the like, the same function may well do something.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlcheck.lint import gradients, modes
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.store import Key
 from mlcheck.lint.values import (
     NONE,
@@ -34,6 +35,7 @@ from mlcheck.lint.values import (
 )
 
 _ENOUGH = 2
+_MANY = 16
 _MOST_ITEMS = 32
 _DEPTH = 3
 _UNSEEN = frozenset(["if", "name", "declared", "pending", "loaded", "stars", "attrs"])
@@ -45,6 +47,8 @@ class Habit:
     """The calls of one function: how many were followed in vain, and what they wrote and returned."""
 
     vain: int = 0
+    listed: int = 0
+    abandoned: bool = False
     fruitful: bool = False
     returns_none: bool = True
     attributes: set[str] = field(default_factory=set)
@@ -54,38 +58,66 @@ class Habit:
 def spared(m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """The result of a call that need not be followed, after its known effects; None where it has to be."""
     habit = m.habits.get(function.info.node)
-    if habit is None or habit.fruitful or habit.vain < _ENOUGH or not isinstance(function.scope, str | None):
+    if habit is None or habit.fruitful or not isinstance(function.scope, str | None):
+        return None
+    if habit.listed >= _MANY and _lists(function, args):
+        _blur_all(m, habit)
+        return args[0]
+    if habit.vain < _ENOUGH:
+        return None
+    if not all_dull(m, function, args, kwargs):
         return None
     values = [*args, *kwargs.values()]
-    if function.bound is not None:
-        values.append(function.bound)
-    if not all(dull(m, value) for value in values):
-        return None
     bound = function.bound
     if isinstance(bound, Object):
         for name in habit.attributes:
             if m.store.get(("a", bound.id, name)) is not None:
                 m.store.set(("a", bound.id, name), m.symbol(name))
-    for cell in habit.cells:
-        _blur(m, cell)
+    _blur_all(m, habit)
     return NONE if habit.returns_none else Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
 
 
-def _blur(m: Machine, cell: Key) -> None:
-    present = m.store.get(cell)
-    if isinstance(present, Tuple):
-        m.store.set(cell, Tuple(present.items, True))
-    elif isinstance(present, Table):
-        m.store.set(cell, Table(present.items, True))
-    elif present is not None:
-        m.store.set(cell, m.symbol())
+def is_abandoned(m: Machine, info: FunctionInfo) -> bool:
+    """Whether a call of it was given up."""
+    habit = m.habits.get(info.node)
+    return habit is not None and habit.abandoned
 
 
-def learn(m: Machine, function: Function, mark: int, facts: int, first: int, result: Value) -> None:
+def abandon(m: Machine, info: FunctionInfo) -> None:
+    m.habits.setdefault(info.node, Habit()).abandoned = True
+
+
+def all_dull(m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    """Whether a call is given nothing that rules ask about."""
+    bound = function.bound
+    given = [*args, *kwargs.values()] if bound is None else [bound, *args, *kwargs.values()]
+    return all(dull(m, value) for value in given)
+
+
+def _lists(function: Function, args: list[Value]) -> bool:
+    """Whether it is called as a decorator is: with one function or class, at the top level of a file."""
+    return function.bound is None and len(args) == 1 and isinstance(args[0], Function | Class)
+
+
+def _blur_all(m: Machine, habit: Habit) -> None:
+    for cell in habit.cells:
+        present = m.store.get(cell)
+        if isinstance(present, Tuple | Table):
+            if not present.open:
+                m.store.set(cell, replace(present, open=True))
+        elif present is not None and not (isinstance(present, Symbol) and not present.name):
+            m.store.set(cell, m.symbol())
+
+
+def learn(m: Machine, function: Function, args: list[Value], mark: int, facts: int, first: int, result: Value) -> None:
     """Take note of what a call came to. `first`: identities from there on are younger than the call."""
     habit = m.habits.setdefault(function.info.node, Habit())
     if habit.fruitful:
         return
+    if _lists(function, args) and result is args[0] and facts == m.facts.total():
+        if _effects(m, function, mark, first, habit, listing=True):
+            habit.listed += 1
+            return
     if facts != m.facts.total() or not dull(m, result, result=True) or not _effects(m, function, mark, first, habit):
         habit.fruitful = True
         return
@@ -93,29 +125,35 @@ def learn(m: Machine, function: Function, mark: int, facts: int, first: int, res
     habit.returns_none &= isinstance(result, Const) and result.value is None
 
 
-def _effects(m: Machine, function: Function, mark: int, first: int, habit: Habit) -> bool:
-    """Collect what a call wrote that was there before; False when it is more than dull values."""
+def _effects(m: Machine, function: Function, mark: int, first: int, habit: Habit, listing: bool = False) -> bool:
+    """Collect what a call wrote that was there before; False when it is more than dull values.
+
+    A decorator that is `listing` what it decorates may keep it in tables.
+    """
     own = function.bound.id if isinstance(function.bound, Object) else None
     for cell, before in m.store.first_writes(mark).items():
         tag, owner = cell[0], cell[1] if len(cell) > 1 else None
-        if tag in _UNSEEN or (isinstance(owner, int) and owner >= first):
+        if tag in _UNSEEN or _is_young(owner, first) or (tag == "v" and before is None):
             continue
         value = m.store.get(cell)
         if value is before or value == before:
             continue
-        if tag not in ("v", "a", "items") or (isinstance(value, Value) and not dull(m, value)):
+        if tag not in ("v", "a", "items"):
             return False
-        if tag == "v":
-            if not isinstance(owner, str):
-                continue
-            if before is None:
-                # The module was loaded on the way.
-                continue
+        if isinstance(value, Value) and not (listing and tag == "items") and not dull(m, value):
+            return False
         if tag == "a" and owner == own:
             habit.attributes.add(str(cell[2]))
         else:
             habit.cells.add(cell)
     return len(habit.cells) <= _MOST_ITEMS
+
+
+def _is_young(owner: Hashable, first: int) -> bool:
+    """Whether an object, or the scope of a call, came to be during the call."""
+    if isinstance(owner, tuple) and len(owner) == 2 and owner[0] in ("call", "comprehension"):
+        owner = owner[1]
+    return isinstance(owner, int) and owner >= first
 
 
 def dull(m: Machine, value: Value, depth: int = _DEPTH, result: bool = False) -> bool:
@@ -125,8 +163,8 @@ def dull(m: Machine, value: Value, depth: int = _DEPTH, result: bool = False) ->
             return True
         case Symbol():
             return not (modes.known_as_module(m, value) or gradients.is_optimizer(m, value))
-        case Tensor(kind=kind):
-            return kind == "other" and not result
+        case Tensor(kind=kind, shape=shape):
+            return kind == "other" and shape is None
         case Tuple(items=items):
             return len(items) <= _MOST_ITEMS and all(dull(m, item, depth, result) for item in items)
         case Table(items=entries):

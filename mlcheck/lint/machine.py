@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mlcheck.lint.effort import Effort
 from mlcheck.lint.facts import Facts, GradMode, Loop, Place, Turn
-from mlcheck.lint.joins import join_cells
+from mlcheck.lint.joins import join_cells, join_values
 from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
 from mlcheck.lint.relevance import Relevance
 from mlcheck.lint.store import Delta, Key, Store
@@ -17,17 +18,11 @@ from mlcheck.lint.values import Symbol, Value
 
 if TYPE_CHECKING:
     from mlcheck.lint.habits import Habit
-
-MAX_DEPTH = 16
-STEPS_PER_ROOT = 30_000
+    from mlcheck.lint.sites.project import Sites
 
 
 class DeadPath(Exception):
     """Control never comes back here: every way through the call raises or exits."""
-
-
-class OutOfSteps(Exception):
-    """The root has used up its steps; what was seen so far stands."""
 
 
 @dataclass(slots=True)
@@ -58,21 +53,23 @@ class Frame:
     info: FunctionInfo | None = None
     bound: Value | None = None
     on_yield: Callable[[Value], Value] | None = None
+    steps: int = 0
 
 
 class Machine:
     """State of one interpretation of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, sites: Sites) -> None:
         self.program = program
-        self.relevance = Relevance(program)
         self.facts = Facts()
+        self.facts.sites = sites
+        self.relevance = Relevance(program, sites)
+        self.effort = Effort(self.facts.total, self.relevance.promises)
         self.store = Store()
         self.frames: list[Frame] = []
         self.loops: list[Loop] = []
-        self.steps = STEPS_PER_ROOT
         self.inside_module = 0
-        self.building = 0
+        self.building, self.ways = 0, 1
         self.moment: tuple[Turn, float] | None = None
         self.touched: set[Hashable] = set()
         self.loaded: set[str] = set()
@@ -112,9 +109,7 @@ class Machine:
         return Turn(tuple((loop, loop.turn) for loop in self.loops), tuple(frame.call for frame in self.frames))
 
     def tick(self) -> None:
-        self.steps -= 1
-        if self.steps < 0:
-            raise OutOfSteps
+        self.effort.spend(self.frames)
 
     @property
     def repeats(self) -> bool:
@@ -230,8 +225,6 @@ class Machine:
 
     def branch(self, key: Hashable, then: Callable[[], Value], other: Callable[[], Value]) -> Value:
         """An expression that depends on a condition: only the side that holds, or both and their join."""
-        from mlcheck.lint.joins import join_values
-
         known = self.assumed(key)
         if known is not None:
             return then() if known else other()

@@ -21,7 +21,6 @@ class FunctionInfo:
     cls: ClassInfo | None
     qualname: str
     generator: bool = False
-    worth: bool | None = None
     _straight: bool | None = None
 
     @property

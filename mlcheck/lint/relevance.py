@@ -1,191 +1,184 @@
-"""Which functions can matter to a rule: judged by the words in their text, long before anything is interpreted."""
+"""Which functions can matter to a rule: judged by what they call, before anything is interpreted."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from mlcheck.lint.program import Definition, FunctionInfo, ModuleInfo, Program, walk_definitions
+from mlcheck.lint.program import Definition, FunctionInfo, ModuleInfo, Program
+from mlcheck.lint.sketches import EVALUATING, TRAINING, Sketch, is_loss_name, sketches
 
-_LOSSES = (
-    "cross_entropy",
-    "CrossEntropyLoss",
-    "nll_loss",
-    "NLLLoss",
-    "BCEWithLogits",
-    "sigmoid_focal_loss",
-    "SoftMarginLoss",
-    "soft_margin_loss",
-    "BCELoss",
-    "KLDivLoss",
-    "kl_div",
-    "MSELoss",
-    "mse_loss",
-    "L1Loss",
-    "l1_loss",
-)
-# A function is a place to start when it does one of these itself.
-_DEEDS = ("backward(", ".eval()", ".train(", *_LOSSES)
-_INFERENCE = ("no_grad", "inference_mode", "set_grad_enabled", "load_state_dict")
-_IDLE = re.compile(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
-_LOSS_USED = ("loss", "criterion", "objective")
-# A function is worth following when what it does or returns can be of a kind the rules know.
-_WORTH: tuple[str, ...] = (
-    *_DEEDS,
-    *_INFERENCE,
-    "state_dict()",
-    ".step(",
-    "zero_grad",
-    ".grad",
-    "clip_grad",
-    "unscale_",
-)
-_WORTH += ("enable_grad", "requires_grad", "softmax", "sigmoid", "nn.", "optim.", "DataLoader", "F.", "Loss", "loss(")
-_WORTH += ("loss_fn", "criteri", "logits", "odel(", "net(", "forward(", ".train", "yield", "super().")
-_WORTH += ("state_dict()",)
-_CALLED = re.compile(r"\w+(?=\()")
-_DEF = re.compile(r"\bdef (\w+)")
-_BASES = re.compile(r"^\s*class (\w+)\(([^)]*)\)", re.MULTILINE)
-_WORD = re.compile(r"\w+")
-_CRITERION = re.compile(r"(\w+) *= *(?:\w+\.)*\w*Loss\(")
-_SHORT = 6
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.project import Sites
+
+# Methods that frameworks call by name.
+_HOOKS = frozenset(["training_step", "validation_step", "test_step", "predict_step", "train_batch", "evaluate_batch"])
 _MAX_NAMESAKES = 3
-
-
-def called_names(text: str) -> frozenset[str]:
-    """The names a text calls, or defines."""
-    return frozenset(_CALLED.findall(text))
-
-
-def mentions(text: str, words: tuple[str, ...]) -> bool:
-    """Whether any of the words stands in the text. A search word by word is much faster than one pattern."""
-    return any(word in text for word in words)
-
-
-def _does(text: str) -> bool:
-    return mentions(text, _DEEDS) or ("torch." in text and _IDLE.search(text) is not None)
+_SHORT = 6
+_MOST_STARTS = 8
 
 
 class Relevance:
     """What matters in one program."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._called: dict[str, frozenset[str]] = {}
-        self._named: dict[str, frozenset[str]] = {}
+    def __init__(self, program: Program, sites: Sites) -> None:
+        self._program, self._sites = program, sites
+        self._worth: dict[ast.AST, bool] = {}
+        self._started: Counter[ast.AST] = Counter()
 
     @cached_property
-    def active(self) -> frozenset[str]:
-        """Names of functions and classes that do a deed, directly or through calls by name.
-
-        A name that many functions share says nothing about which of them is called.
-        """
-        found: set[str] = set()
-        for module in self._program.modules.values():
-            if not mentions(module.source.text, _DEEDS):
-                continue
-            for name, text in self._functions(module):
-                if _does(text):
-                    found.add(name)
-        return frozenset(self._closure({name for name in found if self._namesakes[name] <= _MAX_NAMESAKES}))
-
-    def _closure(self, found: set[str]) -> set[str]:
-        """The names, and those of all functions that call them in turn."""
-        fresh = set(found)
-        while fresh:
-            reached = set()
-            for module in self._program.modules.values():
-                if self._called_in(module).isdisjoint(fresh):
-                    continue
-                for name, text in self._functions(module):
-                    if name not in found and self._namesakes[name] <= _MAX_NAMESAKES:
-                        if not fresh.isdisjoint(called_names(text)):
-                            reached.add(name)
-            fresh = reached - found
-            found |= fresh
+    def _sketches(self) -> dict[ast.AST, Sketch]:
+        """What each function and method does itself, nested functions included."""
+        found: dict[ast.AST, Sketch] = {}
+        for file in self._sites.files.values():
+            found.update(sketches(file, self._defined))
         return found
 
     @cached_property
-    def _namesakes(self) -> Counter[str]:
-        """How many functions and methods share a name."""
-        counts: Counter[str] = Counter()
-        for module in self._program.modules.values():
-            counts.update(_DEF.findall(module.source.text))
-        return counts
+    def _defined(self) -> frozenset[str]:
+        """The names of all functions, methods and classes."""
+        return frozenset(each.node.name for file in self._sites.files.values() for each in file.walk.defined)
 
-    def _functions(self, module: ModuleInfo) -> list[tuple[str, str]]:
-        """Name and text of each function; a constructor goes by the name of its class."""
-        return [
-            (owner.name if owner is not None and node.name == "__init__" else node.name, module.text_of(node))
-            for node, owner in walk_definitions(module.source.tree.body)
-            if not isinstance(node, ast.ClassDef)
-        ]
+    @cached_property
+    def _by_name(self) -> dict[str, list[Sketch]]:
+        """Functions by the names they are called by: a constructor goes by the name of its class."""
+        found: dict[str, list[Sketch]] = {}
+        for sketch in self._sketches.values():
+            found.setdefault(sketch.name, []).append(sketch)
+        return found
 
-    def _called_in(self, module: ModuleInfo) -> frozenset[str]:
-        if module.name not in self._called:
-            self._called[module.name] = called_names(module.source.text)
-        return self._called[module.name]
+    @cached_property
+    def _seeds(self) -> frozenset[ast.AST]:
+        """Functions in which a rule finds something to judge: training, a loss, or the evaluation of a model."""
+        return frozenset(node for node, sketch in self._sketches.items() if sketch.judged or sketch.name in _HOOKS)
+
+    @cached_property
+    def active(self) -> frozenset[str]:
+        """Names of functions and classes that reach a seed through calls by name.
+
+        A name that many functions share says nothing about which of them is called.
+        """
+        callers: dict[str, set[str]] = {}
+        shared = {name for name, those in self._by_name.items() if len(those) > _MAX_NAMESAKES}
+        for sketch in self._sketches.values():
+            if sketch.name not in shared:
+                for callee in sketch.calls:
+                    callers.setdefault(callee, set()).add(sketch.name)
+        found = {self._sketches[node].name for node in self._seeds} - shared
+        todo = list(found)
+        while todo:
+            more = callers.get(todo.pop(), set()) - found
+            found |= more
+            todo.extend(more)
+        return frozenset(found)
 
     @cached_property
     def called(self) -> frozenset[str]:
-        """All names that are called somewhere, and not only defined."""
-        calls: Counter[str] = Counter()
-        for module in self._program.modules.values():
-            calls.update(_CALLED.findall(module.source.text))
-        defined = self._namesakes
-        here = frozenset(name for name, count in calls.items() if count > defined[name])
-        return here | self._program.called_elsewhere
+        """All names of functions that are called somewhere."""
+        names = Counter(name for file in self._sites.files.values() for name in file.walk.calls)
+        return frozenset(names) | self._program.called_elsewhere
 
     def to_read(self, module: ModuleInfo) -> bool:
         """Whether anything in the file can be a place to start."""
-        text = module.source.text
-        if mentions(text, _DEEDS) or mentions(text, _INFERENCE):
+        if not self._sites.uses_torch:
+            return False
+        walk = self._sites.files[self._program.name_of(module)].walk
+        names = walk.calls.keys()
+        if not names.isdisjoint(TRAINING) or not names.isdisjoint(EVALUATING) or not names.isdisjoint(self.active):
             return True
-        return bool(self.active) and not self.active.isdisjoint(self._called_in(module))
+        return any(is_loss_name(name) for name in names) or any(
+            not isinstance(defined.node, ast.ClassDef) and defined.node in self._seeds for defined in walk.defined
+        )
 
-    def to_start(self, module: ModuleInfo, node: Definition, owner: ast.ClassDef | None) -> bool:
-        """Whether the function is a place to start, if nothing in the project calls it."""
-        text = module.text_of(node)
-        if _does(text) or not self.active.isdisjoint(called_names(text)):
-            return True
-        if mentions(module.source.text, _LOSSES) and (owner is None or mentions(module.text_of(owner), _LOSSES)):
-            return mentions(text.lower(), _LOSS_USED) or not self._criteria(module).isdisjoint(_CALLED.findall(text))
-        return False
+    def to_start(self, node: Definition) -> bool:
+        """Whether the function is a place to start, if nothing in the project calls it.
 
-    def _criteria(self, module: ModuleInfo) -> frozenset[str]:
-        """The names that a file gives to losses: `divergence` in `self.divergence = nn.KLDivLoss()`."""
-        if module.name not in self._named:
-            self._named[module.name] = frozenset(_CRITERION.findall(module.source.text))
-        return self._named[module.name]
+        Of many that lead to the same places, the first few will do.
+        """
+        sketch = self._sketches.get(node)
+        if sketch is None or not (node in self._seeds or not sketch.calls.isdisjoint(self.active)):
+            return False
+        reached = self._reached(sketch)
+        few = any(self._started[seed] < _MOST_STARTS for seed in reached)
+        self._started.update(reached)
+        return few
+
+    def _reached(self, first: Sketch) -> set[ast.AST]:
+        """The seeds that a function leads to."""
+        found: set[ast.AST] = set()
+        seen: set[ast.AST] = {first.node}
+        todo = [first]
+        while todo:
+            sketch = todo.pop()
+            if sketch.node in self._seeds:
+                found.add(sketch.node)
+            for name in sketch.calls & self.active:
+                for other in self._by_name.get(name, ()):
+                    if other.node not in seen:
+                        seen.add(other.node)
+                        todo.append(other)
+        return found
+
+    def promises(self, info: FunctionInfo) -> bool:
+        """Whether a call of it may lead to something that a rule judges."""
+        sketch = self._sketches.get(info.node)
+        return sketch is None or info.node in self._seeds or not sketch.calls.isdisjoint(self.active)
 
     def to_follow(self, info: FunctionInfo) -> bool:
-        """Whether a call of it is worth following; if not, it changes nothing and its result is unknown."""
-        if info.worth is None:
-            node = info.node
-            short = isinstance(node, ast.Lambda) or (node.end_lineno or 0) - node.lineno < _SHORT
-            info.worth = short or self._worth(info.module.text_of(node))
-        return info.worth
-
-    def _worth(self, text: str) -> bool:
-        if mentions(text, _WORTH):
+        """Whether a call of it may do or return something of a kind the rules know, whatever it is given."""
+        node = info.node
+        if isinstance(node, ast.Lambda) or info.generator or (node.end_lineno or 0) - node.lineno < _SHORT:
             return True
-        called = called_names(text)
-        return not (self.active.isdisjoint(called) and self._module_classes.isdisjoint(called))
+        if node not in self._worth:
+            self._judge(node)
+        return self._worth[node]
+
+    def _judge(self, node: ast.AST) -> None:
+        """Search what the function reaches. Where nothing is found, none of what was searched is worth it either."""
+        first = self._sketches.get(node)
+        if first is None:
+            self._worth[node] = True
+            return
+        seen, todo = {node}, [first]
+        while todo:
+            sketch = todo.pop()
+            if sketch.telling or not sketch.calls.isdisjoint(self._made) or self._worth.get(sketch.node):
+                self._worth[node] = True
+                return
+            for name in sketch.calls:
+                those = self._by_name.get(name, [])
+                if len(those) > _MAX_NAMESAKES:
+                    those = [other for other in those if other.owner is not None and other.owner is sketch.owner]
+                for other in those:
+                    if other.node not in seen and self._worth.get(other.node) is not False:
+                        seen.add(other.node)
+                        todo.append(other)
+        self._worth.update(dict.fromkeys(seen, False))
 
     @cached_property
-    def _module_classes(self) -> frozenset[str]:
-        """Names of the project's modules and optimizers: who makes one is worth following."""
-        bases: dict[str, str] = {}
-        for module in self._program.modules.values():
-            bases.update(_BASES.findall(module.source.text))
-        found = {name for name, given in bases.items() if mentions(given, ("Module", "Sequential", "Optimizer"))}
+    def _made(self) -> frozenset[str]:
+        """Names of the project's modules, optimizers and losses: who makes one is worth following."""
+        bases: dict[str, set[str]] = {}
+        for file in self._sites.files.values():
+            for defined in file.walk.defined:
+                if isinstance(defined.node, ast.ClassDef):
+                    bases.setdefault(defined.node.name, set()).update(map(_last, defined.node.bases))
+        found = {name for name, above in bases.items() if any(_is_known(base) for base in above)}
         while True:
-            more = {name for name, given in bases.items() if not found.isdisjoint(_WORD.findall(given))} - found
+            more = {name for name, above in bases.items() if not found.isdisjoint(above)} - found
             if not more:
                 return frozenset(found)
             found |= more
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_known(base: str) -> bool:
+    return base.endswith(("Module", "Sequential", "ModuleList", "ModuleDict", "Optimizer")) or is_loss_name(base)
 
 
 def is_test(module: ModuleInfo) -> bool:

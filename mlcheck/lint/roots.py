@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from mlcheck.lint import calls, definitions, frameworks, names, statements, strangers
+from mlcheck.lint.effort import STEPS_PER_ROOT, OutOfSteps
 from mlcheck.lint.facts import GradMode
-from mlcheck.lint.machine import STEPS_PER_ROOT, DeadPath, Frame, Machine, OutOfSteps, Sink
+from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
 from mlcheck.lint.program import ModuleInfo, walk_definitions
 from mlcheck.lint.relevance import is_test
 from mlcheck.lint.values import Class, Const, Function, Object
@@ -58,8 +59,8 @@ def _top_level(m: Machine, module: ModuleInfo) -> None:
 
 
 def _prepare(m: Machine, steps: int = STEPS_PER_ROOT) -> None:
-    m.steps = steps
-    m.inside_module = 0
+    m.effort.restart(steps)
+    m.inside_module, m.building, m.ways, m.moment = 0, 0, 1, None
     m.loops.clear()
     m.frames.clear()
 
@@ -100,7 +101,7 @@ def _uncalled(
     owner: ast.ClassDef | None,
     called: bool,
 ) -> None:
-    if node in m.visited or not m.relevance.to_start(module, node, owner):
+    if node in m.visited or not m.relevance.to_start(node):
         return
     _scratch(m, module, lambda: _start(m, module, node, owner, called), STEPS_UNCALLED)
 

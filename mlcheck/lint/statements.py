@@ -37,10 +37,10 @@ from mlcheck.lint.values import (
     with_name,
 )
 
-_MAX_SPLITS = 5
+_MAX_WAYS = 8
 
 
-def block(m: Machine, body: Sequence[ast.stmt], start: int = 0, splits: int = 0) -> bool:
+def block(m: Machine, body: Sequence[ast.stmt], start: int = 0) -> bool:
     """Run statements in order. False when the end is never reached: returned, raised, broke out."""
     for index in range(start, len(body)):
         node = body[index]
@@ -52,8 +52,8 @@ def block(m: Machine, body: Sequence[ast.stmt], start: int = 0, splits: int = 0)
                     return False
                 continue
             ends = _if(m, node, key)
-            if len(ends) > 1 and splits < _MAX_SPLITS and differs_in_state(ends, m.store.get):
-                return _apart(m, ends, body, index + 1, splits + len(ends) - 1)
+            if len(ends) > 1 and m.ways * len(ends) <= _MAX_WAYS and differs_in_state(ends, m.store.get):
+                return _apart(m, ends, body, index + 1)
             if not ends:
                 return False
             _join(m, ends, key)
@@ -89,19 +89,21 @@ def _join(m: Machine, ends: list[Delta], key: Hashable) -> None:
     m.merge(ends, key)
 
 
-def _apart(m: Machine, ends: list[Delta], body: Sequence[ast.stmt], start: int, splits: int) -> bool:
+def _apart(m: Machine, ends: list[Delta], body: Sequence[ast.stmt], start: int) -> bool:
     """Follow the rest of the block once from each end, and join only there."""
     finals = []
+    ways, m.ways = m.ways, m.ways * len(ends)
     for end in ends:
 
         def run(end: Delta = end) -> bool:
             m.store.replay(end)
-            return block(m, body, start, splits)
+            return block(m, body, start)
 
         normal, exits = m.capture(run)
         m.emit_again(exits)
         if normal is not None:
             finals.append({cell: value for cell, value in normal.items() if cell[0] != "if"})
+    m.ways = ways
     if finals:
         m.merge(finals)
     return bool(finals)

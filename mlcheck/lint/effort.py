@@ -1,0 +1,58 @@
+"""How far the interpretation of one root goes before it is given up, in whole or in part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlcheck.lint.machine import Frame
+    from mlcheck.lint.program import FunctionInfo
+
+MAX_DEPTH = 16
+STEPS_PER_ROOT = 30_000
+_PATIENCE = 1_200
+
+
+class OutOfSteps(Exception):
+    """The root has used up its steps; what was seen so far stands."""
+
+
+class Abandoned(Exception):
+    """The call of this frame led far and to nothing: it is given up, with its result unknown."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+
+
+class Effort:
+    """The steps left to a root. `total` counts the facts so far, `promises` says which functions can come to one."""
+
+    def __init__(self, total: Callable[[], int], promises: Callable[[FunctionInfo], bool]) -> None:
+        self.steps = STEPS_PER_ROOT
+        self._total, self._promises = total, promises
+        self._alarm = self._seen = 0
+
+    def restart(self, steps: int) -> None:
+        """Begin a new root with so many steps."""
+        self.steps, self._alarm = steps, max(0, steps - _PATIENCE)
+
+    def spend(self, frames: Sequence[Frame]) -> None:
+        self.steps -= 1
+        if self.steps < self._alarm:
+            self._look_up(frames)
+
+    def _look_up(self, frames: Sequence[Frame]) -> None:
+        """Many steps later: when no fact came of them, give up the innermost call that took a large part of them.
+
+        Calls that can come to a fact, by the names they call, are seen through.
+        """
+        if self.steps <= 0:
+            raise OutOfSteps
+        facts, before = self._total(), self._seen
+        self._seen, self._alarm = facts, max(0, self.steps - _PATIENCE)
+        if facts > before:
+            return
+        for frame in reversed(frames):
+            if frame.info is not None and frame.steps - self.steps > _PATIENCE // 3 and not self._promises(frame.info):
+                raise Abandoned(frame)

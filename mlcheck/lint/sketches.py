@@ -1,0 +1,196 @@
+"""What a function does, at a glance: the names it calls, and whether some of it is what rules are about."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.file import File
+    from mlcheck.lint.sites.scopes import Context, Defined
+
+TRAINING = frozenset(["backward", "manual_backward"])
+EVALUATING = frozenset(["eval", "train", "no_grad", "inference_mode", "set_grad_enabled"])
+_MODES = frozenset(["eval", "train"])
+_LOSSES = frozenset(["kl_div", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"])
+_ACTIVATIONS = frozenset(["softmax", "log_softmax", "sigmoid", "logsigmoid", "sigmoid_", "expit"])
+# Names that mean the same on whatever they are called. A rule that reads further calls adds their names here.
+_TELLING = frozenset(["step", "zero_grad", "unscale_", "enable_grad", "requires_grad_", "load_state_dict", "autocast"])
+_TELLING |= {"state_dict", "clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "parameters", "super", "setattr"}
+_TELLING |= TRAINING | EVALUATING | _ACTIVATIONS
+_STATES = frozenset(["grad", "requires_grad", "training"])
+_LIBRARIES: tuple[str, ...] = ("torch.nn.", "torch.optim.", "torch.utils.data.", "torch.autograd.", "torch.amp.")
+_LIBRARIES += ("torch.cuda.amp.", "torchvision.models.", "torchvision.ops.")
+_IDLE = re.compile(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
+_ORDINARY = frozenset(name for kind in (str, list, dict, set, bytes, type(open)) for name in dir(kind))
+_BUILTINS = frozenset(dir(builtins))
+_VALUES = frozenset(["value", "item", "loop", "with", "param", "other"])
+
+
+@dataclass(eq=False, slots=True)
+class Sketch:
+    """One function. `judged`: a rule may have something to say in it; `telling`: it may make or change what rules know.
+
+    `owner` is the class it is a method of; `scores`: it calls a variable with two arguments, as one calls a criterion.
+    """
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+    name: str
+    owner: ast.AST | None
+    calls: set[str] = field(default_factory=set)
+    judged: bool = False
+    telling: bool = False
+    makes_loss: bool = False
+    calls_values: bool = False
+    hands_on: bool = False
+    scores: bool = False
+
+
+def is_loss_name(name: str) -> bool:
+    """Whether a library's loss is called so: `CrossEntropyLoss`, `mse_loss`, `binary_cross_entropy`."""
+    return name.endswith(("Loss", "_loss", "_loss2d")) or name in _LOSSES
+
+
+def sketches(file: File, defined: Container[str]) -> dict[ast.AST, Sketch]:
+    """All functions and methods of a file, nested ones too; what a nested one does counts for those around it.
+
+    `defined` are the names of all functions of the program.
+    """
+    found: dict[ast.AST, Sketch] = {
+        each.node: _sketch(each) for each in file.walk.defined if not isinstance(each.node, ast.ClassDef)
+    }
+    around: dict[Context, tuple[Sketch, ...]] = {}
+    criteria, libraries, modules = _criteria(file), _libraries(file), _modules(file)
+    scored = False
+    for name, calls in file.walk.calls.items():
+        loss = is_loss_name(name)
+        told, judged = name in _TELLING or loss, name in TRAINING or name in criteria
+        scored |= loss
+        for call, context in calls:
+            outer = _around(context, found, around)
+            if not outer:
+                continue
+            value = (name not in defined or name in modules) and _is_value(call.func, context, modules)
+            telling = told or value or _is_of(call.func, libraries)
+            for sketch in outer:
+                sketch.calls.add(name)
+                sketch.judged |= judged
+                sketch.telling |= telling
+                sketch.calls_values |= value
+                sketch.scores |= value and len(call.args) > 1
+                sketch.makes_loss |= loss
+                sketch.hands_on |= any(isinstance(arg, ast.Attribute) and arg.attr in defined for arg in call.args)
+    for assigned in file.walk.attributes:
+        if assigned.target.attr in _STATES:
+            for sketch in _around(assigned.context, found, around):
+                sketch.telling = True
+    idle = [file.text.count("\n", 0, match.end()) + 1 for match in _IDLE.finditer(file.text)]
+    for sketch in found.values():
+        sketch.judged |= not sketch.calls.isdisjoint(_MODES) and (sketch.calls_values or sketch.hands_on)
+        sketch.judged |= sketch.makes_loss or (scored and sketch.scores)
+        first, last = sketch.node.lineno, sketch.node.end_lineno or 0
+        sketch.judged |= any(first <= line <= last for line in idle)
+    return found
+
+
+def _sketch(defined: Defined) -> Sketch:
+    node, owner = defined.node, _owner(defined.context)
+    assert not isinstance(node, ast.ClassDef)
+    return Sketch(node, owner.name if owner is not None and node.name == "__init__" else node.name, owner)
+
+
+def _owner(context: Context | None) -> ast.ClassDef | None:
+    while context is not None and context.kind in ("if", "try", "with"):
+        context = context.outer
+    return context.node if context is not None and isinstance(context.node, ast.ClassDef) else None
+
+
+def _around(
+    context: Context, found: dict[ast.AST, Sketch], known: dict[Context, tuple[Sketch, ...]]
+) -> tuple[Sketch, ...]:
+    """The functions around a place, innermost first."""
+    if context not in known:
+        outer = _around(context.outer, found, known) if context.outer is not None else ()
+        known[context] = (found[context.node], *outer) if context.kind == "function" else outer
+    return known[context]
+
+
+def _is_value(func: ast.expr, context: Context, modules: frozenset[str]) -> bool:
+    """Whether what is called is a variable or an attribute of one, which may hold a model or a loss."""
+    if isinstance(func, ast.Attribute):
+        if func.attr in modules:
+            return True
+        return isinstance(func.value, ast.Name) and func.value.id == "self" and func.attr not in _ORDINARY
+    return isinstance(func, ast.Name) and func.id not in _BUILTINS and _is_variable(func, context)
+
+
+def _is_variable(name: ast.Name, context: Context) -> bool:
+    scope = context.scope
+    while True:
+        bindings = scope.bindings.get(name.id)
+        if bindings is not None and scope.kind != "class":
+            return bindings[-1].kind in _VALUES
+        if scope.outer is None:
+            return False
+        scope = scope.outer
+
+
+def _criteria(file: File) -> frozenset[str]:
+    """The names that a file gives to losses: `divergence` in `self.divergence = nn.KLDivLoss()`."""
+    found = set()
+    for assigned in file.walk.attributes:
+        if isinstance(assigned.value, ast.Call) and is_loss_name(_last(assigned.value.func)):
+            found.add(assigned.target.attr)
+    for name, bindings in file.walk.module.scope.bindings.items():
+        for binding in bindings:
+            if isinstance(binding.value, ast.Call) and is_loss_name(_last(binding.value.func)):
+                found.add(name)
+    return frozenset(found)
+
+
+def _modules(file: File) -> frozenset[str]:
+    """The names of what a file treats as modules: `net` in `self.net.eval()`."""
+    found = set()
+    for name in ("eval", "train", "parameters", "state_dict", "load_state_dict"):
+        for call, _ in file.walk.calls.get(name, ()):
+            if isinstance(call.func, ast.Attribute):
+                found.add(_last(call.func.value))
+    return frozenset(found - {"", "self"})
+
+
+def _libraries(file: File) -> frozenset[str]:
+    """The names under which a file knows the parts of libraries that make and change what rules know."""
+    found = set()
+    scopes = [file.walk.module.scope, *(each.inner.scope for each in file.walk.defined)]
+    for scope in scopes:
+        for name, bindings in scope.bindings.items():
+            for binding in bindings:
+                alias, node = binding.value, binding.node
+                if isinstance(alias, ast.alias) and isinstance(node, ast.ImportFrom):
+                    full = f"{node.module}.{alias.name}"
+                elif isinstance(alias, ast.alias):
+                    full = alias.name if alias.asname else ""
+                else:
+                    continue
+                if f"{full}.".startswith(_LIBRARIES):
+                    found.add(name)
+    return frozenset(found)
+
+
+def _is_of(func: ast.expr, libraries: frozenset[str]) -> bool:
+    """Whether the callee is one of those parts: `nn.Linear`, `torch.optim.SGD`, `DataLoader`."""
+    names = []
+    while isinstance(func, ast.Attribute):
+        names.append(func.attr)
+        func = func.value
+    if not isinstance(func, ast.Name):
+        return False
+    return func.id in libraries or f"{'.'.join([func.id, *reversed(names)])}.".startswith(_LIBRARIES)
+
+
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
