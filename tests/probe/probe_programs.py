@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.probe.examination import measurements_of, optional_measurements
@@ -56,6 +57,24 @@ def trial_of(
         entry=(__file__, 1),
         objects=(),
     )
+
+
+def trial_on(
+    training: Dataset[Any],
+    validation: Dataset[Any] | None = None,
+    model: nn.Module | None = None,
+    loss: Loss | None = None,
+    shuffle: bool = True,
+    **loading: Any,
+) -> Trial:
+    """A trial that reads from data sets, with the loaders behind it known."""
+    train_loader = DataLoader(training, batch_size=32, shuffle=shuffle, **loading)
+    held_out = DataLoader(validation, batch_size=32, **loading) if validation is not None else None
+    trial = trial_of(model or mlp(), [], loss or cross_entropy)
+    trial.train_batches = lambda: iter(train_loader)
+    trial.validation_batches = (lambda: iter(held_out)) if held_out is not None else None
+    trial.loaders = {"training": train_loader, "validation": held_out}
+    return trial
 
 
 def cross_entropy(model: nn.Module, batch: Any) -> Tensor:

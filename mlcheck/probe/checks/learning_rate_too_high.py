@@ -15,9 +15,9 @@ CHANCE = 1e-3
 
 def check(seen: RateTrials) -> Verdict:
     mine = seen.of(1.0)
-    lower = [trial for trial in (seen.of(0.1), seen.of(0.01)) if not trial.diverged and len(trial.losses) >= 9]
+    lower = [trial for trial in seen.lower if len(trial.losses) >= 9]
     if not lower:
-        return Verdict(Outcome.INCONCLUSIVE, reason="the loss diverges with a hundredth of the learning rate, too")
+        return Verdict(Outcome.INCONCLUSIVE, reason="the loss diverges with a ten-thousandth of the learning rate, too")
     third = max(3, min(len(mine.losses), *(len(t.losses) for t in lower)) // 3)
     best = min(lower, key=lambda trial: trial.tail(third))
     start = mine.losses[0]

@@ -10,7 +10,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.rate_trials import RateTrials
 
 LITTLE = 0.05
-MUCH = 0.05
+MUCH = 0.02
 
 
 def check(seen: RateTrials) -> Verdict:
@@ -18,19 +18,20 @@ def check(seen: RateTrials) -> Verdict:
     if mine.diverged or len(mine.losses) < 9:
         return Verdict(Outcome.SKIP, reason="the loss diverges: the learning rate is not too low")
     third = max(3, len(mine.losses) // 3)
-    start = sum(mine.losses[:3]) / 3
-    higher = [t for t in (seen.of(10.0), seen.of(100.0)) if not t.diverged and len(t.losses) == len(mine.losses)]
+    start = mine.losses[0]
+    still = min(seen.lower, key=lambda trial: trial.factor, default=mine).tail(third)
+    higher = [trial for trial in seen.higher if len(trial.losses) == len(mine.losses)]
     best = min(higher, key=lambda trial: trial.tail(third), default=None)
     numbers = {"learning rate": seen.rate}
-    gain = start - mine.tail(third)
+    gain = still - mine.tail(third)
     if best is None:
         return Verdict(
             Outcome.PASS, f"ten times {seen.rate:g} diverges: it is not too low", numbers=numbers, looked_at=seen.steps
         )
-    best_gain = start - best.tail(third)
+    best_gain = still - best.tail(third)
     told = (
-        f"in {seen.steps} steps the loss falls by {gain:.3g} at {seen.rate:g}, by {best_gain:.3g} at "
-        f"{seen.rate * best.factor:g}"
+        f"in {seen.steps} steps the loss gets {gain:.3g} lower at {seen.rate:g} than with next to no step at all, "
+        f"{best_gain:.3g} lower at {seen.rate * best.factor:g}"
     )
     if best_gain < MUCH * abs(start) or gain > LITTLE * best_gain:
         return Verdict(Outcome.PASS, told, figures=(_figure(seen),), numbers=numbers, looked_at=seen.steps)

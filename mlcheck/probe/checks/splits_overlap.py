@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
@@ -20,7 +21,7 @@ def check(seen: Samples) -> Verdict:
     first_with: dict[bytes, int] = {}
     for index, content in training.content.items():
         first_with.setdefault(content, index)
-    twins = [(index, first_with[content]) for index, content in validation.content.items() if content in first_with]
+    twins = sorted((index, first_with[same]) for index, same in validation.content.items() if same in first_with)
     total = len(validation.content)
     numbers = {"shared": float(len(twins)), "validation samples": float(total)}
     looked = len(training.content) + total
@@ -33,7 +34,7 @@ def check(seen: Samples) -> Verdict:
                 "equal ones would differ",
             )
         return Verdict(Outcome.PASS, f"no sample is in both of {scope}", numbers=numbers, looked_at=looked)
-    repeated = len(training.content) - len(first_with)
+    repeated = sum(count for count in Counter(training.content.values()).values() if count > 1)
     if _chance(len(twins), total, repeated, len(training.content)) > CHANCE:
         return Verdict(
             Outcome.PASS,
@@ -55,7 +56,7 @@ def check(seen: Samples) -> Verdict:
 
 
 def _chance(shared: int, total: int, repeated: int, size: int) -> float:
-    """The probability of so many if a sample of the same source equalled one of these as often as they each other."""
+    """The probability of so many, if a new sample has a twin here as often as one of these has among the rest."""
     rate = min(0.999, (repeated + 3.0) / size)
     log = [
         math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)

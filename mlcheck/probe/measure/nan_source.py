@@ -61,12 +61,13 @@ def _watched(trial: Trial, batch: Any, step: int) -> NanSource:
         return args, kwargs
 
     watch = ModuleWatch(keep, observe)
-    with warnings.catch_warnings(record=True) as told, torch.autograd.detect_anomaly(check_nan=True), watch:
+    with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            trial.train_step(batch, step)
+            with torch.autograd.detect_anomaly(check_nan=True), watch:
+                trial.train_step(batch, step)
         except RuntimeError as error:
-            if "returned nan values" in str(error):
+            if "returned nan values" in str(error) and not (made and made[0][0]):
                 operation = re.search(r"Function '(\w+)'", str(error))
                 place = _forward_place(told) or raised_at(error)
                 return NanSource(step, "backward", operation[1] if operation else "", place)

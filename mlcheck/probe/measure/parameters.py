@@ -168,12 +168,26 @@ def _fresh(module: nn.Module, weight: Tensor) -> str:
     if values.numel() < _ENOUGH:
         return ""
     if isinstance(module, nn.Embedding):
-        return "N(0, 1)" if _distance(torch.special.ndtr(values)) else ""
+        spread = float(values.std(correction=0))
+        normal = spread > 0 and _distance(torch.special.ndtr(values / spread)) and _even(weight / spread)
+        return f"N(0, {spread:.2g}²)" if normal else ""
     if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
         bound = 1 / math.sqrt(weight[0].numel())
         inside = bool((values.abs() <= bound * 1.0001).all())
         return f"U(±{bound:.3g})" if inside and _distance((values / bound + 1) / 2) else ""
     return ""
+
+
+def _even(standard: Tensor) -> bool:
+    """Whether all rows and all columns spread alike: the squared norms of normal ones are chi-squared."""
+    if min(standard.shape) < 4:
+        return False
+    for dim in (0, 1):
+        freedom = standard.shape[dim]
+        norms = standard.double().pow(2).sum(dim)
+        if not 0.5 < float(norms.var(correction=0)) / (2 * freedom) < 2.0:
+            return False
+    return True
 
 
 def _distance(probabilities: Tensor) -> bool:

@@ -17,6 +17,7 @@ from mlcheck.trial.trial import Trial
 
 FACTORS = (1.0, 0.1, 0.01, 10.0, 100.0)
 STEPS = 40
+UNMOVED = 0.95
 FEW_STEPS = 15
 SECONDS = 8.0
 
@@ -36,7 +37,11 @@ class RateTrial:
 
 @dataclass(frozen=True, slots=True)
 class RateTrials:
-    """Runs of equal length over the same batches with the same random numbers, schedules held, `rate` the user's."""
+    """Runs of equal length over the same batches with the same random numbers, schedules held, `rate` the user's.
+
+    A hundredth that diverges is followed by a ten-thousandth, a hundred times the rate that moves nothing by
+    ten thousand times.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 95
@@ -44,7 +49,6 @@ class RateTrials:
     rate: float
     steps: int
     trials: tuple[RateTrial, ...]
-    optimizers: tuple[str, ...]
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -59,12 +63,24 @@ class RateTrials:
         steps = len(first.losses)
         if steps < FEW_STEPS and not first.diverged:
             raise inconclusive(f"there was time for {steps} steps with a learning rate only")
-        others = [_run(trial, batches[:steps] if not first.diverged else batches, f, math.inf) for f in FACTORS[1:]]
-        kinds = tuple(type(optimizer).__name__ for optimizer in trial.optimizers.values())
-        return cls(rate, steps, (first, *others), kinds)
+        compared = batches if first.diverged else batches[:steps]
+        runs = [first, *(_run(trial, compared, factor, math.inf) for factor in FACTORS[1:])]
+        if runs[FACTORS.index(0.01)].diverged:
+            runs.append(_run(trial, compared, 1e-4, math.inf))
+        if not runs[-1].diverged and runs[-1].factor == FACTORS[-1] and runs[-1].losses[-1] > UNMOVED * first.losses[0]:
+            runs.append(_run(trial, compared, 1e4, math.inf))
+        return cls(rate, steps, tuple(runs))
 
     def of(self, factor: float) -> RateTrial:
         return next(trial for trial in self.trials if trial.factor == factor)
+
+    @property
+    def lower(self) -> list[RateTrial]:
+        return [trial for trial in self.trials if trial.factor < 1 and not trial.diverged]
+
+    @property
+    def higher(self) -> list[RateTrial]:
+        return [trial for trial in self.trials if trial.factor > 1 and not trial.diverged]
 
 
 def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> RateTrial:

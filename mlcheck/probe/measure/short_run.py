@@ -24,11 +24,12 @@ from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.probe.measure.update_watch import Update, UpdateWatch
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import user_traceback
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 STEPS = 120
 SECONDS = 8.0
 VALIDATION_BATCHES = 6
+_MARKED_NODES = 12
 
 
 @dataclass(slots=True)
@@ -69,7 +70,8 @@ class ShortRun:
         with restored(trial):
             run._train(trial, clock)
             if not run.error and not run.bad_step:
-                run.after = evaluated(trial)
+                with suppress(NotReached):
+                    run.after = evaluated(trial)
         if run.bad_step is not None:
             seed_all(0)
             with restored(trial):
@@ -92,6 +94,10 @@ class ShortRun:
                 before, updates.step = len(watch.backwards), self.steps
                 try:
                     trial.train_step(batch, self.steps)
+                except NotReached:
+                    if not self.steps:
+                        raise
+                    break
                 except Exception as error:
                     self._broke(error)
                     break
@@ -142,21 +148,27 @@ def largest_rate(trial: Trial) -> float:
 
 
 class _Mark:
-    """Lives as long as the autograd node that carries it."""
+    """Lives as long as an autograd node that carries it."""
 
 
 class Graphs:
-    """Marks on the last node of every graph that backward was called on."""
+    """A mark for every graph that backward was called on, carried by its last few nodes."""
 
     def __init__(self) -> None:
         self._marks: list[weakref.ref[_Mark]] = []
 
     def mark(self, root: Tensor) -> None:
-        if root.grad_fn is not None and len(self._marks) < 4 * STEPS:
-            mark = _Mark()
-            metadata: Any = root.grad_fn.metadata
-            metadata[id(self)] = mark
-            self._marks.append(weakref.ref(mark))
+        if len(self._marks) >= 4 * STEPS:
+            return
+        mark, waiting, left = _Mark(), [root.grad_fn], _MARKED_NODES
+        self._marks.append(weakref.ref(mark))
+        while waiting and left:
+            node: Any = waiting.pop(0)
+            if node is None or hasattr(node, "variable") or id(self) in node.metadata:
+                continue
+            node.metadata[id(self)] = mark
+            waiting += [parent for parent, _ in node.next_functions]
+            left -= 1
 
     def alive(self) -> int:
         return sum(mark() is not None for mark in self._marks)

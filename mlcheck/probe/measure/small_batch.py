@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.drive import first_batches, inconclusive
 from mlcheck.probe.measure.tree import batch_size, leaves, map_tensors, rows
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -16,7 +16,12 @@ SAMPLES = 16
 
 
 def small_batch(trial: Trial) -> tuple[Any, int]:
-    """Up to 16 distinct samples of a real batch; the whole batch where samples cannot be told apart."""
+    """Up to 16 distinct samples of a real batch; the whole batch where samples cannot be told apart.
+
+    Raises NotMeasured for a program that gives itself another batch every time.
+    """
+    if not trial.repeats_batches:
+        raise inconclusive("the program draws its batches itself, in the order of its data: none can be had twice")
     batch = first_batches(trial, 1)[0]
     size = batch_size(batch)
     if size is None:

@@ -1,0 +1,209 @@
+"""Probes of the data: one program with the fault each, and programs that only look like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import ask, mlp, trial_of, trial_on
+from torch import Tensor
+from torch.utils.data import Dataset, TensorDataset, WeightedRandomSampler
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.outcome import Outcome
+
+
+def table(rows: int = 320, seed: int = 1, classes: int = 5) -> TensorDataset:
+    """Random features; the class is the largest of the first five."""
+    x = torch.randn(rows, 8, generator=torch.Generator().manual_seed(seed))
+    return TensorDataset(x, x[:, :classes].argmax(1))
+
+
+class Changed(Dataset[Any]):
+    """A data set with every sample passed through a function of its index."""
+
+    def __init__(self, samples: Dataset[Any], change: Callable[[int, Any], Any]) -> None:
+        self._samples, self._change = samples, change
+
+    def __len__(self) -> int:
+        return len(self._samples)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: int) -> Any:
+        return self._change(index, self._samples[index])
+
+
+def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+    for word in words:
+        assert word in (verdict.summary + verdict.reason)
+
+
+def noisy(index: int, sample: Any) -> Any:
+    return sample[0] + torch.randn(8), sample[1]
+
+
+def test_a_sample_that_raises_is_named() -> None:
+    def change(index: int, sample: Any) -> Any:
+        if index == 217:
+            raise OSError("could not read record")
+        return sample
+
+    verdict = ask("unreadable-sample", trial_on(Changed(table(), change)))
+    says(verdict, Outcome.FAIL, "sample 217 raises OSError: could not read record")
+    assert verdict.findings[0].location.path.endswith("test_data_probes.py")
+    assert verdict.findings[0].numbers["index"] == 217
+
+
+def test_samples_of_different_length_need_a_collate_function() -> None:
+    lengths = Changed(table(), lambda i, s: (torch.arange(3 + i % 4), s[1]))
+    says(ask("unreadable-sample", trial_on(lengths)), Outcome.FAIL, "differ in the shape of `0`", "collate_fn")
+
+    def pad(samples: list[Any]) -> Any:
+        rows = [torch.nn.functional.pad(x, (0, 7 - len(x))) for x, _ in samples]
+        return torch.stack(rows), torch.stack([y for _, y in samples])
+
+    says(ask("unreadable-sample", trial_on(lengths, collate_fn=pad)), Outcome.PASS, "all 320 training samples")
+
+
+def test_a_data_set_that_cannot_be_indexed_is_left_open() -> None:
+    def change(index: int, sample: Any) -> Any:
+        raise RuntimeError("the file is opened in worker_init_fn")
+
+    says(ask("unreadable-sample", trial_on(Changed(table(), change))), Outcome.INCONCLUSIVE, "no sample can be asked")
+
+
+def test_batches_without_a_data_set_are_skipped() -> None:
+    trial = trial_of(mlp(), [table()[:32]], lambda m, b: m(b[0]).sum())
+    assert ask("unreadable-sample", trial).outcome is Outcome.SKIP
+    assert ask("splits-overlap", trial).outcome is Outcome.SKIP
+
+
+def test_training_rows_in_validation() -> None:
+    whole = table()
+    leak = torch.utils.data.Subset(whole, range(40, 140))
+    rest = torch.utils.data.Subset(whole, range(240))
+    verdict = ask("splits-overlap", trial_on(rest, leak))
+    says(verdict, Outcome.FAIL, "100 of 100 validation samples", "sample 0 is training sample 40")
+    assert verdict.numbers["shared"] == 100
+
+
+def test_rows_apart_share_nothing() -> None:
+    says(ask("splits-overlap", trial_on(table(), table(seed=2))), Outcome.PASS, "no sample is in both")
+
+
+def test_small_discrete_samples_repeat_by_chance() -> None:
+    def pairs(seed: int) -> TensorDataset:
+        return TensorDataset(
+            torch.randint(12, (300, 2), generator=torch.Generator().manual_seed(seed)), torch.zeros(300)
+        )
+
+    says(ask("splits-overlap", trial_on(pairs(1), pairs(2))), Outcome.PASS, "no more than equal ones occur")
+
+
+def test_augmented_training_samples_leave_overlap_open() -> None:
+    whole = table()
+    verdict = ask("splits-overlap", trial_on(Changed(whole, noisy), whole))
+    says(verdict, Outcome.INCONCLUSIVE, "augmented")
+
+
+def test_overlapping_pictures_are_shown() -> None:
+    pictures = TensorDataset(torch.rand(64, 1, 8, 8), torch.zeros(64))
+    kinds = [figure.kind for figure in ask("splits-overlap", trial_on(pictures, pictures)).figures]
+    assert kinds == ["images", "table"]
+
+
+def test_an_index_that_wraps() -> None:
+    whole = table()
+    wrapped = Changed(whole, lambda index, sample: whole[index % 64])
+    says(ask("samples-repeat", trial_on(wrapped)), Outcome.FAIL, "320 training indices give only 64", "sample 64 is")
+
+
+def test_an_index_that_wraps_behind_an_augmentation() -> None:
+    whole = table()
+    wrapped = Changed(whole, lambda index, sample: noisy(index, whole[index % 64]))
+    says(ask("samples-repeat", trial_on(wrapped)), Outcome.FAIL, "only 64")
+
+
+def test_rare_samples_repeated_on_purpose_only_warn() -> None:
+    whole = table()
+    repeated = torch.utils.data.Subset(whole, [*range(200), *[0, 1, 2, 3] * 25])
+    says(ask("samples-repeat", trial_on(repeated)), Outcome.WARN, "300 training indices")
+
+
+def test_a_sampler_with_replacement_repeats_nothing() -> None:
+    weights = WeightedRandomSampler([1.0] * 10 + [0.01] * 310, 320)
+    trial = trial_on(table(), shuffle=False, sampler=weights)
+    assert ask("samples-repeat", trial).outcome in (Outcome.PASS, Outcome.SKIP)
+
+
+def test_noise_on_validation_samples() -> None:
+    says(ask("validation-augmented", trial_on(table(), Changed(table(seed=2), noisy))), Outcome.WARN, "differ between")
+    verdict = ask("validation-augmented", trial_on(Changed(table(), noisy), table(seed=2)))
+    says(verdict, Outcome.PASS, "training samples vary in `0`")
+
+
+@pytest.mark.parametrize(("shift", "bad"), [(1, "holds 5"), (-1, "holds -1")])
+def test_labels_that_begin_at_one_or_minus_one(shift: int, bad: str) -> None:
+    labels = Changed(table(), lambda i, s: (s[0], s[1] + shift))
+    verdict = ask("label-out-of-range", trial_on(labels, table(seed=2)))
+    says(verdict, Outcome.FAIL, bad, "the model has 5 outputs")
+
+
+def test_one_label_out_of_range_deep_in_the_data() -> None:
+    labels = Changed(table(), lambda i, s: (s[0], s[1] * 0 + 7 if i == 200 else s[1]))
+    says(ask("label-out-of-range", trial_on(labels, shuffle=False)), Outcome.FAIL, "holds 7", "sample 200 of a pass")
+
+
+def test_the_ignored_label_is_in_range() -> None:
+    labels = Changed(table(), lambda i, s: (s[0], s[1] * 0 - 100 if i % 3 == 0 else s[1]))
+    says(ask("label-out-of-range", trial_on(labels)), Outcome.PASS, "labels 0 to 4 for 5 outputs")
+
+
+def test_a_class_that_only_validation_has() -> None:
+    training = torch.utils.data.Subset(table(), [i for i, (_, y) in enumerate(table()) if y != 3])
+    says(ask("label-out-of-range", trial_on(training, table(seed=2))), Outcome.WARN, "class 3", "never in a pass")
+
+
+def sorted_table() -> TensorDataset:
+    x, y = table().tensors
+    order = y.argsort()
+    return TensorDataset(x[order], y[order])
+
+
+def test_samples_sorted_by_class() -> None:
+    verdict = ask("training-data-not-shuffled", trial_on(sorted_table(), shuffle=False))
+    says(verdict, Outcome.FAIL, "`1` changes 4 times along a pass of 320 samples", "same order in every pass")
+
+
+def test_the_same_order_in_every_epoch() -> None:
+    verdict = ask("training-data-not-shuffled", trial_on(table(), shuffle=False))
+    says(verdict, Outcome.WARN, "the same 10 batches in the same order")
+
+
+def test_shuffled_samples_pass() -> None:
+    says(ask("training-data-not-shuffled", trial_on(sorted_table())), Outcome.PASS, "other batches")
+
+
+def scaled(data: TensorDataset, factor: float, shift: float = 0.0) -> TensorDataset:
+    x, y = data.tensors
+    return TensorDataset(factor * x + shift, y)
+
+
+@pytest.mark.parametrize("factor", [0.05, 30.0])
+def test_validation_in_another_scale(factor: float) -> None:
+    verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), factor)))
+    says(verdict, Outcome.WARN, "times the spread in validation")
+
+
+def test_a_drift_between_splits_is_no_other_scale() -> None:
+    verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), 1.5, shift=2.0)))
+    says(verdict, Outcome.PASS)
+
+
+def test_few_features_that_spread_more_are_no_other_scale() -> None:
+    x, y = table(seed=2).tensors
+    some: Tensor = x.clone()
+    some[:, :3] *= 50
+    says(ask("splits-scaled-differently", trial_on(table(), TensorDataset(some, y))), Outcome.PASS)

@@ -1,0 +1,122 @@
+"""Probes of the loss: one program with the fault each, and programs that only look like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import SOUND, ask, classes, cross_entropy, mlp, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.outcome import Outcome
+
+
+def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+    for word in words:
+        assert word in (verdict.summary + verdict.reason)
+
+
+def regression(target: Tensor, last: nn.Module | None = None) -> Any:
+    model = nn.Sequential(*mlp(8, 1), *([last] if last else []))
+    batches = [(torch.randn(32, 8), target) for _ in range(3)]
+    return trial_of(model, batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_a_column_against_a_row() -> None:
+    verdict = ask("regression-broadcast", regression(torch.randn(32)))
+    says(verdict, Outcome.FAIL, "predictions (32, 1) and targets (32,)", "32 × 32 differences")
+    says(ask("regression-broadcast", regression(torch.randn(32, 1))), Outcome.PASS)
+
+
+def test_a_loss_with_its_sign_flipped() -> None:
+    trial = trial_of(mlp(), classes(8), lambda m, b: -cross_entropy(m, b))
+    says(ask("loss-maximised", trial), Outcome.FAIL, "negative of cross_entropy", "derivative -1")
+
+
+def test_a_loss_that_is_subtracted_beside_another_is_left_open() -> None:
+    def adversarial(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return F.cross_entropy(out[:, :3], batch[1] % 3) - 0.1 * F.cross_entropy(out[:, 3:], batch[1] % 2)
+
+    says(ask("loss-maximised", trial_of(mlp(), classes(8), adversarial)), Outcome.INCONCLUSIVE, "adversarial")
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25, 65536.0])
+def test_a_scaled_loss_is_still_minimised(scale: float) -> None:
+    trial = trial_of(mlp(), classes(8), lambda m, b: scale * cross_entropy(m, b))
+    says(ask("loss-maximised", trial), Outcome.PASS)
+
+
+def test_a_sum_over_the_batch() -> None:
+    summed = trial_of(mlp(), classes(8), lambda m, b: F.cross_entropy(m(b[0]), b[1], reduction="sum"))
+    says(ask("loss-sums-over-batch", summed), Outcome.WARN, "it doubles", "for 32 samples")
+    averaged = trial_of(mlp(), classes(8), lambda m, b: F.cross_entropy(m(b[0]), b[1], reduction="sum") / len(b[0]))
+    says(ask("loss-sums-over-batch", averaged), Outcome.PASS)
+
+
+def test_batch_norm_and_dropout_do_not_hide_a_mean() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 5))
+    says(ask("loss-sums-over-batch", trial_of(model, classes(8), cross_entropy)), Outcome.PASS)
+
+
+def test_a_contrastive_loss_is_left_open() -> None:
+    def contrast(model: nn.Module, batch: Any) -> Tensor:
+        out = F.normalize(model(batch[0]), dim=1)
+        return F.cross_entropy(out @ out.T / 0.1, torch.arange(len(out)))
+
+    verdict = ask("loss-sums-over-batch", trial_of(mlp(), classes(8), contrast))
+    says(verdict, Outcome.INCONCLUSIVE, "samples of a batch interact")
+
+
+@pytest.mark.parametrize(("last", "low"), [(nn.Sigmoid(), 0.0), (nn.Tanh(), -3.0), (nn.ReLU(), -1.0)])
+def test_targets_beyond_the_last_activation(last: nn.Module, low: float) -> None:
+    verdict = ask("output-cannot-reach-targets", regression(torch.linspace(low, 16, 32)[:, None], last))
+    says(verdict, Outcome.FAIL, "lie outside")
+
+
+def test_targets_within_the_last_activation() -> None:
+    says(ask("output-cannot-reach-targets", regression(torch.rand(32, 1), nn.Sigmoid())), Outcome.PASS, "lie within")
+    assert ask("output-cannot-reach-targets", regression(torch.randn(32, 1))).outcome is Outcome.SKIP
+
+
+def decayed(weight: float) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return cross_entropy(model, batch) + weight * sum(p.pow(2).sum() for p in model.parameters())
+
+    return trial_of(mlp(), classes(8), loss)
+
+
+def test_a_penalty_that_drowns_the_loss() -> None:
+    says(ask("penalty-outweighs-loss", decayed(10.0)), Outcome.WARN, "a penalty of", "times the gradient of the loss")
+    says(ask("penalty-outweighs-loss", decayed(1e-4)), Outcome.PASS)
+
+
+def test_a_term_that_knows_the_data_is_no_penalty() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return 1e-3 * F.cross_entropy(out, batch[1]) + out.logsumexp(1).pow(2).mean()
+
+    says(ask("penalty-outweighs-loss", trial_of(mlp(), classes(8), loss)), Outcome.PASS, "depends on the data")
+
+
+def test_a_last_layer_that_starts_too_wide() -> None:
+    model = mlp()
+    nn.init.normal_(model[4].weight, std=10.0)
+    says(ask("initial-loss-too-high", trial_of(model, classes(8), cross_entropy)), Outcome.WARN, "before training")
+
+
+@pytest.mark.parametrize("name", ["mlp", "lenet", "regression", "multilabel", "log-softmax", "segmentation"])
+def test_default_initialisations_start_at_chance(name: str) -> None:
+    says(ask("initial-loss-too-high", SOUND[name]()), Outcome.PASS)
+
+
+def test_a_pretrained_model_may_start_low() -> None:
+    trial = SOUND["mlp"]()
+    for index, batch in enumerate(list(trial.train_batches()) * 40):
+        trial.train_step(batch, index)
+    says(ask("initial-loss-too-high", trial), Outcome.PASS)

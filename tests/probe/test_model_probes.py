@@ -1,0 +1,258 @@
+"""Probes of the model before training: one program with the fault each, and programs that only look like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.outcome import Outcome
+
+
+def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+    for word in words:
+        assert word in (verdict.summary + verdict.reason)
+
+
+def on_classes(model: nn.Module, batches: int = 12) -> Any:
+    return trial_of(model, classes(8, batches=batches), cross_entropy)
+
+
+def deep(depth: int, bend: type[nn.Module], width: int = 32) -> nn.Sequential:
+    layers: list[nn.Module] = [nn.Linear(8, width), bend()]
+    for _ in range(depth):
+        layers += [nn.Linear(width, width), bend()]
+    return nn.Sequential(*layers, nn.Linear(width, 5))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.02])
+def test_weights_all_the_same(value: float) -> None:
+    model = mlp()
+    for layer in (model[0], model[2], model[4]):
+        nn.init.constant_(layer.weight, value)
+        nn.init.zeros_(layer.bias)
+    says(ask("weights-start-equal", on_classes(model)), Outcome.FAIL, "`0.weight`", "still are after")
+
+
+def test_one_constant_layer_before_a_random_one_only_warns() -> None:
+    model = mlp()
+    nn.init.constant_(model[0].weight, 0.01)
+    says(ask("weights-start-equal", on_classes(model)), Outcome.WARN, "every number of `0.weight` is 0.01")
+
+
+def test_a_last_layer_of_zeros_moves_apart() -> None:
+    model = mlp()
+    nn.init.zeros_(model[4].weight)
+    says(ask("weights-start-equal", on_classes(model)), Outcome.PASS, "`4.weight` began at zero and moved apart")
+
+
+class Language(nn.Module):
+    """A bag-of-tokens model with an embedding and a head of the same shape."""
+
+    def __init__(self, tie: str = "") -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(20, 16), nn.Linear(16, 20, bias=False)
+        if tie == "data":
+            self.head.weight.data = self.embed.weight.data
+        elif tie == "copy":
+            self.head.weight.data = self.embed.weight.data.clone()
+        elif tie == "parameter":
+            self.head.weight = self.embed.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.embed(tokens).mean(1))
+
+
+def language(tie: str) -> Any:
+    batches = [(torch.randint(20, (32, 6)), torch.randint(20, (32,))) for _ in range(3)]
+    return trial_of(Language(tie), batches, cross_entropy)
+
+
+def test_weights_tied_by_their_data() -> None:
+    verdict = ask("tied-weights-apart", language("data"))
+    says(verdict, Outcome.FAIL, "`embed.weight` and `head.weight`", "over the same memory")
+    says(ask("tied-weights-apart", language("copy")), Outcome.WARN, "starts as a copy")
+
+
+@pytest.mark.parametrize("tie", ["parameter", ""])
+def test_tied_and_untied_weights_pass(tie: str) -> None:
+    says(ask("tied-weights-apart", language(tie)), Outcome.PASS)
+
+
+def frozen_table(values: Tensor) -> Any:
+    model = Language()
+    model.embed = nn.Embedding.from_pretrained(values)
+    batches = [(torch.randint(len(values), (32, 6)), torch.randint(20, (32,))) for _ in range(3)]
+    return trial_of(model, batches, cross_entropy, torch.optim.Adam(model.head.parameters()))
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.1])
+def test_a_frozen_random_table(spread: float) -> None:
+    says(ask("frozen-fresh-weights", frozen_table(spread * torch.randn(200, 16))), Outcome.WARN, "`embed.weight`")
+
+
+def test_a_frozen_table_with_structure_passes() -> None:
+    topics = torch.randn(4, 16)
+    values = topics[torch.arange(200) % 4] * torch.rand(200, 1) + 0.1 * torch.randn(200, 16)
+    says(ask("frozen-fresh-weights", frozen_table(values)), Outcome.PASS, "none looks freshly drawn")
+
+
+def test_most_units_dead() -> None:
+    model = mlp()
+    with torch.no_grad():
+        model[0].bias[:28] = -50
+    verdict = ask("dead-units", on_classes(model))
+    says(verdict, Outcome.WARN, "28 of 32 units of `1 (ReLU)`")
+    assert verdict.figures[0].kind == "bars"
+
+
+@pytest.mark.parametrize("dead", [0, 10])
+def test_some_dead_units_pass(dead: int) -> None:
+    model = mlp()
+    with torch.no_grad():
+        model[0].bias[:dead] = -50
+    says(ask("dead-units", on_classes(model)), Outcome.PASS)
+
+
+def test_dead_units_of_a_function_are_named_by_their_line() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(8, 32), nn.Linear(32, 5)
+            nn.init.constant_(self.first.bias, -50)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(F.relu(self.first(x)))
+
+    verdict = ask("dead-units", on_classes(Net()))
+    says(verdict, Outcome.WARN, "32 of 32")
+    assert verdict.findings[0].location.path.endswith("test_model_probes.py")
+
+
+@pytest.mark.parametrize(("bend", "word"), [(nn.Tanh, "beyond ±0.99"), (nn.Sigmoid, "within 0.005")])
+def test_a_layer_that_starts_saturated(bend: type[nn.Module], word: str) -> None:
+    model = deep(1, bend)
+    nn.init.normal_(model[0].weight, std=20.0)
+    says(ask("saturated-activations", on_classes(model)), Outcome.WARN, word)
+    says(ask("saturated-activations", on_classes(deep(1, bend))), Outcome.PASS)
+
+
+def test_a_signal_that_twelve_sigmoids_swallow() -> None:
+    verdict = ask("signal-fades-with-depth", on_classes(deep(12, nn.Sigmoid), batches=3))
+    says(verdict, Outcome.FAIL, "samples differ by")
+    assert any("gradient vanishes" in finding.message for finding in verdict.findings)
+
+
+@pytest.mark.parametrize("bend", [nn.ReLU, nn.Tanh, nn.GELU])
+def test_eight_layers_carry_the_signal(bend: type[nn.Module]) -> None:
+    assert ask("signal-fades-with-depth", on_classes(deep(6, bend), batches=3)).outcome is Outcome.PASS
+
+
+class Residual(nn.Module):
+    def __init__(self, gain: float) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 32), nn.Linear(32, 5)
+        self.blocks = nn.ModuleList(nn.Linear(32, 32) for _ in range(20))
+        self.gain = gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for block in self.blocks:
+            x = self.gain * x + block(F.relu(x))
+        return self.last(x)
+
+
+def test_residual_blocks_that_double() -> None:
+    says(ask("signal-explodes", on_classes(Residual(2.0))), Outcome.WARN, "times that of `first (Linear)`")
+    says(ask("signal-explodes", on_classes(Residual(1.0))), Outcome.PASS)
+
+
+def test_linear_after_linear() -> None:
+    model = nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.1), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 5))
+    verdict = ask("linear-without-activation", on_classes(model))
+    says(verdict, Outcome.WARN, "`0` (8 to 32) feeds `2` (32 to 32)")
+    assert len(verdict.findings) == 1
+
+
+@pytest.mark.parametrize("between", [nn.LayerNorm(3), nn.ReLU(), None], ids=("norm", "activation", "bottleneck"))
+def test_a_bottleneck_or_something_between_passes(between: nn.Module | None) -> None:
+    layers = [nn.Linear(8, 3), *([between] if between else []), nn.Linear(3, 5)]
+    says(ask("linear-without-activation", on_classes(nn.Sequential(*layers))), Outcome.PASS)
+
+
+@pytest.mark.parametrize(("rate", "outcome"), [(0.95, Outcome.WARN), (0.5, Outcome.PASS)])
+def test_dropout_rates(rate: float, outcome: Outcome) -> None:
+    says(ask("dropout-too-strong", on_classes(nn.Sequential(*mlp(), nn.Dropout(rate)))), outcome)
+
+
+@pytest.mark.parametrize(
+    ("momentum", "outcome"),
+    [(1.0, Outcome.WARN), (0.0, Outcome.WARN), (0.1, Outcome.PASS), (0.01, Outcome.PASS), (None, Outcome.PASS)],
+)
+def test_momentum_of_batch_norm(momentum: float | None, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
+    says(ask("batch-norm-forgets", on_classes(model)), outcome)
+
+
+class Causal(nn.Module):
+    """One attention layer over tokens, masked or not, with its softmax over a chosen dimension."""
+
+    def __init__(self, mask: bool = True, dim: int = -1) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(12, 16), nn.Parameter(torch.randn(10, 16))
+        self.qkv, self.drop, self.head = nn.Linear(16, 48), nn.Dropout(0.1), nn.Linear(16, 12)
+        self.mask, self.dim = mask, dim
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens) + self.place
+        query, key, value = self.qkv(x).view(*tokens.shape, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(-2, -1) / 8**0.5
+        if self.mask:
+            scores = scores.masked_fill(torch.ones(10, 10).triu(1).bool(), -1e4)
+        mixed = self.drop(F.softmax(scores, dim=self.dim)) @ value
+        return self.head(mixed.transpose(1, 2).reshape(*tokens.shape, 16))
+
+
+def next_token(model: nn.Module, shift: int = 1) -> Any:
+    tokens = [torch.randint(12, (16, 11)) for _ in range(3)]
+    batches = [(t[:, :10], t[:, shift : 10 + shift]) for t in tokens]
+    return trial_of(model, batches, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))
+
+
+def test_a_language_model_without_its_mask() -> None:
+    says(ask("future-leak", next_token(Causal(mask=False))), Outcome.FAIL, "sees the tokens it has to predict")
+    says(ask("future-leak", next_token(Causal())), Outcome.PASS)
+
+
+def test_targets_that_are_the_inputs() -> None:
+    says(ask("future-leak", next_token(Causal(), shift=0)), Outcome.WARN, "input tokens themselves")
+
+
+def test_a_tagger_may_look_both_ways() -> None:
+    batches = [(torch.randint(12, (16, 10)), torch.randint(12, (16, 10))) for _ in range(3)]
+    trial = trial_of(Causal(mask=False), batches, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))
+    assert ask("future-leak", trial).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(("dim", "outcome"), [(1, Outcome.WARN), (2, Outcome.WARN), (-1, Outcome.PASS)])
+def test_attention_over_another_dimension(dim: int, outcome: Outcome) -> None:
+    says(ask("attention-normalised-wrongly", next_token(Causal(dim=dim))), outcome)
+
+
+def test_a_softmax_over_classes_of_pixels_is_no_attention() -> None:
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.Conv2d(1, 4, 1), nn.Linear(256, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.layer(x).softmax(dim=1).flatten(1))
+
+    trial = trial_of(Mixed(), classes(1, 8, 8), cross_entropy)
+    assert ask("attention-normalised-wrongly", trial).outcome is Outcome.SKIP

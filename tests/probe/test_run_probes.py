@@ -1,0 +1,254 @@
+"""Probes of a short training: one program with the fault each, and programs that only look like it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import SOUND, Asked, ask, classes, cross_entropy, mlp, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+
+def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+    for word in words:
+        assert word in (verdict.summary + verdict.reason)
+
+
+Hook = Callable[[int, Tensor], None]
+
+
+def loop(
+    rate: float = 0.05, before: Hook | None = None, every: int = 1, share: float = 1.0, divide: float = 1.0
+) -> Trial:
+    """SGD with something done before backward or before the step, and an update every few batches."""
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        loss = cross_entropy(model, batch)
+        if before:
+            before(index, loss)
+        (loss * share).backward()
+        if index % every == every - 1:
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad /= divide
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss.detach()}
+
+    learnable = [(x, x[:, :5].argmax(1)) for x, _ in classes(8)]
+    return trial_of(model, learnable, cross_entropy, optimizer, step=step)
+
+
+def test_a_step_that_raises_later() -> None:
+    def stop(index: int, _: Tensor) -> None:
+        if index == 31:
+            raise ValueError("Tried to step 32 times")
+
+    verdict = ask("later-step-breaks", loop(before=stop))
+    says(verdict, Outcome.FAIL, "training step 32 raises ValueError: Tried to step 32 times")
+    assert verdict.findings[0].location.path.endswith("test_run_probes.py")
+    assert "ValueError" in verdict.traceback
+    says(ask("later-step-breaks", loop()), Outcome.PASS, "120 training steps")
+
+
+def test_a_root_of_zero_in_the_gradient() -> None:
+    class Distance(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, x: Tensor) -> Tensor:
+            out = self.net(x)
+            return out + 0.01 * (out - out.detach()).pow(2).sum(1, keepdim=True).sqrt()
+
+    verdict = ask("non-finite-gradient", trial_of(Distance(), classes(8), cross_entropy))
+    says(verdict, Outcome.FAIL, "the gradient of `net.0.weight` is not finite at training step 1", "SqrtBackward0")
+    assert verdict.findings[0].location.symbol.endswith("forward")
+    assert "1e-12" in verdict.findings[0].help
+
+
+def test_a_loss_that_overflows_forward_names_the_module() -> None:
+    class Growing(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x * 1e4).exp()
+
+    model = nn.Sequential(nn.Linear(8, 5), Growing())
+    verdict = ask("non-finite-gradient", trial_of(model, classes(8), cross_entropy))
+    says(verdict, Outcome.FAIL, "1 (Growing), in forward")
+
+
+def test_finite_steps_pass() -> None:
+    says(ask("non-finite-gradient", loop()), Outcome.PASS, "finite in all of 120 updates")
+
+
+def test_a_running_sum_of_losses_keeps_every_graph() -> None:
+    class Total:
+        value: Any = 0.0
+
+    total = Total()
+
+    def add(_: int, loss: Tensor) -> None:
+        total.value = total.value + loss
+
+    trial = loop(before=add)
+    trial.objects = (total,)
+    verdict = ask("graph-kept-across-steps", trial)
+    says(verdict, Outcome.FAIL, "graphs of 120 backward passes are still in memory", "`Total.value` holds them")
+
+
+@pytest.mark.parametrize("keep", [1, 20])
+def test_a_few_losses_kept_for_a_while_pass(keep: int) -> None:
+    recent: list[Tensor] = []
+
+    def remember(_: int, loss: Tensor) -> None:
+        recent.append(loss)
+        del recent[:-keep]
+
+    says(ask("graph-kept-across-steps", loop(before=remember)), Outcome.PASS)
+
+
+def test_losses_kept_as_numbers_pass() -> None:
+    numbers: list[Tensor] = []
+    says(ask("graph-kept-across-steps", loop(before=lambda _, loss: numbers.append(loss.detach()))), Outcome.PASS)
+
+
+def clipped(norm: float, optimizer: type[torch.optim.Optimizer] = torch.optim.SGD) -> Trial:
+    model = mlp()
+    opt = optimizer(model.parameters(), lr=0.01)  # type: ignore[call-arg]
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        opt.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), norm)
+        opt.step()
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, opt, step=step)
+
+
+def test_clipping_to_nothing() -> None:
+    verdict = ask("gradients-clipped-away", clipped(1e-5))
+    says(verdict, Outcome.WARN, "in 100 % of 120 updates", "norm 1e-05")
+
+
+@pytest.mark.parametrize(
+    ("norm", "optimizer"), [(0.1, torch.optim.SGD), (100.0, torch.optim.SGD), (1e-4, torch.optim.Adam)]
+)
+def test_clipping_that_leaves_something_passes(norm: float, optimizer: type[torch.optim.Optimizer]) -> None:
+    says(ask("gradients-clipped-away", clipped(norm, optimizer)), Outcome.PASS)
+
+
+def test_a_gradient_scaler_is_no_clipping() -> None:
+    says(ask("gradients-clipped-away", loop(share=65536.0, divide=65536.0)), Outcome.PASS)
+
+
+def scheduled(schedule: Callable[[torch.optim.Optimizer], Any]) -> Trial:
+    trial = loop()
+    optimizer = trial.optimizers["optimizer"]
+    scheduler, plain = schedule(optimizer), trial.train_step
+
+    def step(batch: Any, index: int) -> Any:
+        metrics = plain(batch, index)
+        scheduler.step()
+        return metrics
+
+    trial.train_step, trial.schedulers = step, {"scheduler": scheduler}
+    return trial
+
+
+def test_an_epoch_schedule_stepped_every_batch() -> None:
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.StepLR(opt, step_size=10, gamma=0.1))
+    says(ask("learning-rate-dies", trial), Outcome.WARN, "falls from 0.05 to 5e-07 within 50 steps")
+
+
+def test_a_schedule_over_the_run_passes() -> None:
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=1000))
+    says(ask("learning-rate-dies", trial), Outcome.PASS, "between")
+    warm = scheduled(lambda opt: torch.optim.lr_scheduler.LinearLR(opt, 1e-5, 1.0, total_iters=100))
+    says(ask("learning-rate-dies", warm), Outcome.PASS)
+
+
+def test_gradients_of_four_batches_added_up() -> None:
+    says(ask("accumulation-not-averaged", loop(every=4)), Outcome.WARN, "4 batches make one update", "4 times")
+    says(ask("accumulation-not-averaged", loop(every=4, share=0.25)), Outcome.PASS, "enters with 0.25")
+    assert ask("accumulation-not-averaged", loop()).outcome is Outcome.SKIP
+
+
+def test_gradients_divided_before_the_step_are_averaged() -> None:
+    verdict = ask("accumulation-not-averaged", loop(every=4, divide=4.0))
+    says(verdict, Outcome.PASS, "their sum is divided by 4")
+
+
+def evaluated(metric: Callable[[nn.Module, Any], dict[str, float]], loss: Any = cross_entropy) -> Trial:
+    model = mlp()
+    trial = trial_of(model, classes(8), loss, torch.optim.Adam(model.parameters(), lr=3e-3))
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return metric(model, batch)
+
+    trial.evaluate_step = evaluate
+    return trial
+
+
+def test_a_likelihood_that_is_minimised() -> None:
+    def likelihood(model: nn.Module, batch: Any) -> Tensor:
+        return model(batch[0]).log_softmax(1).gather(1, batch[1][:, None]).mean()
+
+    trial = evaluated(lambda m, b: {"val_nll": -float(likelihood(m, b))}, likelihood)
+    says(ask("validation-worsens", trial), Outcome.WARN, "val_nll rises from", "while the training loss falls")
+
+
+def test_validation_that_improves_or_only_overfits_passes() -> None:
+    says(ask("validation-worsens", evaluated(lambda m, b: {"val_loss": float(cross_entropy(m, b))})), Outcome.PASS)
+    other = classes(8, batches=1, size=32)[0][1].roll(1)
+    apart = evaluated(lambda m, b: {"val_loss": float(F.cross_entropy(m(b[0] * 0), other))})
+    says(ask("validation-worsens", apart), Outcome.PASS)
+
+
+def test_an_accuracy_of_one_before_training() -> None:
+    def itself(model: nn.Module, batch: Any) -> dict[str, float]:
+        predicted = model(batch[0]).argmax(1)
+        return {"accuracy": float((predicted == predicted).float().mean())}
+
+    says(ask("metric-impossible", evaluated(itself)), Outcome.WARN, "accuracy is exactly 1 for the untrained model")
+    summed = evaluated(lambda m, b: {"acc": float((m(b[0]).argmax(1) != b[1]).sum()) * 100})
+    says(ask("metric-impossible", summed), Outcome.WARN, "a share lies between")
+
+
+def test_an_honest_accuracy_passes() -> None:
+    honest = evaluated(lambda m, b: {"accuracy": float((m(b[0]).argmax(1) == b[1]).float().mean())})
+    says(ask("metric-impossible", honest), Outcome.PASS)
+
+
+@pytest.mark.parametrize("rate", [1e4, 30.0])
+def test_a_learning_rate_that_diverges(rate: float) -> None:
+    says(ask("learning-rate-too-high", loop(rate)), Outcome.FAIL, f"at your learning rate ({rate:g})")
+
+
+def test_a_learning_rate_that_hardly_moves() -> None:
+    asked = Asked(loop(1e-5))
+    says(asked.verdict("learning-rate-too-low"), Outcome.WARN, "hardly moves the model")
+    says(asked.verdict("learning-rate-too-high"), Outcome.PASS)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+def test_common_learning_rates_pass(rate: float) -> None:
+    asked = Asked(loop(rate))
+    for rule in ("learning-rate-too-high", "learning-rate-too-low"):
+        assert asked.verdict(rule).outcome is Outcome.PASS, asked.verdict(rule).summary
+
+
+def test_a_gan_has_no_rate_to_judge() -> None:
+    says(ask("learning-rate-too-high", SOUND["gan"]()), Outcome.INCONCLUSIVE, "several optimizers take turns")
