@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from mlcheck.cli.commands import CLEAN, MISUSE
 from mlcheck.cli.parser import parse
-from mlcheck.cli.streams import make_safe
+from mlcheck.cli.streams import complain, make_safe
 from mlcheck.core.mistake import Mistake
 
 _INTERRUPTED = 130
@@ -28,10 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except Mistake as mistake:
-        print(f"mlcheck: {mistake}", file=sys.stderr)
+        complain(str(mistake))
         return MISUSE
     except KeyboardInterrupt:
-        print("mlcheck: interrupted", file=sys.stderr)
+        complain("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (`mlcheck lint | head`): not an error of ours.

@@ -48,7 +48,7 @@ def lint(arguments: argparse.Namespace) -> int:
     if arguments.statistics and arguments.format == "text":
         from mlcheck.report import page
 
-        say(page.statistics(found))
+        say(page.statistics(found, width()))
     else:
         _tell(found, arguments)
     return exit_code(found, strict=False, exit_zero=arguments.exit_zero)
@@ -151,8 +151,10 @@ def _saved(path: str) -> Report:
 
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Mistake(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise Mistake(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Mistake(f"{path}: this is not a saved mlcheck report: not UTF-8") from error
     try:
         return json.read(text)
     except Mistake as mistake:

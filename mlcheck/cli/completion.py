@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mlcheck.cli.parser import commands_of
 from mlcheck.cli.settings import known_rules
+from mlcheck.cli.words import commands_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,9 @@ def _text(report: Report, form: str, stream: TextIO | None) -> str:
     if form == "concise" or report.command == "lint":
         from mlcheck.report import lint_text
 
-        return lint_text.concise(report) if form == "concise" else lint_text.render(report, color, width())
+        if form == "concise":
+            return lint_text.concise(report)
+        return lint_text.render(report, color, width(), folded=stream is not None and stream.isatty())
     from mlcheck.report import terminal
 
     return terminal.render(report, width=width(), color=color)
@@ -102,6 +104,13 @@ def wants_color(stream: TextIO | None) -> bool:
 
 
 def width() -> int:
+    """Of the terminal, which is still there when the output goes through a pipe; COLUMNS is the later word."""
+    for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
+        try:
+            fallback = os.get_terminal_size(stream.fileno() if stream else -1)
+        except (OSError, ValueError):
+            continue
+        return shutil.get_terminal_size(fallback).columns
     return shutil.get_terminal_size((100, 24)).columns
 
 

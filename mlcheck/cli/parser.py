@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-from typing import NoReturn
+from collections.abc import Sequence
 
 from mlcheck import __version__
 from mlcheck.cli import commands, init, load, sbs, sign
 from mlcheck.cli.output import FORMATS
+from mlcheck.cli.words import Help, Overview, Parser, commands_of, near, options_of
 from mlcheck.core.outcome import By, Profile, Severity, Stage
 
 _FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
@@ -19,14 +17,6 @@ _ENTRY = (
     "a trial class or function as MODULE:NAME or FILE.py:NAME, or a script as FILE.py, with its own arguments "
     "after `--` (default: `entry` of the config)"
 )
-
-
-class _Parser(argparse.ArgumentParser):
-    """Complains in one sentence, with the nearest right word; takes no abbreviations, which a new option may break."""
-
-    def error(self, message: str) -> NoReturn:
-        told = _suggesting(message)
-        self.exit(2, f"mlcheck: {told}{'' if told.endswith('?') else f'; see `{self.prog} --help`'}\n")
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -42,43 +32,32 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands by name."""
-    (choices,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    return dict(choices)
-
-
-def options_of(command: argparse.ArgumentParser) -> list[str]:
-    """The long options of a command."""
-    return [name for action in command._actions for name in action.option_strings if name.startswith("--")]
-
-
-def near(word: str, known: Iterable[str]) -> str:
-    """`: did you mean --x?`, or nothing."""
-    found = get_close_matches(word, list(known), n=1)
-    return f": did you mean `{found[0]}`?" if found else ""
-
-
-_CHOICE = re.compile(r"argument (?P<what>[^:]+): invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
-
-
-def _suggesting(message: str) -> str:
-    """argparse's own words made one sentence, with the nearest of the choices it lists."""
-    match = _CHOICE.match(message)
-    if not match:
-        return message.replace("the following arguments are required: COMMAND", "name a command")
-    known = re.findall(r"[\w-]+", match["known"])
-    what = "command" if match["what"] == "COMMAND" else f"choice for {match['what']}"
-    return f"there is no {what} `{match['word']}`{near(match['word'], known) or ': it is one of ' + ', '.join(known)}"
-
-
 def build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="mlcheck", description="The pre-launch checklist for PyTorch.", allow_abbrev=False)
+    parser = Parser(
+        prog="mlcheck",
+        description="The pre-launch checklist for PyTorch.",
+        usage="mlcheck COMMAND [OPTIONS] ...",
+        epilog="`mlcheck COMMAND --help` tells what a command takes.",
+        formatter_class=Overview,
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="version", version=f"mlcheck {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
 
     init.add_options(_command(subparsers, "init", "", "look at this repository and write its [tool.mlcheck] table"))
+    _add_checking_commands(subparsers)
+    loading = _command(
+        subparsers, "load", "[ENTRY]", "may this model go live? must-pass cases, quality, latency and memory under load"
+    )
+    load.add_options(loading)
+    _add_report_options(loading, html="", json="")
+    sbs.add_options(_command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read"))
+    _add_saved_commands(subparsers)
+    _add_catalog_commands(subparsers)
+    return parser
 
+
+def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     lint = _command(
         subparsers, "lint", "[PATH ...]", "read the code: finds silent training bugs without running anything"
     )
@@ -115,33 +94,23 @@ def build_parser() -> argparse.ArgumentParser:
     _add_report_options(check, html=None, json=None)
     check.set_defaults(run=commands.check)
 
-    loading = _command(
-        subparsers, "load", "[ENTRY]", "may this model go live? must-pass cases, quality, latency and memory under load"
-    )
-    load.add_options(loading)
-    _add_report_options(loading, html="", json="")
-
-    sbs.add_options(_command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read"))
-
-    _add_saved_commands(subparsers)
-    _add_catalog_commands(subparsers)
-    return parser
-
 
 def _command(
-    subparsers: argparse._SubParsersAction[_Parser], name: str, arguments: str, told: str, after: str = ""
-) -> _Parser:
+    subparsers: argparse._SubParsersAction[Parser], name: str, arguments: str, told: str, after: str = ""
+) -> Parser:
     return subparsers.add_parser(
         name,
+        prog=f"mlcheck {name}",
         help=told,
         description=f"{told[0].upper()}{told[1:]}.",
         usage=f"mlcheck {name} [OPTIONS] {arguments}".rstrip(),
         epilog=after,
+        formatter_class=Help,
         allow_abbrev=False,
     )
 
 
-def _add_saved_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None:
+def _add_saved_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Commands about reports that were saved and questions they left open."""
     report = _command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")
@@ -164,7 +133,7 @@ def _add_saved_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None
     sign.add_waive_options(waiving)
 
 
-def _add_catalog_commands(subparsers: argparse._SubParsersAction[_Parser]) -> None:
+def _add_catalog_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     explain = _command(subparsers, "explain", "RULE", "print the page of a rule")
     explain.add_argument("rule", metavar="RULE", help="its name, as findings show it and `mlcheck rules` lists it")
     explain.add_argument("--all", action="store_true", help="with all of its examples")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import shutil
 import sys
+from textwrap import wrap
 
 _PLAIN = {
     "·": "-", "×": "x", "→": "->", "←": "<-", "…": "...", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"',
@@ -21,6 +23,15 @@ def _in_plain(error: UnicodeError) -> tuple[str, int]:
     except UnicodeEncodeError:
         made = made.encode("ascii", "replace").decode()
     return made, error.end
+
+
+def complain(sentence: str) -> None:
+    """One sentence on standard error, broken between words where a person reads it."""
+    text = f"mlcheck: {sentence}"
+    if sys.stderr.isatty():
+        columns = max(40, shutil.get_terminal_size().columns)
+        text = "\n".join(wrap(text, columns, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "))
+    print(text, file=sys.stderr)
 
 
 def make_safe() -> None:

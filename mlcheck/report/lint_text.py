@@ -15,14 +15,19 @@ _NARROWEST = 40
 _COLORS = {"error": "1;31", "warning": "1;33", "note": "1;36", "mark": "1;31", "help": "36", "place": "1", "faint": "2"}
 
 
-def render(report: Report, color: bool, width: int, sources: Sources = source_lines) -> str:
-    """Every finding with its code, then what else is to be said, then the counts."""
+def render(report: Report, color: bool, width: int, sources: Sources = source_lines, folded: bool = False) -> str:
+    """Every finding with its code, then what else is to be said, then the counts.
+
+    `folded` breaks headlines and notices between words too: better to read, and worse to search with grep.
+    """
     paint = _painter(color)
     code = _remembering(sources)
-    blocks = ["\n".join(_block(result, finding, code, paint, width)) for result, finding in _findings(report)]
+    columns = max(width, _NARROWEST) if folded else 0
+    blocks = ["\n".join(_block(result, finding, code, paint, width, columns)) for result, finding in _findings(report)]
     blocks += ["\n".join(_failure(result, paint)) for result in report.results if result.outcome is Outcome.ERROR]
     if report.notices:
-        blocks.append("\n".join(f"{paint('note', 'note:')} {one_line(notice)}" for notice in report.notices))
+        notices = (f"{paint('note', 'note:')} {_folded(one_line(notice), columns, 6)}" for notice in report.notices)
+        blocks.append("\n".join(notices))
     return "\n\n".join([*blocks, _counts(report)]) + "\n"
 
 
@@ -40,10 +45,10 @@ def _findings(report: Report) -> list[tuple[Result, Finding]]:
 
 
 def _block(
-    result: Result, finding: Finding, code: Sources, paint: Callable[[str, str], str], width: int
+    result: Result, finding: Finding, code: Sources, paint: Callable[[str, str], str], width: int, columns: int
 ) -> Iterator[str]:
     place = finding.location
-    yield _headline(result, finding, paint)
+    yield _headline(result, finding, paint, columns)
     gutter = max(len(str(other.line)) for other in (place, *finding.related)) + 2
     if code_and_marks := excerpt(place, code, max(width, _NARROWEST) - gutter - 3):
         shown, marks = code_and_marks
@@ -72,10 +77,21 @@ def _beneath(role: str, text: str, gutter: int, paint: Callable[[str, str], str]
     yield from (" " * start + line for line in lines[1:])
 
 
-def _headline(result: Result, finding: Finding, paint: Callable[[str, str], str]) -> str:
+def _headline(result: Result, finding: Finding, paint: Callable[[str, str], str], columns: int = 0) -> str:
     place = _place(finding.location)
-    kind = paint(result.severity, f"{result.severity}[{result.rule}]")
-    return (paint("place", f"{place}:") + " " if place else "") + f"{kind} {one_line(finding.message)}"
+    start = f"{place}: " if place else ""
+    kind = f"{result.severity}[{result.rule}]"
+    message = _folded(one_line(finding.message), columns, len(f"{start}{kind} "))
+    return (paint("place", f"{place}:") + " " if place else "") + f"{paint(result.severity, kind)} {message}"
+
+
+def _folded(text: str, columns: int, used: int) -> str:
+    """`text` over several lines, the first of which has `used` columns less; on one line when `columns` is 0."""
+    if not columns or used + len(text) <= columns:
+        return text
+    first = "x" * min(used, columns - 1) + " "
+    lines = wrap(first + text, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join([lines[0][len(first) :], *lines[1:]])
 
 
 def _place(location: Location) -> str:

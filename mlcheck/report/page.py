@@ -9,10 +9,13 @@ from textwrap import wrap
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report
 from mlcheck.core.rule import Rule
+from mlcheck.report.digest import plural
+from mlcheck.report.excerpt import clipped
 from mlcheck.report.safe import visible
 
 _BOLD, _FAINT, _CYAN, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _NARROWEST, _WIDEST = 40, 100
+_ROOM_FOR_TITLE = 48
 _KIND = {"bad": "Wrong", "good": "Right"}
 _MARK = re.compile(r"#\s*error\b.*")
 
@@ -91,32 +94,33 @@ def _filled(text: str, width: int) -> list[str]:
 
 
 def table(rules: Iterable[Rule], width: int, color: bool) -> str:
-    """One line a rule under its stage, where the terminal is wide enough: name, severity, who answers, title."""
+    """The rules under their stages: name, severity, who answers; the title beside them or, without room, beneath."""
     listed = list(rules)
     if not listed:
         return "no rule is like that\n"
     name = max(len(rule.name) for rule in listed)
     by = max(len(_answered(rule)) for rule in listed)
     fixed = 2 + name + 2 + len("warning") + 2 + by + 2
+    beside = width - fixed >= _ROOM_FOR_TITLE
     lines = []
     for stage in dict.fromkeys(rule.stage for rule in listed):
         lines += ["", _painted(_BOLD, stage.value.upper(), color)]
         for rule in (rule for rule in listed if rule.stage is stage):
-            start = f"  {rule.name:<{name}}  {rule.severity.value:<7}  {_answered(rule):<{by}}  "
-            if width - fixed >= _NARROWEST // 2:
-                first, *more = wrap(visible(rule.title), width - fixed) or [""]
-                lines += [start + first, *(" " * fixed + line for line in more)]
+            start = f"  {rule.name:<{name}}  {rule.severity.value:<7}  {_answered(rule):<{by}}"
+            told = wrap(visible(rule.title), width - fixed if beside else max(width - 6, _NARROWEST))
+            if beside:
+                lines += [f"{start}  {told[0]}", *(" " * fixed + line for line in told[1:])]
             else:
-                lines += [start.rstrip(), *(f"      {line}" for line in _filled(rule.title, width - 6))]
-    return "\n".join(lines[1:]) + f"\n\n{len(listed)} rules; `mlcheck explain RULE` prints the page of one\n"
+                lines += [start.rstrip(), *(_painted(_FAINT, f"      {line}", color) for line in told)]
+    return "\n".join(lines[1:]) + f"\n\n{plural(len(listed), 'rule')}; `mlcheck explain RULE` prints the page of one\n"
 
 
 def _answered(rule: Rule) -> str:
     return "+".join(by.value for by in rule.by)
 
 
-def statistics(report: Report) -> str:
-    """How many findings each rule has, the most first."""
+def statistics(report: Report, width: int) -> str:
+    """How many findings each rule has, the most first; titles end where the terminal does."""
     counts = [
         (len(result.findings), result.severity.value, result.rule, result.title)
         for result in report.results
@@ -127,7 +131,7 @@ def statistics(report: Report) -> str:
         return "Found nothing\n"
     number, name = len(f"{counts[0][0]:,}"), max(len(row[2]) for row in counts)
     lines = [f"{count:>{number},}  {severity:<7}  {rule:<{name}}  {title}" for count, severity, rule, title in counts]
-    return "\n".join(visible(line).rstrip() for line in lines) + "\n"
+    return "\n".join(clipped(visible(line).rstrip(), width) for line in lines) + "\n"
 
 
 def _painted(style: str, text: str, color: bool) -> str:

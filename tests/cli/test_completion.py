@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from mlcheck.cli import main
-from mlcheck.cli.parser import build_parser, commands_of, options_of
+from mlcheck.cli.parser import build_parser
+from mlcheck.cli.words import commands_of, options_of
 
 Out = pytest.CaptureFixture[str]
 COMMANDS = commands_of(build_parser())

@@ -213,3 +213,20 @@ def test_everything_but_the_headline_fits_the_terminal(width: int) -> None:
 def test_a_note_about_the_same_line_does_not_repeat_it() -> None:
     lines = shown("a = softmax(b)", replace(finding(1, 5), related=(Location("t.py", 1, 13),)))
     assert lines[-1].strip() == "= note: see column 13 of this line"
+
+
+def test_headlines_and_notices_are_broken_for_a_terminal_alone() -> None:
+    found = finding(message="wrong " * 30)
+    shape = report(failed(found), notices=("told " * 30,))
+    whole = render(shape, False, 80, lambda _: [])
+    assert whole.startswith(f"t.py:1:1: error[missing-zero-grad] {('wrong ' * 30).strip()}\n")
+    broken = render(shape, False, 80, lambda _: [], folded=True)
+    assert max(map(len, broken.splitlines())) <= 80
+    assert broken.split() == whole.split()
+    assert "t.py:1:1: error[missing-zero-grad] wrong wrong" in broken
+
+
+def test_a_place_longer_than_the_terminal_stays_whole() -> None:
+    found = finding(path="long/" * 30 + "t.py")
+    first = render(report(failed(found)), False, 80, lambda _: [], folded=True).splitlines()[0]
+    assert first.startswith("long/" * 30 + "t.py:1:1: error[missing-zero-grad] ")
