@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "mlcheck.lint": {"mlcheck.core"},
     "mlcheck.trial": {"mlcheck.core", "torch", "numpy", "yaml", "determined", "greenlet"},
     "mlcheck.probe": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "PIL"},
-    "mlcheck.load": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "psutil", "onnxruntime"},
+    "mlcheck.load": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "psutil", "onnxruntime", "locust", "gevent"},
     "mlcheck.report": {"mlcheck.core", "rich", "jinja2", "markupsafe"},
     "mlcheck.config": {"mlcheck.core"},
     "mlcheck.survey": {"mlcheck.lint", "yaml"},

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mlcheck.core.report import Report
     from mlcheck.load.limits import Limits
+    from mlcheck.load.locust_engine import Fleet
 
 _QUICK_S = 3.0
 _QUICK_WORKERS = 4
@@ -32,8 +33,14 @@ def load(arguments: argparse.Namespace) -> int:
         raise Mistake("name what answers queries, as in `mlcheck load module:predict`; `mlcheck load --init` shows how")
     from mlcheck.load.run import LoadOptions, run_load
 
+    if arguments.locust_join:
+        from mlcheck.load.locust_engine import join_master, require_locust
+
+        require_locust()
+        return join_master(_address(arguments.url), arguments.locust_join)
     if bool(arguments.sbs_key) != bool(arguments.sbs_answers):
         raise Mistake("--sbs-key and --sbs-answers belong together: give both or neither")
+    limits = _limits(arguments)
     options = LoadOptions(
         entry=arguments.entry or _address(arguments.url),
         queries=arguments.queries,
@@ -42,12 +49,32 @@ def load(arguments: argparse.Namespace) -> int:
         labelled=arguments.labelled,
         sbs_key=arguments.sbs_key,
         sbs_answers=tuple(arguments.sbs_answers),
-        limits=_limits(arguments),
+        limits=limits,
         seed=arguments.seed,
+        fleet=_fleet(arguments, limits),
     )
     with progress() as show:
         report = run_load(options, show, _keeper(arguments.json))
     return commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
+
+
+def _fleet(arguments: argparse.Namespace, limits: Limits) -> Fleet | None:
+    """Locust, where it is asked for: it needs an address, queries and a rate."""
+    if not arguments.locust:
+        return None
+    from mlcheck.load.locust_engine import Fleet, require_locust
+
+    require_locust()
+    if not (arguments.url and arguments.queries and limits.load.rate_qps):
+        raise Mistake("--locust needs --url, --queries and a rate (--rate, or rate_qps in the SLO file)")
+    if arguments.locust_expect and ":" not in arguments.locust_bind:
+        raise Mistake(f"--locust-bind {arguments.locust_bind}: write it as HOST:PORT, such as *:5557")
+    return Fleet(
+        processes=max(1, arguments.locust_processes),
+        expected=max(0, arguments.locust_expect),
+        bind=arguments.locust_bind,
+        longest_stall_s=arguments.longest_stall,
+    )
 
 
 def _address(url: str) -> str:
@@ -155,4 +182,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--query-timeout", type=float, metavar="SECONDS", help="longer counts as a hang (default: 30)")
     parser.add_argument("--quick", action="store_true", help="up to 4 workers, phases of 3 seconds")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
+    group = parser.add_argument_group("a running service from many users (needs the extra `http`)")
+    group.add_argument(
+        "--locust", action="store_true", help="send at --rate with Locust, from as many users as it takes"
+    )
+    group.add_argument(
+        "--longest-stall", type=float, default=1.0, metavar="SECONDS", help="users = rate x this (default: 1)"
+    )
+    group.add_argument("--locust-processes", type=int, default=1, metavar="N", help="of this machine (default: 1)")
+    group.add_argument(
+        "--locust-expect", type=int, default=0, metavar="N", help="workers that join from other machines"
+    )
+    group.add_argument("--locust-bind", default="*:5557", metavar="HOST:PORT", help="where they join (default: *:5557)")
+    group.add_argument("--locust-join", default="", metavar="HOST:PORT", help="be such a worker, with --url")
     parser.set_defaults(run=load)

@@ -61,6 +61,9 @@ class Connection:
             raise HTTPError(response.status, response.reason, content)
         return parsed(content)
 
+    def close(self) -> None:
+        self._connection.close()
+
     def _closed_by_peer(self) -> bool:
         """An idle connection has nothing to read unless the other side has closed it."""
         socket = self._connection.sock

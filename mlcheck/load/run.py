@@ -17,6 +17,7 @@ from mlcheck.load.crew import Crew, StartFailed
 from mlcheck.load.golden import read_golden
 from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
 from mlcheck.load.limits import Limits
+from mlcheck.load.locust_engine import Fleet, LocustFailed, climb_with_locust
 from mlcheck.load.machine import cores
 from mlcheck.load.overhead import overhead_us
 from mlcheck.load.quality import LabelledRun, join
@@ -36,7 +37,7 @@ Show = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What to load and with which files; an empty path is a file that was not given."""
+    """What to load and with which files; an empty path is a file that was not given. With a `fleet`, Locust asks."""
 
     entry: str
     queries: str = ""
@@ -48,6 +49,11 @@ class LoadOptions:
     limits: Limits = field(default_factory=Limits)
     seed: int = 0
     folder: str = "."
+    fleet: Fleet | None = None
+
+    @property
+    def remote(self) -> bool:
+        return self.entry.startswith(("http://", "https://"))
 
 
 @dataclass(slots=True)
@@ -196,16 +202,20 @@ class _Run:
             names[COMPLEX] = tuple(survey.names[number] for number in survey.worst)
         elif files.complex:
             names[COMPLEX] = tuple(query.name for query in files.complex)
+        if options.fleet is not None:
+            self._ask_with_locust(options.fleet, names, mined)
+            return
         job = self._job({RANDOM: options.queries, COMPLEX: options.complex}, subsets)
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
             plan = options.limits.load
-            remote = options.entry.startswith(("http://", "https://"))
-            climb = Climb(crew, plan, {name: len(queries) for name, queries in names.items()}, options.seed, remote)
+            climb = Climb(
+                crew, plan, {name: len(queries) for name, queries in names.items()}, options.seed, options.remote
+            )
             climb.show = lambda told: self.show(told, 0, 0)
             before = list(self.notices)
 
             def note() -> None:
-                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped, remote)
+                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped, options.remote)
                 if any(rung.phases for rung in climb.rungs):
                     self.evidence[Ladder] = ladder
                     self.notices = before + climb.notices + validity(ladder, options.seed)
@@ -222,3 +232,18 @@ class _Run:
                 raise
             finally:
                 note()
+
+    def _ask_with_locust(self, fleet: Fleet, names: dict[str, tuple[str, ...]], mined: bool) -> None:
+        survey: Survey = self.evidence[Survey]
+        files, plan = self.files, self.options.limits.load
+        worst = [files.random[number] for number in survey.worst] if mined else files.complex
+        sets = {RANDOM: files.random} | ({COMPLEX: worst} if worst else {})
+        try:
+            rung, told = climb_with_locust(self.options.entry, sets, plan, self.options.seed, fleet, self.show)
+        except LocustFailed as failure:
+            self.missing = str(failure)
+            self.notices.append(self.missing)
+            return
+        ladder = Ladder((rung,), names, plan, cores(), mined, remote=True)
+        self.evidence[Ladder] = ladder
+        self.notices += [told, *validity(ladder, self.options.seed)]

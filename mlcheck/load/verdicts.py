@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, get_type_hints
@@ -16,7 +17,6 @@ from mlcheck.load.cases import GoldenRun
 from mlcheck.load.quality import LabelledRun
 from mlcheck.load.sbs import Judgements
 from mlcheck.load.start import Start
-from mlcheck.trial.traceback import user_traceback
 
 _NOT_GIVEN = {
     GoldenRun: "no must-pass cases are given: --golden",
@@ -43,7 +43,7 @@ def _judged(check: Check, evidence: Mapping[type, Any], missing: str) -> Verdict
         return verdict
     except Exception as error:
         line = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Verdict(Outcome.ERROR, f"the check stopped at {line}", traceback=user_traceback(error))
+        return Verdict(Outcome.ERROR, f"the check stopped at {line}", traceback=traceback.format_exc())
 
 
 def _result(check: Check, verdict: Verdict, catalog: Catalog) -> Result:

@@ -26,7 +26,7 @@ def check(ladder: Ladder, limits: Limits, survey: Survey) -> Verdict:
         return judged
     ratio = _ratio(ladder)
     mined = "the slowest twentieth of the random queries" if ladder.mined else "the complex queries given"
-    beside = f"; their p99 service time is {number(ratio)} times that of random ones" if ratio else ""
+    beside = f"; their p99 service time is {number(ratio)} times that of random ones" if ratio > 0 else ""
     summary = f"{judged.summary} ({mined}{beside})"
     return replace(judged, summary=summary, figures=(*judged.figures, _both(ladder), _slowest(survey)))
 
