@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mlcheck.probe.measure.floors import confusion_floor, floors, mean_loss
+from mlcheck.probe.measure.floors import confusion_floor, floors, lowest, mean_loss
 from mlcheck.probe.measure.losses import LossCall, LossWatch
 
 
@@ -78,3 +79,19 @@ def test_identical_inputs_with_different_labels() -> None:
 def test_labels_out_of_range_have_no_floor() -> None:
     call = LossCall("cross_entropy", torch.zeros(2, 2), torch.tensor([0, 2]), {"ignore_index": -100})
     assert floors(call, 2) is None
+
+
+@pytest.mark.parametrize("made_by", [torch.softmax, lambda x, _: torch.sigmoid(x)], ids=("softmax", "sigmoid"))
+def test_a_squashed_input_has_a_lowest_cross_entropy(made_by: Any) -> None:
+    logits = torch.randn(4, 3, requires_grad=True)
+    call = seen(F.cross_entropy, made_by(logits, 1), torch.tensor([0, 1, 2, 0]))
+    assert lowest(call) == pytest.approx(math.log(1 + 2 / math.e))
+
+
+def test_targets_beyond_a_sigmoid_cost_their_distance() -> None:
+    call = seen(F.mse_loss, torch.randn(2, 1, requires_grad=True).sigmoid(), torch.tensor([[3.0], [0.5]]))
+    assert lowest(call) == pytest.approx(2.0)
+
+
+def test_logits_have_no_lowest_loss() -> None:
+    assert lowest(seen(F.cross_entropy, torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 2, 0]))) is None

@@ -68,9 +68,16 @@ def _program(seen: Overfit) -> Verdict:
     best = min((seen.mine, *seen.adam), key=lambda curve: curve.best)
     share = (best.best - floor.irreducible) / (floor.constant - floor.irreducible)
     flat = all(_flat(curve) or curve.diverged for curve in (seen.mine, *seen.adam))
-    tried = f"{seen.mine.name} and Adam at 1e-3 and 1e-2 stay at or above {best.best:.3g}"
+    others = " and Adam at 1e-3 and 1e-2 stay" if seen.adam else " stays"
+    tried = f"{seen.mine.name}{others} at or above {best.best:.3g}"
     where = f"{100 * share:.0f} % of what a constant prediction costs ({floor.constant:.3g})"
     open_question = ""
+    if seen.lowest is not None and seen.lowest > seen.goal and seen.whole:
+        message = (
+            f"{seen.samples} samples cannot be learnt by heart: what enters {seen.kind} comes from {seen.made_by}, and "
+            f"with that the loss cannot fall below {seen.lowest:.3g} ({tried})"
+        )
+        return _verdict(Outcome.FAIL, seen, message, "look at the last activation and at what the loss expects")
     if not math.isfinite(best.best):
         return Verdict(
             Outcome.INCONCLUSIVE, reason="the loss is not finite from the first step on", looked_at=seen.samples
@@ -86,7 +93,7 @@ def _program(seen: Overfit) -> Verdict:
             else (f"{seen.heads} losses are summed with weights that are not known")
         )
     elif not flat:
-        open_question = "the loss was still falling"
+        open_question = _still_falling(best, seen.goal)
     elif share < FAR:
         open_question = "it learnt the larger part: a narrow model may do no better"
     if open_question:
@@ -139,6 +146,18 @@ def _control_sentence(seen: Overfit) -> str:
     if seen.zero.best <= seen.goal:
         return "; it manages without its input as well, so something else tells the targets apart"
     return f"; without its input it stays at {seen.zero.best:.3g}"
+
+
+def _still_falling(curve: Curve, goal: float) -> str:
+    """How fast the loss fell in the end, and how far it had still to go."""
+    third = max(2, curve.steps // 3)
+    before, after = curve.values[-2 * third : -third], curve.values[-third:]
+    earlier, later = sum(before) / len(before), sum(after) / len(after)
+    pace = 100 * (1 - later / earlier) if earlier else 0.0
+    return (
+        f"the loss was still falling after {curve.steps} steps ({curve.name}: {earlier:.3g} to {later:.3g} on average "
+        f"over the last {third}, {pace:.2g} %), with {goal:.3g} to reach: a slow start, or too little width"
+    )
 
 
 def _flat(curve: Curve) -> bool:

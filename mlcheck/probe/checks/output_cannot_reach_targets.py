@@ -5,7 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_loss import REACHED, FirstLoss, LossFact
+from mlcheck.probe.measure.first_loss import FirstLoss, LossFact
+from mlcheck.probe.measure.floors import REACHED
 
 _REGRESSION = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"}
 MANY = 0.05

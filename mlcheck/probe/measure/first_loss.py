@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches, seed_all
-from mlcheck.probe.measure.floors import Floors, floors, mean_loss
+from mlcheck.probe.measure.floors import REACHED, Floors, floors, mean_loss
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
 from mlcheck.probe.measure.measurement import Reach
@@ -188,15 +188,6 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[_Scene]
         high=float(target.max()) if target.numel() else math.nan,
         outside=float(((target < low) | (target > high)).double().mean()) if floating and target.numel() else 0.0,
     )
-
-
-REACHED = {
-    "sigmoid": (0.0, 1.0),
-    "softmax": (0.0, 1.0),
-    "tanh": (-1.0, 1.0),
-    "relu": (0.0, math.inf),
-    "softplus": (0.0, math.inf),
-}
 
 
 def _key(call: LossCall) -> tuple[str, Location]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -151,3 +152,43 @@ def _conditional_entropy(given: Tensor, labels: Tensor) -> float:
         counts = torch.unique(labels[group == value], return_counts=True)[1].double()
         total -= float((counts * (counts / counts.sum()).log()).sum())
     return total / len(labels)
+
+
+def lowest(call: LossCall) -> float | None:
+    """The least this loss can be when its input stays within what the operation that made it gives.
+
+    None where that operation is not known or has no bound: a softmax before cross_entropy leaves
+    ln(1 + (C - 1) / e), a sigmoid before a regression what lies beyond 0 and 1.
+    """
+    bounds = REACHED.get(call.bounded_by)
+    if bounds is None:
+        return None
+    low, high = bounds
+    if call.kind in _REGRESSION or call.kind == "binary_cross_entropy":
+        best = call.target.to(call.input.dtype).clamp(low, high)
+    elif math.isinf(high) or call.target.is_floating_point() != call.kind.startswith("binary"):
+        return None
+    elif call.kind == "binary_cross_entropy_with_logits":
+        best = low + (high - low) * call.target.to(call.input.dtype)
+    else:
+        best = _certain(call, low, high)
+    if best.shape != call.input.shape:
+        return None
+    return mean_loss(LossCall(call.kind, best, call.target, call.options))
+
+
+REACHED = {
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+    "relu": (0.0, math.inf),
+    "softplus": (0.0, math.inf),
+}
+
+
+def _certain(call: LossCall, low: float, high: float) -> Tensor:
+    """The highest value at each label, the lowest elsewhere."""
+    best = torch.full_like(call.input, low)
+    classes = 1 if call.input.ndim > 1 else 0
+    inside = call.target.clamp(0, call.input.shape[classes] - 1)
+    return best.scatter_(classes, inside.unsqueeze(classes), high)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.probe.measure.drive import Clock, inconclusive, seed_all
-from mlcheck.probe.measure.floors import Floors, confusion_floor, floors, mean_loss
+from mlcheck.probe.measure.floors import Floors, confusion_floor, floors, lowest, mean_loss
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.interventions import Reach
 from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
@@ -75,6 +75,8 @@ class Experiment:
         self.whole = bool(self._first) and scene.whole
         self.heads = len(self._first)
         self.kind = self._first[0].kind if self._first else ""
+        self.made_by = self._first[0].bounded_by if self.heads == 1 else ""
+        self.lowest = lowest(self._first[0]) if self.heads == 1 else None
         self.place = self._first[0].place if self._first else scene.backwards[0].place
         self._floors = [self._floors_of(call, scene.inputs) for call in self._first]
         self._keys = [(call.kind, call.place) for call in self._first]

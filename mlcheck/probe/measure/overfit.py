@@ -20,7 +20,8 @@ class Overfit:
     `floors` are None where the loss has no known floor. `whole` says that the recognised loss is all that is
     minimised, so that it has to fall; `heads` counts the recognised losses: with several, values are
     shares of each one's floor and the worst counts. Regularisation is off, random numbers are the same in
-    every step, schedules are held at their nominal learning rate.
+    every step, schedules are held at their nominal learning rate. `lowest` is the least that the loss can be when its
+    input comes from `made_by`, which has bounds.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -37,6 +38,8 @@ class Overfit:
     zero: Curve | None = None
     permuted: Curve | None = None
     scheduled: bool = False
+    made_by: str = ""
+    lowest: float | None = None
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -45,7 +48,8 @@ class Overfit:
         found = experiment.floors
         reached = mine.reached(experiment.goal)
         adam: list[Curve] = []
-        for rate in () if reached else (1e-3, 1e-2):
+        impossible = experiment.lowest is not None and experiment.lowest > experiment.goal
+        for rate in () if reached or impossible else (1e-3, 1e-2):
             curve = experiment.with_adam(rate)
             if curve:
                 adam.append(curve)
@@ -66,6 +70,8 @@ class Overfit:
             zero=experiment.control("input zeroed", zeroed, substitute, steps),
             permuted=experiment.control("input permuted", permuter(experiment.samples), substitute, steps),
             scheduled=bool(trial.schedulers),
+            made_by=experiment.made_by,
+            lowest=experiment.lowest,
         )
 
     @property
