@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from mlcheck.core.mistake import Mistake
 if TYPE_CHECKING:
     from mlcheck.checklist import Questions
     from mlcheck.core.report import Report
-    from mlcheck.lint.run import Buffer
+    from mlcheck.lint.run import Buffer, LintSettings
 
 __all__ = [
     "CLEAN",
@@ -35,16 +36,18 @@ __all__ = [
 
 
 def lint(arguments: argparse.Namespace) -> int:
-    from mlcheck.lint.run import run_lint
-
     config = load_config()
     settings = lint_settings(arguments, config)
     buffer = _buffer(arguments)
     paths = lint_paths(() if buffer else arguments.paths, config)
     if buffer:
         paths = tuple(path for path in arguments.paths if path != "-") or _around(buffer.path, config)
-    with patient_progress("lint") as show:
-        found = run_lint(paths, settings, show, buffer)
+    if arguments.new_since:
+        if arguments.baseline or arguments.write_baseline:
+            raise Mistake("--new-since is a baseline of its own: leave out --baseline and --write-baseline")
+        found = _since(arguments.new_since, paths, settings, buffer)
+    else:
+        found = _linted(paths, settings, buffer)
     if arguments.statistics and arguments.format == "text":
         from mlcheck.report import page
 
@@ -52,6 +55,20 @@ def lint(arguments: argparse.Namespace) -> int:
     else:
         _tell(found, arguments)
     return exit_code(found, strict=False, exit_zero=arguments.exit_zero)
+
+
+def _linted(paths: Sequence[str], settings: LintSettings, buffer: Buffer | None) -> Report:
+    from mlcheck.lint.run import run_lint
+
+    with patient_progress("lint") as show:
+        return run_lint(paths, settings, show, buffer)
+
+
+def _since(revision: str, paths: Sequence[str], settings: LintSettings, buffer: Buffer | None) -> Report:
+    from mlcheck.cli.since import baseline_of, named
+
+    with baseline_of(revision, paths, settings) as narrowed:
+        return named(_linted(paths, narrowed, buffer), revision, narrowed.baseline)
 
 
 def _buffer(arguments: argparse.Namespace) -> Buffer | None:

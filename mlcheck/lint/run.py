@@ -51,9 +51,8 @@ def run_lint(
     told = [text for text in texts if not buffer or _same(text.path, buffer.path)]
     reading = _Reading(texts, told, settings, selection)
     answers = Answers(subject, len(told))
-    if files:
-        reading.run(answers, progress)
-    else:
+    reading.run(answers, progress)
+    if not files:
         notices.append(f"{subject}: no Python files here")
     notices += reading.suppressions.notices(catalog, selection.rules, ran_all=not selection.narrowed)
     notices += reading.notices
