@@ -41,6 +41,7 @@ class Trial:
     `objects` are the user's own objects that live across steps (the trial instance, its callbacks): the
     sandbox looks in them for state beside the models and optimizers. `loaders` are the `training` and `validation`
     loader behind the two passes, where the adapter knows them. `progress` is the adapter's own.
+    `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Trial:
     objects: Sequence[Any] = ()
     loaders: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress | None = None
+    saved: Mapping[str, Any] | None = None
 
 
 class EntryError(Mistake):

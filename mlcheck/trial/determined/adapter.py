@@ -73,7 +73,14 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         ),
         loaders=dict(zip(("training", "validation"), harness.loaders, strict=True)),
         progress=harness,
+        saved=_saved(models, optimizers, schedulers, harness.callbacks, context=context),
     )
+
+
+def _saved(*groups: Mapping[str, Any], context: PyTorchTrialContext) -> dict[str, Any]:
+    """What Determined's checkpoint holds, beside the state of the random generators."""
+    parts = {name: part for group in groups for name, part in group.items()}
+    return {**parts, "scaler": context._scaler} if context._scaler is not None else parts
 
 
 def _check_shape(kind: type[PyTorchTrial]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from mlcheck.trial.half_precision import autocast_enabled
+
 
 def autocast_proxy(model: nn.Module) -> nn.Module:
     """A new object of a subclass of the model's class that shares all of its attributes.
@@ -20,7 +22,7 @@ def autocast_proxy(model: nn.Module) -> nn.Module:
         """Every attribute is the model's."""
 
     def forward(_: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        with torch.autocast("cuda", enabled=torch.cuda.is_available()):
+        with torch.autocast("cuda", enabled=autocast_enabled()):
             return model.forward(*args, **kwargs)
 
     members = {

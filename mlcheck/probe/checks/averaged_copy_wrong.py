@@ -1,0 +1,69 @@
+"""Judges whether a copy that averages the model's weights follows it, whole and apart from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.averaged_copy import AveragedCopies, Copy
+
+_FITS = 1e-3
+_SWAPPED = 0.05
+_AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
+
+
+def check(seen: AveragedCopies) -> Verdict:
+    findings = []
+    for copy in seen.copies:
+        for message, help_ in _faults(copy, seen.steps):
+            findings.append(Finding(message, seen.place, help=help_))
+    if findings:
+        return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
+    moving = [copy for copy in seen.copies if copy.decays]
+    for copy in seen.copies:
+        if copy not in moving and copy.read and _AVERAGE.search(copy.name.rpartition(".")[2].lower()):
+            told = f"`{copy.name}` is used in evaluation and did not move in {seen.steps} steps"
+            finding = Finding(told, seen.place, help="update it after every optimizer step")
+            return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=seen.steps)
+    if not moving:
+        names = ", ".join(f"`{copy.name}`" for copy in seen.copies)
+        reason = f"{names} did not move in {seen.steps} steps and an evaluation: it may be meant to stay as it is"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
+    told = "; ".join(f"`{copy.name}` keeps {_range(copy.decays)} of itself at a step" for copy in moving)
+    return Verdict(Outcome.PASS, f"{told}, with nothing left behind", looked_at=seen.steps)
+
+
+def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
+    """What is wrong with a copy, and what to do."""
+    if copy.shared:
+        told = f"{len(copy.shared)} of {copy.weights} weights of `{copy.name}` lie in the model's own memory"
+        yield f"{told}: it is the model, not a copy", "copy with copy.deepcopy(model), or clone every tensor"
+        return
+    if not copy.decays:
+        return
+    averages = all(residual < _FITS for residual in copy.residuals)
+    if copy.still and averages:
+        told = f"{len(copy.still)} of {copy.weights} weights of `{copy.name}` never move while the model's do"
+        yield f"{told}, `{copy.still[0]}` first, in {steps} steps", "average every weight"
+    if copy.still_statistics and copy.reads_statistics:
+        told = f"the running statistics of `{copy.name}` never move (`{copy.still_statistics[0]}`), its weights do"
+        help_ = "copy the model's buffers as well: AveragedModel(use_buffers=True), or update_bn before evaluating"
+        yield f"{told}, and evaluation normalises with them", help_
+    if averages and max(copy.decays) > 1.0 + _FITS:
+        yield (
+            f"`{copy.name}` moves away from the model: it keeps {max(copy.decays):.4g} of its distance at a step",
+            "the decay lies between 0 and 1: copy = decay * copy + (1 - decay) * model",
+        )
+    elif averages and len(copy.decays) > 1 and max(copy.decays) < _SWAPPED:
+        yield (
+            f"`{copy.name}` averages nothing: it keeps {_range(copy.decays)} of itself at a step",
+            "decay and 1 - decay seem exchanged: copy = decay * copy + (1 - decay) * model",
+        )
+
+
+def _range(decays: list[float]) -> str:
+    low, high = min(decays), max(decays)
+    return f"{high:.4g}" if high - low < 1e-4 else f"{low:.4g} to {high:.4g}"

@@ -1,0 +1,30 @@
+"""Judges whether a run resumed from its checkpoint goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.resumed import Lost, Resumed
+
+
+def check(seen: Resumed) -> Verdict:
+    held = f"{len(seen.saved)} part{'s' * (len(seen.saved) != 1)} with a state_dict"
+    if not seen.differing:
+        summary = f"resumed after {seen.steps} steps from {held}, the run goes on bit for bit as without a stop"
+        return Verdict(Outcome.PASS, summary, looked_at=seen.steps)
+    told = f"resumed after {seen.steps} steps, the run is another: {seen.differing[0]}"
+    if not seen.causes:
+        reason = f"{told}; no single piece of state explains it"
+        return Verdict(Outcome.INCONCLUSIVE, summary=told, reason=reason, looked_at=seen.steps)
+    findings = tuple(_finding(lost, seen.place) for lost in seen.causes)
+    return Verdict(Outcome.FAIL, told, findings=findings, looked_at=seen.steps)
+
+
+def _finding(lost: Lost, place: Location) -> Finding:
+    now = lost.change.replace(" became ", " is ")
+    return Finding(
+        f"the checkpoint lacks state of `{lost.name}`: after a restart {now}, and the run differs until it is put back",
+        place,
+        help="save it with the checkpoint: a buffer of the model, or a callback's state_dict() and load_state_dict()",
+    )
