@@ -40,7 +40,8 @@ class Trial:
     (calls of the framework's API in order), for checks that judge the protocol.
     `objects` are the user's own objects that live across steps (the trial instance, its callbacks): the
     sandbox looks in them for state beside the models and optimizers. `loaders` are the `training` and `validation`
-    loader behind the two passes, where the adapter knows them. `progress` is the adapter's own.
+    loader behind the two passes, where the adapter knows them. `repeats_batches` is False where the program
+    draws its batches itself, so that none can be given to it twice. `progress` is the adapter's own.
     `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
     """
 
@@ -60,6 +61,7 @@ class Trial:
     record: list[tuple[str, str]] = field(default_factory=list)
     objects: Sequence[Any] = ()
     loaders: Mapping[str, Any] = field(default_factory=dict)
+    repeats_batches: bool = True
     progress: Progress | None = None
     saved: Mapping[str, Any] | None = None
 

@@ -177,3 +177,34 @@ for epoch in range(args.epochs):
             model(data)
 """,
 }
+
+# No loader: batches drawn by index, evaluated by calls.
+DRAWN = (
+    HEAD
+    + """
+def draw():
+    index = torch.randint(64, (16,))
+    return x[index], y[index]
+
+@torch.no_grad()
+def estimate():
+    model.eval()
+    losses = [F.cross_entropy(model(data), target).item() for data, target in (draw() for _ in range(5))]
+    model.train()
+    return sum(losses) / len(losses)
+
+data, target = draw()
+for step in range(2000):
+    if step % 20 == 0:
+        print(estimate())
+    loss = F.cross_entropy(model(data), target)
+    data, target = draw()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+)
+
+# The same without loader, in the order of the data: no batch can be had twice.
+IN_ORDER = DRAWN.replace("index = torch.randint(64, (16,))", "global n; n += 16; index = torch.arange(n, n + 16) % 64")
+IN_ORDER = IN_ORDER.replace("def draw", "n = 0\ndef draw")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from probe_programs import ask
-from script_programs import FAULTS, HEAD, LOOPS, SOUND, broken
+from script_programs import DRAWN, FAULTS, HEAD, IN_ORDER, LOOPS, SOUND, broken
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.sandbox import restored
@@ -177,3 +177,26 @@ def test_a_file_opened_past_the_redirections_is_refused(load: Load) -> None:
     with pytest.raises(PermissionError, match=r"nothing is written to .*past\.txt"):
         load(text)
     assert not Path("past.txt").exists()
+
+
+def test_a_script_without_loader_is_driven_from_one_forward_pass_to_the_next(load: Load) -> None:
+    trial = load(DRAWN)
+    assert "without a DataLoader" in trial.notices[0]
+    for rule in ("missing-zero-grad", "missing-eval-mode", "train-not-restored", "cannot-overfit-one-batch"):
+        verdict = ask(rule, trial)
+        assert verdict.outcome is Outcome.PASS, (rule, verdict.reason or verdict.summary)
+
+
+@pytest.mark.parametrize("rule", ["missing-zero-grad", "missing-eval-mode", "train-not-restored"])
+def test_a_fault_is_found_without_a_loader(load: Load, rule: str) -> None:
+    line = {"missing-zero-grad": "optimizer.zero_grad()", "missing-eval-mode": "model.eval()"}.get(
+        rule, "model.train()"
+    )
+    verdict = ask(rule, load(DRAWN.replace(line, "pass")))
+    assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
+
+
+def test_a_batch_that_cannot_be_had_twice_is_not_learnt_by_heart(load: Load) -> None:
+    verdict = ask("cannot-overfit-one-batch", load(IN_ORDER))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "none can be had twice" in verdict.reason

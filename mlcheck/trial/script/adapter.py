@@ -70,7 +70,8 @@ def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Inst
     except NotReached as why:
         raise EntryError(f"{path.name} does not do the same twice: {why}") from None
     driver.restore(None)
-    evaluates = bool(plan.evaluating)
+    repeats = driver.repeats_batches()
+    evaluates = bool(plan.evaluating) or plan.evaluates_by_calls
     return Trial(
         name=path.stem,
         models=models,
@@ -84,9 +85,10 @@ def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Inst
         entry=(str(path), 1),
         device=_device(models),
         notices=_notices(path, plan, instruments, outputs),
-        record=[("script", place) for place in (_place(plan.training), *_evaluations(plan)) if place],
+        record=[("script", place) for place in (_place(plan.training), *_evaluations(plan))],
         objects=objects,
         loaders=loaders,
+        repeats_batches=repeats,
         progress=driver,
     )
 
@@ -112,7 +114,7 @@ def _notices(path: Path, plan: Plan, instruments: Instruments, outputs: Outputs)
             f"{path.name} trains at {_place(plan.training)} and {evaluates}; it was run as it is, its loops cut short"
         ]
     else:
-        notices = [f"{path.name} trains without a DataLoader: it is followed from one {plan.step} to the next"]
+        notices = [f"{path.name} trains without a DataLoader: it is followed from one forward pass to the next"]
     if plan.error:
         notices.append(f"with its loops cut short, {path.name} raised {plan.error}")
     if outputs.redirected:

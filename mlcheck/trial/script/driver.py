@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,16 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.coroutine import Run
-from mlcheck.trial.script.instruments import Instruments
+from mlcheck.trial.script.instruments import Instruments, watched_calls
 from mlcheck.trial.script.objects import Held, Newcomers, globals_of, held_by
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.requests import Answer, Did, Ended, Given, LoopKey, Request, WantsBatch
 from mlcheck.trial.script.scout import ENOUGH_BATCHES, FEW_BATCHES, Plan
+from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import NotReached
 
 _TURNS = 8
@@ -76,7 +79,9 @@ class Driver:
 
     def validation_batches(self) -> Iterator[Any]:
         self._go_to_evaluation()
-        assert self._evaluated is not None
+        if self._evaluated is None:
+            yield from map(Turn, range(_TURNS))
+            return
         yield from self._instruments.batches(self._evaluated)
 
     def train_step(self, batch: Any, _index: int) -> Mapping[str, Any]:
@@ -85,6 +90,7 @@ class Driver:
         if isinstance(self._request, Ended):
             raise NotReached(self._told_end())
         self._steps += 1
+        self._instruments.turn = self._plan.turn
         self._advance(None if isinstance(batch, Turn) else Given(batch))
         self._until(self._is_training, or_ended=True)
         return {}
@@ -92,9 +98,26 @@ class Driver:
     def evaluate_step(self, batch: Any) -> Mapping[str, Any]:
         """All that the script does with one batch of its evaluation."""
         self._go_to_evaluation()
-        self._advance(Given(batch))
+        self._advance(None if isinstance(batch, Turn) else Given(batch))
         self._until(lambda request: self._is_training(request) or self._is_evaluation(request), or_ended=True)
         return {}
+
+    def repeats_batches(self) -> bool:
+        """Whether a step gets the same batch again from the same random numbers, if it draws its batches itself."""
+        if self._plan.training is not None:
+            return not self._plan.companions
+        self._go_to_training()
+        seen: list[list[torch.Tensor]] = []
+        with watched_calls(lambda tensors: seen[-1].extend(tensors)):
+            for _ in range(3):  # what the first step gets may have been drawn before
+                torch.manual_seed(0)
+                random.seed(0)
+                np.random.seed(0)
+                seen.append([])
+                self.train_step(Turn(0), 0)
+        self._is_elsewhere = True
+        _, one, other = seen
+        return bool(one) and len(one) == len(other) and all(same_bits(a, b) for a, b in zip(one, other))
 
     def snapshot(self) -> object:
         if self._depth == 0 and (self._is_elsewhere or (self._steps and self._plan.start_up_s < _QUICK_S)):
@@ -123,7 +146,7 @@ class Driver:
         new = Newcomers()
         run = self._run = Run(self._path, self._arguments)
         self._instruments.begin(run)
-        self._instruments.waits_after = frozenset() if self._plan.training else frozenset({self._plan.step})
+        self._instruments.waits_for, self._instruments.turn = self._waits(), 0
         self._steps, self._is_elsewhere = 0, False
         self._advance(None)
         self._until(self._is_training)
@@ -131,6 +154,12 @@ class Driver:
         self._held = held_by(frames, new)
         validation = self._instruments.loader_of(self._plan.evaluating)
         self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
+
+    def _waits(self) -> frozenset[str]:
+        """Where a script without a training loader is to wait."""
+        if self._plan.training:
+            return frozenset()
+        return frozenset({"forward", "call"} if self._plan.evaluates_by_calls else {"forward"})
 
     def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
         assert self._run is not None
@@ -172,15 +201,21 @@ class Driver:
                 self._loader = self._request.of.loader
             else:
                 self._evaluated = self._request.of.loader
-                self._is_elsewhere = True
+        self._is_elsewhere |= self._is_evaluation(self._request)
 
     def _pass_by(self, request: Request) -> None:
         """Answer a request on the way to somewhere else: loops that call models are cut short and not watched."""
-        enough = self._enough(request) if isinstance(request, WantsBatch) else 0
-        if not enough:
-            self._advance(Answer.REAL if isinstance(request, WantsBatch) else None)
+        if isinstance(request, Did):
+            if request.what == "forward":
+                self._instruments.turn = self._plan.turn
+            with self._unwatched():
+                self._advance(None, watched=False)
             return
         assert isinstance(request, WantsBatch)
+        enough = self._enough(request)
+        if not enough:
+            self._advance(Answer.REAL)
+            return
         with self._unwatched():
             self._advance(Answer.STOP if request.of.given >= enough else Answer.REAL, watched=False)
 
@@ -196,6 +231,7 @@ class Driver:
         if self._run is None:
             self._start()
         if not isinstance(self._request, Ended) and not self._is_training(self._request):
+            self._instruments.turn = 0
             self._until(self._is_training)
 
     def _go_to_evaluation(self) -> None:
@@ -215,10 +251,12 @@ class Driver:
 
     def _is_training(self, request: Request) -> bool:
         if self._plan.training is None:
-            return isinstance(request, Did)
+            return isinstance(request, Did) and request.what == "forward"
         return isinstance(request, WantsBatch) and self._matches(request.of.key, {self._plan.training})
 
     def _is_evaluation(self, request: Request) -> bool:
+        if isinstance(request, Did):
+            return request.what == "call"
         return isinstance(request, WantsBatch) and self._matches(request.of.key, self._plan.evaluating)
 
     def _matches(self, key: LoopKey, known: Any) -> bool:

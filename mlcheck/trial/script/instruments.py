@@ -36,15 +36,18 @@ def user_line() -> tuple[str, int]:
 class Instruments:
     """While installed, every loop of `run` over a DataLoader asks for its batches, and `on_*` hear what happens.
 
-    It also waits after each of the deeds in `waits_after` (`step`, `backward`). Compilation is left out: a
+    It also waits for each of the deeds in `waits_for`, see `Did`: with `forward` after `turn` calls of backward.
+    Compilation is left out: a
     compiled module shows nothing of what happens inside.
     """
 
     def __init__(self) -> None:
         self.run: Run | None = None
-        self.waits_after: frozenset[str] = frozenset()
+        self.waits_for: frozenset[str] = frozenset()
+        self.turn = 0
         self.on_step: Callable[[Optimizer], None] = lambda _: None
         self.on_backward: Callable[[], None] = lambda: None
+        self.on_call: Callable[[nn.Module], None] = lambda _: None
         self.left_out: dict[str, None] = {}
         self._stack = ExitStack()
         self._births: weakref.WeakKeyDictionary[DataLoader[Any], tuple[tuple[str, int], int]] = (
@@ -52,12 +55,13 @@ class Instruments:
         )
         self._born: dict[tuple[str, int], int] = {}
         self._training_began = False
-        self._inside = 0
+        self._inside = self._backwards = 0
 
     def install(self) -> None:
         self._replace(DataLoader, "__init__", self._counted(DataLoader.__init__))
         self._replace(DataLoader, "__iter__", self._asking(DataLoader.__iter__))
         self._replace(torch.autograd, "backward", self._heard(torch.autograd.backward))
+        self._replace(nn.Module, "__call__", self._calling(nn.Module.__call__))
         self._replace(torch, "compile", self._not_compiling())
         self._replace(nn.Module, "compile", self._not_compiling())
         self._stack.callback(register_optimizer_step_post_hook(self._after_step).remove)
@@ -70,6 +74,7 @@ class Instruments:
         self.run = run
         self._born.clear()
         self._births.clear()
+        self._backwards = 0
         self._training_began = False
 
     def loader_of(self, keys: Iterable[LoopKey]) -> DataLoader[Any] | None:
@@ -149,8 +154,8 @@ class Instruments:
         def backward(*args: Any, **kwargs: Any) -> None:
             original(*args, **kwargs)
             if self.run and self.run.is_here:
+                self._backwards += 1
                 self.on_backward()
-                self._wait("backward")
 
         return backward
 
@@ -158,11 +163,38 @@ class Instruments:
         if self.run and self.run.is_here:
             self._training_began = True
             self.on_step(optimizer)
-            self._wait("step")
 
-    def _wait(self, after: str) -> None:
-        if after in self.waits_after and self.run:
-            self.run.ask(Did(after))
+    def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Calls of whole models, those that no other module makes."""
+        outermost = True
+
+        def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            nonlocal outermost
+            if not outermost or self.run is None or not self.run.is_here:
+                return original(module, *args, **kwargs)
+            if self._begins_a_turn() and _has_parameters(module):
+                self._backwards = 0
+                self._wait("forward")
+                return nn.Module.__call__(module, *args, **kwargs)  # whoever watches calls by now sees it whole
+            outermost = False
+            try:
+                output = original(module, *args, **kwargs)
+            finally:
+                outermost = True
+            if _has_parameters(module):
+                self.on_call(module)
+                if not torch.is_grad_enabled():
+                    self._wait("call")
+            return output
+
+        return call
+
+    def _begins_a_turn(self) -> bool:
+        return "forward" in self.waits_for and self._backwards >= self.turn and torch.is_grad_enabled()
+
+    def _wait(self, deed: str) -> None:
+        if deed in self.waits_for and self.run:
+            self.run.ask(Did(deed))
 
     def _not_compiling(self) -> Callable[..., Any]:
         def plain(model: Any = None, *_: Any, **__: Any) -> Any:
@@ -170,6 +202,27 @@ class Instruments:
             return model if model is not None else lambda function: function
 
         return plain
+
+
+@contextmanager
+def watched_calls(see: Callable[[list[torch.Tensor]], None]) -> Iterator[None]:
+    """While entered, `see` gets copies of the tensors that any module is given by position or by name."""
+    original = nn.Module.__call__
+
+    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        see([value.detach().clone() for value in given if not value.requires_grad])
+        return original(module, *args, **kwargs)
+
+    nn.Module.__call__ = call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.__call__ = original  # type: ignore[method-assign]
+
+
+def _has_parameters(module: nn.Module) -> bool:
+    return next(module.parameters(), None) is not None
 
 
 class _AskingIterator(Iterator[Any]):

@@ -44,7 +44,8 @@ class WantsBatch:
 
 @dataclass(frozen=True)
 class Did:
-    """The script has just taken a `step` of an optimizer, or called `backward`; it waits to be told to go on."""
+    """The script has made a `call` of a model without gradients, or is about to make one with them (`forward`) after
+    it has called backward often enough; it waits to be told to go on."""
 
     what: str
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -31,7 +29,8 @@ class Plan:
 
     `training` is the loop whose batches it trains on, `companions` give theirs to the same steps, `others` train
     as well, at another time; `evaluating` loops call the trained models and never train. Without `training`
-    it draws its batches in its own way and is followed from one `step` (of an optimizer, or `backward`) to the next.
+    it draws its batches in its own way, and every `turn` calls of backward are taken for a training step.
+    Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
     `error` is what the script raised after its loops had been cut short.
     """
 
@@ -39,7 +38,8 @@ class Plan:
     companions: frozenset[LoopKey]
     others: frozenset[LoopKey]
     evaluating: frozenset[LoopKey]
-    step: str
+    evaluates_by_calls: bool
+    turn: int
     error: str
     start_up_s: float
 
@@ -72,6 +72,10 @@ class Scout:
         self._trained: dict[int, torch.Tensor] = {}
         self._updates = self._backwards = 0
         self._cut_short = False
+        self._calls_in_a_row, self._called_at = 0, -1
+        self._called: dict[int, nn.Module] = {}
+        self._first_optimizer = self._turn_began = 0
+        self._turns: list[int] = []
 
     def explore(self, path: Path, arguments: tuple[str, ...]) -> Plan:
         """Raises EntryError where the script never trains, and whatever it raises by itself."""
@@ -80,15 +84,14 @@ class Scout:
         instruments = self._instruments
         instruments.begin(run)
         instruments.on_step, instruments.on_backward = self._see_step, self._see_backward
-        instruments.waits_after = frozenset({"step", "backward"})
-        called = nn.Module.__call__
-        nn.Module.__call__ = self._watching(called)  # type: ignore[method-assign]
+        instruments.waits_for, instruments.turn = frozenset({"forward"}), 1
+        instruments.on_call = self._see_call
         try:
             end = self._follow(run)
         finally:
-            nn.Module.__call__ = called  # type: ignore[method-assign]
             instruments.on_step, instruments.on_backward = lambda _: None, lambda: None
-            instruments.waits_after = frozenset()
+            instruments.on_call = lambda _: None
+            instruments.waits_for = frozenset()
             run.abandon()
         return self._plan(path, end)
 
@@ -127,24 +130,26 @@ class Scout:
     def _complete(self) -> bool:
         if not self._enough_updates():
             return False
-        evaluated = [s.called_at for s in self._sights.values() if not s.trains and s.called_at >= 0]
+        evaluated = [s.called_at for s in self._sights.values() if not s.trains] + [self._called_at]
         resumed = any(0 < at < self._backwards for at in evaluated)
         return resumed or self._backwards >= MOST_UPDATES or time.monotonic() - self._began > self._seconds
 
-    def _watching(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if self._group and next(module.parameters(), None) is not None:
-                self._group_is_used = True
-                sight = self._sights[next(reversed(self._group))]
-                sight.called[id(module)] = module
-                sight.called_at = self._backwards
-            return call(module, *args, **kwargs)
-
-        return watched
+    def _see_call(self, module: nn.Module) -> None:
+        if self._group:
+            self._group_is_used = True
+            sight = self._sights[next(reversed(self._group))]
+            sight.called[id(module)] = module
+            sight.called_at = self._backwards
+        elif not torch.is_grad_enabled():
+            self._calls_in_a_row += 1
+            if self._calls_in_a_row >= FEW_BATCHES:
+                self._called[id(module)] = module
+                self._called_at = self._backwards
 
     def _see_backward(self) -> None:
         self._note_first()
         self._backwards += 1
+        self._calls_in_a_row = 0
         self._group_is_used = True
         for key in self._group:
             self._sights[key].backwards += 1
@@ -157,6 +162,10 @@ class Scout:
             self._sights[key].steps += 1
         group = frozenset(self._group)
         self._groups[group] = self._groups.get(group, 0) + 1
+        if self._first_optimizer in (0, id(optimizer)):
+            self._first_optimizer = id(optimizer)
+            self._turns.append(self._backwards - self._turn_began)
+            self._turn_began = self._backwards
         self._trained.update((id(p), p) for held in optimizer.param_groups for p in held["params"])
 
     def _note_first(self) -> None:
@@ -179,8 +188,9 @@ class Scout:
             training=training,
             companions=companions,
             others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions),
-            evaluating=frozenset(k for k, s in self._sights.items() if not s.trains and self._evaluates(s)),
-            step="step" if self._updates else "backward",
+            evaluating=frozenset(k for k, s in self._sights.items() if not s.trains and self._evaluates(s.called)),
+            evaluates_by_calls=training is None and self._evaluates(self._called),
+            turn=self._turn(),
             error=f"{type(end.error).__name__}: {end.error}".splitlines()[0] if end and end.error else "",
             start_up_s=self._start_up_s,
         )
@@ -194,7 +204,12 @@ class Scout:
         together = [group for group, times in self._groups.items() if found in group and 2 * times > steps[found]]
         return found, frozenset(key for group in together for key in group if key != found)
 
-    def _evaluates(self, sight: _Sight) -> bool:
+    def _turn(self) -> int:
+        """How often backward is called from one step of the first optimizer to its next, mostly."""
+        later = self._turns[1:] or self._turns or [1]
+        return max(1, max(later, key=later.count))
+
+    def _evaluates(self, called: dict[int, nn.Module]) -> bool:
         if not self._trained:
-            return bool(sight.called)
-        return any(id(p) in self._trained for module in sight.called.values() for p in module.parameters())
+            return bool(called)
+        return any(id(p) in self._trained for module in called.values() for p in module.parameters())
