@@ -49,6 +49,7 @@ def load(arguments: argparse.Namespace) -> int:
         labelled=arguments.labelled,
         sbs_key=arguments.sbs_key,
         sbs_answers=tuple(arguments.sbs_answers),
+        ratings=arguments.ratings,
         limits=limits,
         seed=arguments.seed,
         fleet=_fleet(arguments, limits),
@@ -174,6 +175,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labelled", default="", metavar="FILE", help="queries with labels, to measure quality")
     parser.add_argument("--sbs-key", default="", metavar="FILE", help="the key that `mlcheck sbs make` wrote")
     parser.add_argument("--sbs-answers", nargs="+", default=[], metavar="FILE", help="the raters' answers (.csv)")
+    parser.add_argument(
+        "--ratings", default="", metavar="FILE", help="scores of both versions (.csv: item, rater, new, live)"
+    )
     parser.add_argument("--slo", default="", metavar="FILE", help="the limits to keep (.toml)")
     parser.add_argument("--workers", default="", metavar="N,...", help="numbers of processes (default: 1,2,4,8,16)")
     parser.add_argument("--rate", type=float, metavar="QPS", help="queries a second (default: 70 %% of the capacity)")

@@ -16,7 +16,7 @@ from mlcheck.load.ladder import Ladder, Phase, Rung
 from mlcheck.load.limits import Latency
 from mlcheck.load.percentiles import Decision, percentile, percentile_interval, rule
 from mlcheck.load.series import block_intervals, mean_interval
-from mlcheck.load.wording import milliseconds, number, workers
+from mlcheck.load.wording import cell, milliseconds, number, workers
 
 SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 _LATE = 0.1
@@ -190,22 +190,28 @@ _WORDS = {Decision.KEPT: "kept", Decision.BROKEN: "BROKEN", Decision.OPEN: "unde
 
 def _table(found: list[Line], ladder: Ladder, queries: str) -> Figure:
     """What is handed over: every number with its interval, its limit and what was decided."""
-    rows: list[list[str | float]] = []
+    rows: list[list[str | float | None]] = []
     for line in found:
         rung = next(rung for rung in ladder.rungs if rung.workers == line.workers)
         phase, closed = rung.phase("open", queries), rung.phase("closed", queries)
         assert phase is not None
-        beside = ""
+        beside = None
         if closed is not None and line.measure in SHARES and len(closed.answered):
-            beside = number(percentile(np.sort(closed.answered.service_ms), SHARES[line.measure]))
-        limit = f"{line.limit:g}" if line.limit is not None else ""
-        between = f"{number(line.value.low)} to {number(line.value.high)}"
-        rows.append(
-            [line.workers, number(phase.rate), line.name, number(line.value.value), between, limit,
-             _WORDS[line.decision], line.n, beside]
-        )  # fmt: skip
-    columns = ["workers", "queries/s", "latency", "ms", "95 % interval", "limit", "verdict", "n", "closed loop, ms"]
-    return Figure("table", f"Latency of {queries} queries against its limits", {"columns": columns, "rows": rows})
+            beside = cell(percentile(np.sort(closed.answered.service_ms), SHARES[line.measure]))
+        low, high = (None if math.isnan(end) else cell(end) for end in (line.value.low, line.value.high))
+        measured: list[str | float | None] = [
+            line.workers,
+            cell(phase.rate),
+            line.name,
+            cell(line.value.value),
+            low,
+            high,
+        ]
+        rows.append([*measured, line.limit, _WORDS[line.decision], line.n, beside])
+    columns = ["workers", "queries/s", "latency", "ms", "from", "to", "limit", "verdict", "n", "closed loop, ms"]
+    return Figure(
+        "table", f"Latency of {queries} queries, 95 % intervals, against its limits", {"columns": columns, "rows": rows}
+    )
 
 
 def _by_percentile(ladder: Ladder, queries: str, limits: Latency) -> Figure:

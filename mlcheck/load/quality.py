@@ -170,9 +170,9 @@ def auc(scores: Floats, positive: npt.NDArray[np.bool_]) -> Interval:
     m, n = len(above), len(below)
     if not m or not n:
         return Interval(math.nan, math.nan, math.nan)
-    ranks = _middle_ranks(np.concatenate((above, below)))
-    of_above = (ranks[:m] - _middle_ranks(above)) / n
-    of_below = 1 - (ranks[m:] - _middle_ranks(below)) / m
+    ranks = middle_ranks(np.concatenate((above, below)))
+    of_above = (ranks[:m] - middle_ranks(above)) / n
+    of_below = 1 - (ranks[m:] - middle_ranks(below)) / m
     area = float(of_above.mean())
     if min(m, n) < 2:
         return Interval(area, math.nan, math.nan)
@@ -180,7 +180,7 @@ def auc(scores: Floats, positive: npt.NDArray[np.bool_]) -> Interval:
     return Interval(area, max(0.0, area - half), min(1.0, area + half))
 
 
-def _middle_ranks(values: Floats) -> Floats:
+def middle_ranks(values: Floats) -> Floats:
     """Ranks from 1; equal values share the middle of theirs."""
     ordered = np.sort(values)
     first = np.searchsorted(ordered, values, side="left")

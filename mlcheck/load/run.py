@@ -19,9 +19,10 @@ from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
 from mlcheck.load.limits import Limits
 from mlcheck.load.locust_engine import Fleet, LocustFailed, climb_with_locust
 from mlcheck.load.machine import cores
-from mlcheck.load.overhead import overhead_us
+from mlcheck.load.overhead import dispatch_us, overhead_us
 from mlcheck.load.quality import LabelledRun, join
 from mlcheck.load.queries import Query, read_queries
+from mlcheck.load.satisfaction import Ratings, read_ratings
 from mlcheck.load.sbs import Judgements, read_judgements
 from mlcheck.load.start import Start
 from mlcheck.load.survey import Survey, survey_of
@@ -46,6 +47,7 @@ class LoadOptions:
     labelled: str = ""
     sbs_key: str = ""
     sbs_answers: tuple[str, ...] = ()
+    ratings: str = ""
     limits: Limits = field(default_factory=Limits)
     seed: int = 0
     folder: str = "."
@@ -65,6 +67,7 @@ class _Files:
     golden: list[Query]
     labelled: list[Query]
     judgements: Judgements | None
+    ratings: Ratings | None
 
 
 def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Report], None] | None = None) -> Report:
@@ -106,6 +109,7 @@ def _read(options: LoadOptions) -> _Files:
         golden=read_golden(Path(options.golden)) if options.golden else [],
         labelled=labelled,
         judgements=read_judgements(Path(options.sbs_key), answers) if options.sbs_key else None,
+        ratings=read_ratings(Path(options.ratings)) if options.ratings else None,
     )
 
 
@@ -125,6 +129,8 @@ class _Run:
         self.evidence[Limits] = options.limits
         if files.judgements is not None:
             self.evidence[Judgements] = files.judgements
+        if files.ratings is not None:
+            self.evidence[Ratings] = files.ratings
         try:
             self._conduct()
             if files.golden:
@@ -153,7 +159,7 @@ class _Run:
         self.environment |= conduct.environment | {
             "cores": f"{cores():g}",
             "seed": str(self.options.seed),
-            "harness overhead": f"{overhead_us():.2g} µs of CPU for each query",
+            "harness overhead": f"{overhead_us():.2g} µs of CPU a query, {dispatch_us():.2g} µs at a rate",
         }
         self.notices += conduct.notices
 

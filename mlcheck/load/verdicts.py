@@ -15,12 +15,14 @@ from mlcheck.core.report import Result
 from mlcheck.load import checks
 from mlcheck.load.cases import GoldenRun
 from mlcheck.load.quality import LabelledRun
+from mlcheck.load.satisfaction import Ratings
 from mlcheck.load.sbs import Judgements
 from mlcheck.load.start import Start
 
 _NOT_GIVEN = {
     GoldenRun: "no must-pass cases are given: --golden",
     LabelledRun: "no labelled queries are given: --labelled",
+    Ratings: "no ratings are given: --ratings",
     Judgements: "no judgements are given: --sbs-key and --sbs-answers",
 }
 

@@ -18,6 +18,11 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def cell(value: float) -> float:
+    """A number for a table: large ones whole, so that none is written with an exponent."""
+    return float(round(value)) if abs(value) >= 1000 else value
+
+
 def milliseconds(value: Interval) -> str:
     """`12.3 ms [11.9, 13]`."""
     return f"{number(value.value)} ms [{number(value.low)}, {number(value.high)}]"

@@ -22,6 +22,7 @@ from mlcheck.load.checks import (
     memory_over_limit,
     quality_below_limit,
     query_fails,
+    satisfaction_falls,
     serves_in_training_mode,
     serves_with_gradients,
     service_does_not_start,
@@ -34,6 +35,7 @@ from mlcheck.load.ladder import COMPLEX
 from mlcheck.load.limits import Errors, Latencies, Latency, Limits, Plan, Quality, Scaling
 from mlcheck.load.limits import Memory as MemoryLimits
 from mlcheck.load.quality import Labelled, LabelledRun
+from mlcheck.load.satisfaction import Ratings
 from mlcheck.load.sbs import Judgement, Judgements
 from mlcheck.load.start import Start
 
@@ -241,10 +243,15 @@ def rungs(*capacities: float) -> list:
     return [rung(closed(capacity, workers=n), workers=n) for n, capacity in zip(sizes, capacities, strict=True)]
 
 
+def test_a_dip_is_no_knee_where_more_workers_do_better() -> None:
+    found = throughput_does_not_scale.check(ladder(*rungs(100, 190, 150, 300)), Limits())
+    assert found.summary.endswith("no knee up to 8")
+
+
 def test_the_knee_is_named() -> None:
     found = throughput_does_not_scale.check(ladder(*rungs(100, 190, 200, 180)), Limits())
     assert found.outcome is Outcome.INCONCLUSIVE
-    assert "the knee is at 2: 4 workers change it by +5%" in found.summary
+    assert "the knee is at 2: 4 workers change it by +5%, none does better" in found.summary
 
 
 @pytest.mark.parametrize(
@@ -327,6 +334,20 @@ def test_start_and_finite_answers() -> None:
     assert found.findings[0].message == "query 'second': answer.score is NaN or infinite"
     nothing = survey(median_ms=(float("nan"),) * 2)
     assert answer_not_finite.check(nothing).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(
+    ("differences", "outcome"),
+    [
+        ([1.0, 0.0, 1.0, 2.0] * 20, Outcome.PASS),
+        ([-1.0, 0.0, 0.9] * 20, Outcome.INCONCLUSIVE),
+        ([-1.0, -2.0, 0.0] * 20, Outcome.FAIL),
+    ],
+)
+def test_satisfaction(differences: list[float], outcome: Outcome) -> None:
+    found = satisfaction_falls.check(Ratings(tuple(differences), 4.0, 4.0, 3), Limits())
+    assert found.outcome is outcome
+    assert found.figures[0].data["labels"] == ["better", "equal", "worse"]
 
 
 def labelled(right: int, wrong: int, live_right: int = -1, frequency: float = 1.0, label: str = "x") -> list[Labelled]:

@@ -12,7 +12,9 @@ def check(conduct: Conduct) -> Verdict:
     if not conduct.module_calls:
         return Verdict(Outcome.SKIP, reason="no module of PyTorch was called in this process to answer a query")
     if not conduct.training:
-        told = f"{conduct.module_calls} module calls to answer a query: no dropout or norm in training mode"
+        told = (
+            f"no dropout or norm ran in training mode while a query was answered (module calls: {conduct.module_calls})"
+        )
         return Verdict(Outcome.PASS, told, looked_at=conduct.module_calls)
     more = f" and {len(conduct.training) - 1} more layers" if len(conduct.training) > 1 else ""
     message = f"{conduct.training[0]}{more} run in training mode while a query is answered"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.ladder import Ladder, Rung
 from mlcheck.load.limits import Limits
-from mlcheck.load.wording import number
+from mlcheck.load.wording import cell, number
 
 _GAIN = 1.1
 
@@ -21,7 +19,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     shown = ", ".join(f"{number(rung.capacity)}/s at {rung.workers}" for rung in rungs)
     summary = f"queries answered: {shown}; {_knee(rungs)}"
     figure = _figure(rungs)
-    numbers = {f"queries a second at {rung.workers}": rung.capacity for rung in rungs}
+    numbers = {f"queries a second at {rung.workers}": cell(rung.capacity) for rung in rungs}
     asked = sum(len(phase.samples) for rung in rungs for phase in rung.phases if phase.kind == "closed")
     least = limits.scaling.min_efficiency
     if least is None:
@@ -53,11 +51,12 @@ def _efficiency(rung: Rung, first: Rung) -> float:
 
 
 def _knee(rungs: list[Rung]) -> str:
-    """The smallest number of workers after which the next adds less than a tenth."""
-    for rung, following in pairwise(rungs):
-        if following.capacity < _GAIN * rung.capacity:
-            change = following.capacity / rung.capacity - 1
-            return f"the knee is at {rung.workers}: {following.workers} workers change it by {change:+.0%}"
+    """The smallest number of workers beyond which none answers a tenth more."""
+    for place, rung in enumerate(rungs[:-1]):
+        best = max(rungs[place + 1 :], key=lambda other: other.capacity)
+        if best.capacity < _GAIN * rung.capacity:
+            change = best.capacity / rung.capacity - 1
+            return f"the knee is at {rung.workers}: {best.workers} workers change it by {change:+.0%}, none does better"
     return f"no knee up to {rungs[-1].workers}"
 
 
