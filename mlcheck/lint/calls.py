@@ -124,7 +124,7 @@ def unknown(m: Machine, function: Symbol, args: Args, kwargs: Kwargs, node: ast.
     if modes.is_module(function) or modes.known_as_module(m, function):
         return modules.call_unknown(m, function, args, kwargs, node)
     havoc(m, values)
-    return Symbol(m.fresh(), "", split_of(*values), traces_of(*values, function))
+    return Symbol(("called", m.fresh()), "", split_of(*values), traces_of(*values, function))
 
 
 def havoc(m: Machine, values: list[Value]) -> None:

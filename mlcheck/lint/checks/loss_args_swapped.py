@@ -1,0 +1,60 @@
+"""loss-args-swapped: the labels stand where the predictions belong."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.values import Symbol, Tensor, Value
+
+LOOKS_AT = "loss"
+_ASYMMETRIC = frozenset(
+    f"torch.nn.{name}"
+    for name in ("CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
+)
+_LABELS = frozenset(["y", "yb", "label", "labels", "target", "targets", "gt", "y_true", "ground_truth", "true_labels"])
+_PREDICTIONS = frozenset(
+    ["output", "outputs", "out", "pred", "preds", "prediction", "predictions", "logits", "y_hat", "y_pred", "scores"]
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loss in facts.losses:
+        given = _arguments(loss)
+        if loss.name not in _ASYMMETRIC or given is None or loss.target is None:
+            continue
+        first, second = given
+        labels = _word(first) in _LABELS and not _is_computed(loss.input)
+        predicted = _word(second) in _PREDICTIONS or (isinstance(second, ast.Call) and _is_computed(loss.target))
+        if labels and predicted:
+            yield Finding(
+                f"`{loss.name.rpartition('.')[2]}` gets the labels first: it takes predictions, then labels",
+                loss.place.location,
+                help=f"swap them: `({ast.unparse(second)}, {ast.unparse(first)})`",
+            )
+
+
+def _arguments(loss: Loss) -> tuple[ast.expr, ast.expr] | None:
+    node = loss.place.node
+    if not isinstance(node, ast.Call) or len(node.args) < 2 or any(isinstance(a, ast.Starred) for a in node.args):
+        return None
+    return node.args[0], node.args[1]
+
+
+def _word(node: ast.expr) -> str:
+    """The name at the root of `labels.float().view(-1)`."""
+    while True:
+        match node:
+            case ast.Call(func=ast.Attribute(value=inner)) | ast.Subscript(value=inner):
+                node = inner
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                return name.lower()
+            case _:
+                return ""
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a model's call is among what this was computed from, or it is what an unknown function returned."""
+    if isinstance(value, Symbol) and isinstance(value.key, tuple) and value.key[:1] == ("called",):
+        return True
+    return isinstance(value, Tensor | Symbol) and bool(value.traces)

@@ -1,0 +1,86 @@
+"""masked-mean: a masked loss is averaged over the masked positions too."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites.latest import source
+
+LOOKS_AT = "mean"
+_WORDS = ("mask", "pad", "valid")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["reduction", "reduce"]):
+        if "none" not in file.text or ".mean(" not in file.text:
+            continue
+        for call in file.calls("mean"):
+            averaged = _averaged(call)
+            if averaged is None:
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            product, context = source(file, averaged, call.context)
+            if not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)) or _is_corrected(call):
+                continue
+            for loss, mask in ((product.left, product.right), (product.right, product.left)):
+                if _is_mask(mask) and _is_unreduced(file, loss, context):
+                    yield Finding(
+                        f"The mean counts the positions that `{ast.unparse(mask)}` takes out: the more padding, "
+                        "the smaller the loss",
+                        call.place.location,
+                        help=f"divide the sum by `{ast.unparse(mask)}.sum()`",
+                        related=(file.place(product, context).location,),
+                    )
+                    break
+
+
+def _averaged(call: Call) -> ast.expr | None:
+    """What `x.mean()` or `torch.mean(x)` averages, over all of it."""
+    func = call.node.func
+    if not isinstance(func, ast.Attribute) or call.node.keywords:
+        return None
+    if call.file.resolve(func, call.context) == "torch.mean":
+        return call.node.args[0] if len(call.node.args) == 1 else None
+    return func.value if not call.node.args else None
+
+
+def _is_mask(node: ast.expr) -> bool:
+    """A name of a mask, not the complement of chance: `mask`, `pad_mask.float()`, `(y != pad)`."""
+    text = ast.unparse(node).lower()
+    return any(word in text for word in _WORDS) and "weight" not in text and "/" not in text
+
+
+def _is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:
+    """Whether this is the loss of each position: a call with `reduction="none"`, perhaps reshaped."""
+    node, context = source(file, node, context)
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
+        if _says_none(file, node, context):
+            return True
+        held, where = file.value(node.func, context)
+        if isinstance(held, ast.Call) and held is not node and _says_none(file, held, where):
+            return True
+        node, context = source(file, node.func.value, context)
+        depth -= 1
+    if isinstance(node, ast.Call):
+        held, where = file.value(node.func, context)
+        return _says_none(file, node, context) or (isinstance(held, ast.Call) and _says_none(file, held, where))
+    return False
+
+
+def _says_none(file: File, node: ast.Call, context: Context) -> bool:
+    return any(k.arg == "reduction" and file.constant(k.value, context) == "none" for k in node.keywords)
+
+
+def _is_corrected(call: Call) -> bool:
+    """Whether the mean is divided by that of the mask at once."""
+    body = call.function.node if call.function is not None else call.file.module.source.tree
+    return any(
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Div | ast.Mult)
+        and any(part is call.node for part in ast.walk(node.left))
+        and any(word in ast.unparse(node.right).lower() for word in (*_WORDS, "numel", "size", "len("))
+        for node in ast.walk(body)
+    )

@@ -1,0 +1,102 @@
+"""mean-loss-over-dataset: batch means are summed and divided by the number of samples."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.values import Const
+
+LOOKS_AT = "loss"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    means = {loss.place.spot for loss in facts.losses if _is_mean(loss)}
+    others = {loss.place.spot for loss in facts.losses if not _is_mean(loss)}
+    if not means:
+        return
+    for file in facts.sites.mentioning(["+="], tests=False):
+        if not any(path == file.path for path, _, _ in means):
+            continue
+        for scope, context in _scopes(file):
+            for name, loss in _summed(file, scope, context, means - others):
+                for division in _divisions(scope, name):
+                    yield Finding(
+                        f"`{name}` sums the means of batches and is divided by the number of samples: "
+                        "it is too small by the batch size",
+                        file.place(division, context).location,
+                        help="divide by `len(loader)`, or sum `loss.item() * len(batch)`",
+                        related=(file.place(loss, context).location,),
+                    )
+
+
+def _is_mean(loss: Loss) -> bool:
+    reduction = loss.settings.get("reduction", Const("mean"))
+    return reduction == Const("mean") and not set(loss.settings) & {"**", "size_average", "reduce"}
+
+
+def _scopes(file: File) -> Iterator[tuple[ast.AST, Context]]:
+    yield file.module.source.tree, file.walk.module
+    for function in file.functions:
+        yield function.node, function.inner
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    todo = list(ast.iter_child_nodes(scope))
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield node
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def _summed(
+    file: File, scope: ast.AST, context: Context, means: set[tuple[str, int, int]]
+) -> Iterator[tuple[str, ast.AST]]:
+    """Names that loss values are added to as they are, and only those."""
+    added: dict[str, list[ast.expr]] = {}
+    for node in _own_nodes(scope):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name):
+            added.setdefault(node.target.id, []).append(node.value)
+    for name, values in added.items():
+        found = [_loss_call(file, value, context) for value in values]
+        spots = [(file.path, node.lineno, node.col_offset) for node in found if node is not None]
+        if len(spots) == len(values) and all(spot in means for spot in spots):
+            yield name, values[0]
+
+
+def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
+    """The call of the loss behind `loss.item()`, `float(loss)`, `loss.detach()` or `loss`."""
+    while isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "cpu"):
+            node = node.func.value
+        elif isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+            node = node.args[0]
+        else:
+            return node
+    if isinstance(node, ast.Name):
+        above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) <= node.lineno]
+        value = above[-1].value if above and above[-1].kind == "value" else None
+        return value if isinstance(value, ast.Call) else None
+    found, _ = source(file, node, context)
+    return found if isinstance(found, ast.Call) else None
+
+
+def _divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+    for node in _own_nodes(scope):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and isinstance(node.target, ast.Name):
+            if node.target.id == name and _is_sample_count(node.value):
+                yield node
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.left, ast.Name):
+            if node.left.id == name and _is_sample_count(node.right):
+                yield node
+
+
+def _is_sample_count(node: ast.expr) -> bool:
+    """`len(loader.dataset)`, `len(train_set)`, `len(loader.sampler)`."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args):
+        return False
+    last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
+    return last.endswith(("dataset", "_set", "sampler", "trainset", "testset", "valset"))

@@ -1,0 +1,121 @@
+"""test-set-selection: the test set decides which model is kept, or when training stops."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Context, File, Function
+from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.values import split_of_name
+
+LOOKS_AT = "choice of a model"
+_BEST = re.compile(r"best|lowest|highest", re.IGNORECASE)
+_STOPS = re.compile(r"stop", re.IGNORECASE)
+_KEEPS = re.compile(r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(")
+_TRAINS = re.compile(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["test", "Test"]):
+        if "torch" not in file.text or not (_BEST.search(file.text) or _STOPS.search(file.text)):
+            continue
+        reported: set[int] = set()
+        for score, context, what in _choices(file):
+            facts.sites.seen[LOOKS_AT] += 1
+            if not _in_training(file, context):
+                continue
+            call = _from_test(file, score, context)
+            if call is not None and id(call) not in reported:
+                reported.add(id(call))
+                yield Finding(
+                    f"The test set decides {what}: its score is no longer an estimate of anything",
+                    file.place(call, context).location,
+                    help="decide on a validation set, and look at the test set once, at the end",
+                    related=(file.place(score, context).location,),
+                )
+
+
+def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
+    """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
+    keeps = _KEEPS.search(file.text) is not None
+    for function, context in _scopes(file):
+        for node in _own_nodes(function):
+            if isinstance(node, ast.Compare) and len(node.ops) == 1 and keeps:
+                sides = [node.left, node.comparators[0]]
+                best = [_BEST.search(ast.unparse(side)) is not None for side in sides]
+                if best.count(True) == 1 and isinstance(node.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
+                    yield sides[best.index(False)], context, "which model is kept"
+            elif isinstance(node, ast.Call) and node.args and _STOPS.search(ast.unparse(node.func)):
+                yield node.args[0], context, "when training stops"
+
+
+def _scopes(file: File) -> Iterator[tuple[ast.AST, Context]]:
+    yield file.module.source.tree, file.walk.module
+    for function in file.functions:
+        yield function.node, function.inner
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function or module, without those of the functions and classes inside."""
+    todo = list(ast.iter_child_nodes(scope))
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield node
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def _in_training(file: File, context: Context) -> bool:
+    """Whether training goes on around this scope: it trains itself, or it is called beside a training step."""
+    for outer in context.outwards():
+        if isinstance(outer.node, ast.FunctionDef | ast.Module):
+            text = file.text if isinstance(outer.node, ast.Module) else file.module.text_of(outer.node)
+            if _TRAINS.search(text) and re.search(r"^\s*(?:for|while)\b", text, re.MULTILINE):
+                return True
+    return False
+
+
+def _from_test(file: File, score: ast.expr, context: Context) -> ast.AST | None:
+    """The call, or the loop, that took the score from the test set."""
+    value = score
+    while isinstance(value, ast.Attribute | ast.Subscript):
+        value = value.value
+    found, where = _assigned(file, value, context)
+    for node in ast.walk(found):
+        if isinstance(node, ast.Call):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            if any(_is_test_data(arg) for arg in given) and not any(_is_validation(arg) for arg in given):
+                return found if isinstance(found, ast.Call) else node
+            named = file.resolve(node.func, where)
+            if isinstance(named, Function) and not given and _loops_over_test(named.node):
+                return node
+    return None
+
+
+def _assigned(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
+    """What was last assigned to a name above its use, in whatever branch or loop."""
+    if not isinstance(node, ast.Name):
+        return node, context
+    found, where = origin(file, node, context)
+    if found is not node:
+        return found, where
+    above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) < node.lineno]
+    if above and above[-1].kind in ("value", "item") and isinstance(above[-1].value, ast.expr):
+        return above[-1].value, above[-1].context
+    return node, context
+
+
+def _is_test_data(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "test"
+
+
+def _is_validation(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "val"
+
+
+def _loops_over_test(function: ast.AST) -> bool:
+    loops = [node.iter for node in ast.walk(function) if isinstance(node, ast.For)]
+    return any(_is_test_data(part) for loop in loops for part in ast.walk(loop) if isinstance(part, ast.expr))

@@ -1,0 +1,185 @@
+"""view-as-transpose: `view` or `reshape` where the order of the dimensions was to change."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Context, File, Function
+from mlcheck.lint.sites.latest import latest, origin, source
+
+LOOKS_AT = "reshaping"
+_KEEPS = frozenset(
+    ["contiguous", "clone", "float", "double", "half", "astype", "copy", "to", "cuda", "cpu", "numpy", "detach", "long"]
+)
+_READERS = frozenset(
+    [
+        "cv2.imread",
+        "PIL.Image.open",
+        "imageio.imread",
+        "imageio.v2.imread",
+        "imageio.v3.imread",
+        "skimage.io.imread",
+        "matplotlib.pyplot.imread",
+        "matplotlib.image.imread",
+    ]
+)
+_COPIES = frozenset(
+    [
+        *("numpy.array", "numpy.asarray", "numpy.float32", "numpy.ascontiguousarray", "cv2.resize", "cv2.cvtColor"),
+        *("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.FloatTensor"),
+    ]
+)
+_FACTORIES = frozenset(["numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full"])
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = facts.sites.seen
+    seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning([".view(", ".reshape("]):
+        if "torch" not in file.text:
+            continue
+        for call in file.calls("view", "reshape"):
+            owner, sizes = _parts(call)
+            if owner is None or len(sizes) < 2:
+                continue
+            seen[LOOKS_AT] += 1
+            if _reorders(call, owner, sizes):
+                what = "the sizes are those of its shape in another order"
+            elif _from_picture(call, owner, sizes):
+                what = "the picture has its channels last"
+            else:
+                continue
+            yield Finding(
+                f"`{ast.unparse(call.node.func).rpartition('.')[2]}` does not move data: {what}, "
+                "and the elements end up scrambled",
+                call.place.location,
+                help="use `permute` or `transpose` to change the order of dimensions; reshape afterwards",
+            )
+
+
+def _parts(call: Call) -> tuple[ast.expr | None, list[ast.expr]]:
+    """What is reshaped, without calls that keep its shape, and to which sizes."""
+    func, sizes = call.node.func, list(call.node.args)
+    if not isinstance(func, ast.Attribute) or call.node.keywords:
+        return None, []
+    if call.file.resolve(func, call.context) in ("torch.reshape", "numpy.reshape") and sizes:
+        owner, sizes = sizes[0], sizes[1:]
+    else:
+        owner = func.value
+    if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
+        sizes = list(sizes[0].elts)
+    return _unchanged(owner), sizes
+
+
+def _unchanged(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+        node = node.func.value
+    return node
+
+
+def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
+    """Whether the names its shape was unpacked to come back in another order."""
+    if not isinstance(owner, ast.Name):
+        return False
+    names = _unpacked(call, owner)
+    if len(names) < 2 or len(set(names)) != len(names):
+        return False
+    groups = [_factors(size) for size in sizes]
+    named = [factor for group in groups for factor in group]
+    if groups.count(["-1"]) == 1:
+        groups[groups.index(["-1"])] = [name for name in names if name not in named]
+    if sorted(factor for group in groups for factor in group) != sorted(names):
+        return False
+    return [factor for group in groups for factor in sorted(group, key=names.index)] != names
+
+
+def _factors(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return _factors(node.left) + _factors(node.right)
+    return [ast.unparse(node)]
+
+
+def _unpacked(call: Call, owner: ast.Name) -> list[str]:
+    """The names that hold all sizes of `owner`, as it is at the call, in order: `b, t, c = x.shape`."""
+    held = latest(call.file, owner, call.context)
+    scope = call.context.scope
+    for bindings in scope.bindings.values():
+        for binding in bindings:
+            node = binding.node
+            if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple):
+                continue
+            if _is_shape_of(node.value, owner.id) and node.lineno < call.node.lineno:
+                read = ast.Name(owner.id, ast.Load(), lineno=node.lineno, end_lineno=node.lineno)
+                if latest(call.file, read, binding.context) is held and held is not None:
+                    names = [ast.unparse(element) for element in node.targets[0].elts]
+                    return names if all(_is_same(call, name, node) for name in names) else []
+    return []
+
+
+def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
+    """Whether the name still holds what this statement gave it."""
+    use = ast.Name(name, ast.Load(), lineno=call.node.lineno)
+    found = latest(call.file, use, call.context) if name.isidentifier() else None
+    return found is not None and found.node is node
+
+
+def _is_shape_of(node: ast.expr, name: str) -> bool:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        return node.func.attr == "size" and isinstance(node.func.value, ast.Name) and node.func.value.id == name
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "shape"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+    )
+
+
+def _from_picture(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
+    """Whether a picture (height, width, channels) is given the sizes of (channels, height, width)."""
+    texts = [ast.unparse(size) for size in sizes]
+    first = len(texts) - 3
+    if first not in (0, 1) or texts[first] not in ("3", "4") or texts[-1] == texts[first]:
+        return False
+    if first == 1 and texts[0] not in ("1", "-1"):
+        return False
+    return _is_picture(call.file, owner, call.context, texts[first])
+
+
+def _is_picture(file: File, node: ast.expr, context: Context, channels: str, depth: int = 8) -> bool:
+    if depth == 0:
+        return False
+    node = _unchanged(node)
+    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
+        return _is_picture(file, node.left, context, channels, depth - 1)
+    if isinstance(node, ast.Name):
+        found, where = source(file, node, context)
+        if not isinstance(found, ast.Name):
+            return _is_picture(file, found, where, channels, depth - 1)
+        return _is_returned(file, found, where, channels, depth)
+    if not isinstance(node, ast.Call):
+        return False
+    named = file.resolve(node.func, context)
+    if named in _READERS:
+        return channels == "3"
+    if named in _COPIES and node.args:
+        return _is_picture(file, node.args[0], context, channels, depth - 1)
+    if named in _FACTORIES and node.args and isinstance(node.args[0], ast.Tuple) and len(node.args[0].elts) == 3:
+        return ast.unparse(node.args[0].elts[2]) == channels
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "convert" and node.args:
+        rgb = isinstance(node.args[0], ast.Constant) and node.args[0].value == "RGB"
+        return rgb and _is_picture(file, node.func.value, context, channels, depth - 1)
+    return False
+
+
+def _is_returned(file: File, node: ast.Name, context: Context, channels: str, depth: int) -> bool:
+    """A picture among the values that a function of the project returns."""
+    found = latest(file, node, context)
+    value, where = origin(file, node, context)
+    named = file.resolve(value.func, where) if isinstance(value, ast.Call) else None
+    if not isinstance(named, Function) or found is None or found.kind != "item":
+        return False
+    returns = [n.value for n in ast.walk(named.node) if isinstance(n, ast.Return)]
+    if len(returns) != 1 or not isinstance(returns[0], ast.Tuple) or found.item >= len(returns[0].elts):
+        return False
+    return _is_picture(named.file, returns[0].elts[found.item], named.inner, channels, depth - 1)
