@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from mlcheck.core.catalog import Catalog
-from mlcheck.core.check import Check
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.report import Result
+
+
+class Asked(NamedTuple):
+    """A check, for those who only report on it: its rule, and what it judges (empty: files)."""
+
+    rule: str
+    looks_at: str
 
 
 @dataclass(slots=True)
@@ -25,7 +32,7 @@ class Answers:
     seen: dict[str, int] = field(default_factory=dict)
     known: dict[str, int] = field(default_factory=dict)
 
-    def result(self, check: Check, catalog: Catalog) -> Result:
+    def result(self, check: Asked, catalog: Catalog) -> Result:
         """What the rule came to. Its page is parsed only when it has findings."""
         heading = catalog.heading(check.rule)
         thing = check.looks_at or "Python file"

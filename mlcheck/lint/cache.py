@@ -17,6 +17,7 @@ from typing import Any
 
 from mlcheck import __version__
 from mlcheck.core.finding import Finding, Location
+from mlcheck.lint.answers import Asked
 from mlcheck.lint.grouping import Import, Outline
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -34,12 +35,21 @@ class Cache:
         self._path = os.path.join(folder, f"lint-{sys.version_info.major}.{sys.version_info.minor}.json")
         self._outlines: dict[str, Any] = {}
         self._answers: dict[str, Any] = {}
+        self._checks: list[list[str]] = []
         self._used: set[str] = set()
         self._changed = False
         self._version = ""
         if folder:
             self._version = _version()
             self._load()
+
+    def checks(self) -> list[Asked]:
+        """The checks of this version, without a module of them loaded; empty where they were never listed."""
+        return [Asked(rule, looks_at) for rule, looks_at in self._checks]
+
+    def keep_checks(self, checks: Sequence[Asked]) -> None:
+        self._checks = [[check.rule, check.looks_at] for check in checks]
+        self._changed = True
 
     def outline(self, digest: str) -> Outline | None:
         """The outline of the file with that content."""
@@ -76,7 +86,7 @@ class Cache:
                 checksum, _, body = file.read().partition(b"\n")
             if checksum.decode("ascii", "replace") != self._checksum(body):
                 return
-            self._outlines, self._answers = json.loads(body)
+            self._outlines, self._answers, self._checks = json.loads(body)
         except (OSError, ValueError):
             return
 
@@ -99,7 +109,7 @@ class Cache:
             return
 
     def _body(self) -> bytes:
-        return json.dumps([self._outlines, self._answers], separators=(",", ":")).encode()
+        return json.dumps([self._outlines, self._answers, self._checks], separators=(",", ":")).encode()
 
     def _checksum(self, body: bytes) -> str:
         """Over the version too: what another one found out counts for nothing."""

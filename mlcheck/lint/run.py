@@ -9,13 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import mlcheck.lint.checks
 from mlcheck import __version__
 from mlcheck.core.catalog import Catalog
-from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.report import Report
-from mlcheck.lint.answers import Answers, counted
+from mlcheck.lint.answers import Answers, Asked, counted
 from mlcheck.lint.baseline import Baseline, Fingerprints, Known, read_baseline, write_baseline
 from mlcheck.lint.cache import Answer, Cache, key
 from mlcheck.lint.discover import discover
@@ -42,14 +40,14 @@ def run_lint(
     MissingPath, UnknownRule, NotALintRule and BadBaseline; nothing that is in a file stops the run.
     """
     started, clock = _now(), time.perf_counter()
-    catalog = Catalog()
-    checks = [check for check in find_checks(mlcheck.lint.checks) if check.rule in catalog]  # no rule without a page
+    catalog, cache = Catalog(), Cache(settings.cache)
+    checks = [check for check in _checks(cache) if check.rule in catalog]  # no rule without a page
     selection = Selection(settings, catalog, {check.rule for check in checks})
     files, notices = discover(paths, unsaved=buffer.path if buffer else "")
     subject = buffer.path if buffer else ", ".join(paths)
     texts = [Text(file, buffer.data if buffer and _same(file.path, buffer.path) else None) for file in files]
     told = [text for text in texts if not buffer or _same(text.path, buffer.path)]
-    reading = _Reading(texts, told, settings, selection)
+    reading = _Reading(texts, told, settings, selection, cache)
     answers = Answers(subject, len(told))
     reading.run(answers, progress)
     if not files:
@@ -65,6 +63,18 @@ def run_lint(
         seconds=time.perf_counter() - clock,
         notices=tuple(notices),
     )
+
+
+def _checks(cache: Cache) -> list[Asked]:
+    """What is asked; to load a hundred modules for it is left to those who must ask."""
+    if kept := cache.checks():
+        return kept
+    from mlcheck.core.check import find_checks
+    from mlcheck.lint import checks as package
+
+    found = [Asked(check.rule, check.looks_at) for check in find_checks(package)]
+    cache.keep_checks(found)
+    return found
 
 
 def _now() -> str:
@@ -84,7 +94,12 @@ class _Reading:
     """
 
     def __init__(
-        self, texts: Sequence[Text], told: Sequence[Text], settings: LintSettings, selection: Selection
+        self,
+        texts: Sequence[Text],
+        told: Sequence[Text],
+        settings: LintSettings,
+        selection: Selection,
+        cache: Cache,
     ) -> None:
         self.suppressions = Suppressions()
         self.notices: list[str] = []
@@ -92,7 +107,7 @@ class _Reading:
         self._told = {text.path: text for text in told}
         self._settings, self._selection = settings, selection
         self._baseline = _baseline(settings)
-        self._cache = Cache(settings.cache)
+        self._cache = cache
 
     def run(self, answers: Answers, progress: Progress | None) -> None:
         """Ask the selected rules about each group of files, and keep by rule what they say."""
