@@ -54,7 +54,7 @@ def lint(arguments: argparse.Namespace) -> int:
         say(page.statistics(found, width()))
     else:
         _tell(found, arguments)
-    return exit_code(found, strict=False, exit_zero=arguments.exit_zero)
+    return exit_code(found, arguments.strict, arguments.exit_zero)
 
 
 def _linted(paths: Sequence[str], settings: LintSettings, buffer: Buffer | None) -> Report:

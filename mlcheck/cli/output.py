@@ -93,7 +93,12 @@ def exit_code(report: Report, strict: bool, exit_zero: bool = False) -> int:
     if any(result.outcome.value == "error" for result in report.results):
         return MISUSE
     failing = counted(report, strict)
-    return FINDINGS if not exit_zero and any(item.outcome in failing for item in report.items()) else CLEAN
+    found = any(item.outcome in failing for item in report.items())
+    if strict and report.command == "lint":
+        from mlcheck.lint.suppress import IDLE_COMMENTS
+
+        found = found or any(result.findings for result in report.results) or IDLE_COMMENTS in report.environment
+    return FINDINGS if found and not exit_zero else CLEAN
 
 
 def wants_color(stream: TextIO | None) -> bool:

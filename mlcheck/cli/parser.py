@@ -178,6 +178,7 @@ def _add_lint_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stdin-filename", default="", metavar="FILE", help="standard input stands for this file")
     parser.add_argument("--new-since", default="", metavar="REVISION", help="only what this revision did not have")
     parser.add_argument("--statistics", action="store_true", help="count the findings of each rule instead")
+    parser.add_argument("--strict", action="store_true", help="notes and comments that hide nothing count too")
     parser.add_argument("--exit-zero", action="store_true", help="exit with 0 though there are findings")
 
 

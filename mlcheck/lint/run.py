@@ -20,7 +20,7 @@ from mlcheck.lint.discover import discover
 from mlcheck.lint.grouping import Group, Member, Outline, group
 from mlcheck.lint.reading import Buffer, Text, without_cycle_collector
 from mlcheck.lint.select import LintSettings, Selection
-from mlcheck.lint.suppress import Suppressions
+from mlcheck.lint.suppress import IDLE_COMMENTS, Suppressions
 
 __all__ = ["Buffer", "LintSettings", "run_lint"]
 
@@ -52,16 +52,16 @@ def run_lint(
     reading.run(answers, progress)
     if not files:
         notices.append(f"{subject}: no Python files here")
-    notices += reading.suppressions.notices(catalog, selection.rules, ran_all=not selection.narrowed)
-    notices += reading.notices
+    idle = list(reading.suppressions.notices(catalog, selection.rules, ran_all=not selection.narrowed))
+    environment = {"mlcheck": __version__, "python": sys.version.split()[0], "files linted": str(len(told))}
     return Report(
         command="lint",
         subject=subject,
         results=tuple(answers.result(check, catalog) for check in checks if check.rule in selection.rules),
-        environment={"mlcheck": __version__, "python": sys.version.split()[0], "files linted": str(len(told))},
+        environment=environment | ({IDLE_COMMENTS: str(len(idle))} if idle else {}),
         started=started,
         seconds=time.perf_counter() - clock,
-        notices=tuple(notices),
+        notices=(*notices, *idle, *reading.notices),
     )
 
 

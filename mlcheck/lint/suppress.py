@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from mlcheck.core.catalog import Catalog, UnknownRule
 
+IDLE_COMMENTS = "ignore comments to put right"  # in the environment of a report: how many there are
 MARKER = b"mlcheck:"
 _COMMENT = r"#\s*mlcheck:\s*(?P<word>[\w-]*)\s*(?P<names>\[[^\]]*\]?)?"
 

@@ -149,6 +149,26 @@ def test_findings_may_be_no_reason_to_fail(capsys: Out) -> None:
     assert main(["lint", "--exit-zero", "nowhere.py"]) == 2
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        CAREFUL.replace("loss.backward()", "loss.backward()  # mlcheck: ignore[missing-zero-grad] no longer"),
+        CAREFUL.replace("(model(inputs), labels)", "(model(inputs).log_softmax(1), labels)"),
+        "x = 1  # mlcheck: ignroe\n",
+    ],
+)
+def test_strict_counts_notes_and_comments_that_hide_nothing(capsys: Out, code: str) -> None:
+    write("train.py", code)
+    assert main(["lint"]) == 0
+    assert main(["lint", "--strict"]) == 1
+    assert main(["lint", "--strict", "--exit-zero"]) == 0
+    main(["lint", "--format", "json", "--output", "run.json"])
+    assert main(["report", "run.json", "--strict"]) == 1
+    assert main(["report", "run.json"]) == 0
+    write("train.py", CAREFUL)
+    assert main(["lint", "--strict"]) == 0
+
+
 def test_rules_can_be_added_to_those_of_the_config(capsys: Out) -> None:
     write("train.py", FORGETFUL)
     write("pyproject.toml", '[tool.mlcheck]\nselect = ["softmax-before-ce"]\n')

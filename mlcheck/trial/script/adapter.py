@@ -13,8 +13,9 @@ from mlcheck.trial.channel import SCRATCH
 from mlcheck.trial.script.driver import Driver, Start
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.outputs import Outputs
+from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.requests import LoopKey
-from mlcheck.trial.script.scout import Plan, Scout
+from mlcheck.trial.script.scout import Scout
 from mlcheck.trial.trial import EntryError, NotReached, Trial
 
 _SCOUTING_S = 20.0

@@ -19,8 +19,8 @@ from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments, watched_calls
 from mlcheck.trial.script.objects import Held, Newcomers, globals_of, held_by
 from mlcheck.trial.script.outputs import Outputs
-from mlcheck.trial.script.requests import Answer, Did, Ended, Given, LoopKey, Request, WantsBatch
-from mlcheck.trial.script.scout import ENOUGH_BATCHES, FEW_BATCHES, Plan
+from mlcheck.trial.script.plan import Plan
+from mlcheck.trial.script.requests import Answer, Did, Ended, Given, Request, WantsBatch
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import NotReached
 
@@ -92,14 +92,14 @@ class Driver:
         self._steps += 1
         self._instruments.turn = self._plan.turn
         self._advance(None if isinstance(batch, Turn) else Given(batch))
-        self._until(self._is_training, or_ended=True)
+        self._until(self._plan.is_training, or_ended=True)
         return {}
 
     def evaluate_step(self, batch: Any) -> Mapping[str, Any]:
         """All that the script does with one batch of its evaluation."""
         self._go_to_evaluation()
         self._advance(None if isinstance(batch, Turn) else Given(batch))
-        self._until(lambda request: self._is_training(request) or self._is_evaluation(request), or_ended=True)
+        self._until(lambda request: self._plan.is_training(request) or self._plan.is_evaluation(request), or_ended=True)
         return {}
 
     def repeats_batches(self) -> bool:
@@ -149,7 +149,7 @@ class Driver:
         self._instruments.waits_for, self._instruments.turn = self._waits(), 0
         self._steps, self._is_elsewhere = 0, False
         self._advance(None)
-        self._until(self._is_training)
+        self._until(self._plan.is_training)
         frames = run.frames()
         self._held = held_by(frames, new)
         validation = self._instruments.loader_of(self._plan.evaluating)
@@ -197,11 +197,11 @@ class Driver:
 
     def _note_loader(self) -> None:
         if isinstance(self._request, WantsBatch):
-            if self._is_training(self._request):
+            if self._plan.is_training(self._request):
                 self._loader = self._request.of.loader
             else:
                 self._evaluated = self._request.of.loader
-        self._is_elsewhere |= self._is_evaluation(self._request)
+        self._is_elsewhere |= self._plan.is_evaluation(self._request)
 
     def _pass_by(self, request: Request) -> None:
         """Answer a request on the way to somewhere else: loops that call models are cut short and not watched."""
@@ -212,58 +212,34 @@ class Driver:
                 self._advance(None, watched=False)
             return
         assert isinstance(request, WantsBatch)
-        enough = self._enough(request)
+        enough = self._plan.enough(request)
         if not enough:
             self._advance(Answer.REAL)
             return
         with self._unwatched():
             self._advance(Answer.STOP if request.of.given >= enough else Answer.REAL, watched=False)
 
-    def _enough(self, request: WantsBatch) -> int:
-        """After how many batches a loop is left that is not wanted now; 0 for one that gives what others need."""
-        if self._matches(request.of.key, self._plan.evaluating):
-            return 1
-        if self._matches(request.of.key, self._plan.others):
-            return FEW_BATCHES
-        return ENOUGH_BATCHES if self._is_training(request) else 0
-
     def _go_to_training(self) -> None:
         if self._run is None:
             self._start()
-        if not isinstance(self._request, Ended) and not self._is_training(self._request):
+        if not isinstance(self._request, Ended) and not self._plan.is_training(self._request):
             self._instruments.turn = 0
-            self._until(self._is_training)
+            self._until(self._plan.is_training)
 
     def _go_to_evaluation(self) -> None:
         if self._run is None:
             self._start()
         if isinstance(self._request, Ended):
             raise NotReached(self._told_end())
-        if self._is_evaluation(self._request):
+        if self._plan.is_evaluation(self._request):
             return
         self._is_elsewhere = True
         tensors = [t for model in self._held.models.values() for t in (*model.parameters(), *model.buffers())]
         before = [t.detach().clone() for t in tensors]
-        self._until(self._is_evaluation)
+        self._until(self._plan.is_evaluation)
         with torch.no_grad():  # the steps on the way are none that somebody asked for
             for tensor, value in zip(tensors, before):
                 tensor.copy_(value)
-
-    def _is_training(self, request: Request) -> bool:
-        if self._plan.training is None:
-            return isinstance(request, Did) and request.what == "forward"
-        return isinstance(request, WantsBatch) and self._matches(request.of.key, {self._plan.training})
-
-    def _is_evaluation(self, request: Request) -> bool:
-        if isinstance(request, Did):
-            return request.what == "call"
-        return isinstance(request, WantsBatch) and self._matches(request.of.key, self._plan.evaluating)
-
-    def _matches(self, key: LoopKey, known: Any) -> bool:
-        """The same loop as in the first run; a loader made anew in every epoch is known by all but its number."""
-        if key in known:
-            return True
-        return key.number < 0 and any(key._replace(number=other.number) == other for other in known)
 
     def _told_end(self) -> str:
         return (

@@ -13,35 +13,13 @@ from torch.optim import Optimizer
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.outputs import Outputs
+from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.requests import Answer, Ended, LoopKey, Pass, Request, WantsBatch
 from mlcheck.trial.trial import EntryError
 
 ENOUGH_UPDATES = 3
-ENOUGH_BATCHES = 4
-FEW_BATCHES = 2
 MOST_BATCHES = 64
 MOST_UPDATES = 400
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the script does, by the first run.
-
-    `training` is the loop whose batches it trains on, `companions` give theirs to the same steps, `others` train
-    as well, at another time; `evaluating` loops call the trained models and never train. Without `training`
-    it draws its batches in its own way, and every `turn` calls of backward are taken for a training step.
-    Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
-    `error` is what the script raised after its loops had been cut short.
-    """
-
-    training: LoopKey | None
-    companions: frozenset[LoopKey]
-    others: frozenset[LoopKey]
-    evaluating: frozenset[LoopKey]
-    evaluates_by_calls: bool
-    turn: int
-    error: str
-    start_up_s: float
 
 
 @dataclass

@@ -1,0 +1,56 @@
+"""What a script was seen to do, and what each of its requests means in the light of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from mlcheck.trial.script.requests import Did, LoopKey, Request, WantsBatch
+
+ENOUGH_BATCHES = 4
+FEW_BATCHES = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the script does, by the first run.
+
+    `training` is the loop whose batches it trains on, `companions` give theirs to the same steps, `others` train
+    as well, at another time; `evaluating` loops call the trained models and never train. Without `training`
+    it draws its batches in its own way, and every `turn` calls of backward are taken for a training step.
+    Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
+    `error` is what the script raised after its loops had been cut short.
+    """
+
+    training: LoopKey | None
+    companions: frozenset[LoopKey]
+    others: frozenset[LoopKey]
+    evaluating: frozenset[LoopKey]
+    evaluates_by_calls: bool
+    turn: int
+    error: str
+    start_up_s: float
+
+    def enough(self, request: WantsBatch) -> int:
+        """After how many batches a loop is left that is not wanted now; 0 for one that gives what others need."""
+        if self._matches(request.of.key, self.evaluating):
+            return 1
+        if self._matches(request.of.key, self.others):
+            return FEW_BATCHES
+        return ENOUGH_BATCHES if self.is_training(request) else 0
+
+    def is_training(self, request: Request) -> bool:
+        if self.training is None:
+            return isinstance(request, Did) and request.what == "forward"
+        return isinstance(request, WantsBatch) and self._matches(request.of.key, {self.training})
+
+    def is_evaluation(self, request: Request) -> bool:
+        if isinstance(request, Did):
+            return request.what == "call"
+        return isinstance(request, WantsBatch) and self._matches(request.of.key, self.evaluating)
+
+    def _matches(self, key: LoopKey, known: Collection[LoopKey]) -> bool:
+        """The same loop as in the first run; a loader made anew in every epoch is known by all but its number."""
+        if key in known:
+            return True
+        return key.number < 0 and any(key._replace(number=other.number) == other for other in known)
