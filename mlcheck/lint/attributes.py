@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions, gradients, holding, instances, modes, names, shape_rules
+from mlcheck.lint import calls, cuts, expressions, gradients, holding, instances, modes, names, shape_rules
 from mlcheck.lint.machine import Frame, Machine, Sink
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
@@ -55,6 +55,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
         case External(name=module):
             return External(names.canonical(f"{module}.{name}"))
         case Tensor():
+            if name == "data":
+                return cuts.of_data(m, owner, owner, node)
             if name in _SAME_TENSOR:
                 return Tensor(owner.kind, owner.place, owner.split)
             return m.symbol() if name in ("shape", "dtype", "device", "ndim", "grad") else Method(owner, name)

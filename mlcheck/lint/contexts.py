@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions, statements
+from mlcheck.lint import calls, expressions, precision, statements
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.machine import Exit, Machine
@@ -41,6 +41,8 @@ def _within(m: Machine, value: Value, item: ast.withitem, inside: object, before
         value = value.then
     if isinstance(value, Object) and value.type in GRAD_MODES:
         return _with_grad(m, grad_mode(m, value, item.context_expr), before, inside)
+    if isinstance(value, Object) and value.type.endswith(".autocast"):
+        return precision.under_autocast(m, value, lambda: bool(inside()))
     if isinstance(value, Object) and value.type == "contextlib.generator":
         return _with_generator(m, value, item, inside)
     if isinstance(value, Object) and value.cls is not None and value.cls.find("__enter__"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.finding import Location
 from mlcheck.lint.source import Unreadable
-from mlcheck.lint.training import Choice, Optimizer, Scheduler, Training
+from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training
 from mlcheck.lint.values import Value
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Loop:
     place: Place
     split: str = ""
     turn: int = 0
+    first: int = 0  # objects made in the present iteration have identities from there on
     mark: int = 0  # where in memory's log the present iteration began
     trains: bool = False
     exact: bool = False
@@ -123,6 +124,7 @@ class Forward:
     restored: bool
     touched: set[Hashable] = field(default_factory=set)
     trained: bool = False
+    half: Place | None = None
 
     @property
     def loop(self) -> Loop | None:
@@ -138,13 +140,15 @@ class Loss:
     input: Value
     target: Value | None
     settings: Mapping[str, Value] = field(default_factory=dict)
+    autocast: Autocast | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Backward:
     """A backward pass, with the forwards its loss was computed from and the gradient mode around it.
 
-    `reached`: the optimizers whose parameters it gave gradients for certain.
+    `reached`: the optimizers whose parameters it gave gradients for certain; `severed`: where its loss was cut
+    off from all of them; `scaled`: a gradient scaler that is switched on scaled it.
     """
 
     place: Place
@@ -152,6 +156,9 @@ class Backward:
     grad: GradMode
     when: Turn
     reached: set[Hashable] = field(default_factory=set)
+    severed: Place | None = None
+    scaled: bool = False
+    autocast: Autocast | None = None
 
 
 @dataclass(eq=False, slots=True)

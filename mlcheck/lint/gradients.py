@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 
-from mlcheck.lint import containers, holding, modes, snapshots
+from mlcheck.lint import containers, cuts, holding, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
-from mlcheck.lint.facts import Backward, Grads, Mode, Place, Step
+from mlcheck.lint.facts import Backward, Forward, Grads, Mode, Place, Step
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.store import Delta
 from mlcheck.lint.training import Clearing, Optimizer
@@ -20,6 +20,7 @@ from mlcheck.lint.values import (
     Tensor,
     Traces,
     Value,
+    live,
     owner_key,
     traces_of,
 )
@@ -100,10 +101,14 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     """A backward pass: gradients reach every optimizer whose parameters the loss was computed with."""
     traces = traces_of(loss, *others)
     place = m.place(node)
-    fact = Backward(place, traces, m.grad, m.now())
+    cutting, traces = traces, live(traces)
+    fact = Backward(place, traces, m.grad, m.now(), autocast=m.store.get(("autocast",)))
     m.facts.backwards.append(fact)
     asked(m, traces)
     scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
+    fact.scaled = scaled and isinstance(loss, Tensor) and scaling.is_on(loss.scaler)
+    fact.severed = cuts.severed_at(m, loss)
+    cuts.lost(m, fact, cutting)
     m.store.set(("scaling",), frozenset([Grads("scaled" if scaled else "plain", place)]))
     optimizers = m.store.get(("optimizers",)) or ()
     m.store.set(("trained at",), m.fresh())
@@ -119,13 +124,13 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
 
 def asked(m: Machine, traces: Traces) -> None:
     """Somebody wants gradients of what these forwards computed."""
-    for forward in traces:
+    for forward in live(traces):
         forward.trained = True
     if m.loops:
         m.loops[-1].trains = True
 
 
-def reaches(m: Machine, key: Hashable, traces: Traces, rivals: int) -> str:
+def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) -> str:
     """Whether a backward through these forwards reaches this optimizer: yes, no or maybe."""
     owned = m.store.get(("owns", key)) or frozenset()
     if not owned or not traces:
@@ -194,6 +199,7 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler))
     m.store.set(("stepped", key), True)
     snapshots.stepped(m, key)
+    cuts.stepped(m, key)
     after = frozenset(Grads("clean" if clears or grads.kind == "clean" else "used", place, place) for grads in found)
     m.store.set(("grads", key), after)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, datasets, frameworks, losses, shape_rules, torch_functions
+from mlcheck.lint import calls, containers, cuts, datasets, frameworks, losses, shape_rules, torch_functions
 from mlcheck.lint.builtin_functions import HANDLERS, asked
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.library_names import ACTIVATIONS, EXITS, SAFE, WRAPPERS
 from mlcheck.lint.machine import DeadPath, Machine
 from mlcheck.lint.torch_functions import made_object
-from mlcheck.lint.values import Params, Symbol, Tensor, Tuple, Value, split_of, traces_of
+from mlcheck.lint.values import Const, Params, Symbol, Tensor, Tuple, Value, split_of, traces_of
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -35,7 +35,7 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
     if handler is not None:
         return handler(m, args, kwargs, node)
     if name in WRAPPERS or name.endswith((".tqdm", ".DataParallel", ".DistributedDataParallel")):
-        return _passed_through(m, name, args, kwargs)
+        return _passed_through(m, name, args, kwargs, node)
     if name.startswith("torch."):
         return torch_functions.call(m, name, args, kwargs, node)
     last = name.rpartition(".")[2]
@@ -56,13 +56,15 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
     return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
 
 
-def _passed_through(m: Machine, name: str, args: Args, kwargs: Kwargs) -> Value:
+def _passed_through(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     first = args[0] if args else next(iter(kwargs.values()), m.symbol())
     if name == "typing.cast" and len(args) > 1:
         return args[1]
     if name == "torch.autograd.Variable" and "volatile" in kwargs:
         # PyTorch before 0.4 switched gradients off by it, later versions ignore it: which one runs this is not known.
         m.store.set(("grad",), GradMode("unknown"))
+    if name == "torch.autograd.Variable" and kwargs.get("requires_grad") == Const(True):
+        return cuts.copied(m, name, first, node) or first
     if name == "builtins.list":
         contents = containers.contents(m, first) if args else Tuple(())
         if isinstance(contents, Tuple):

@@ -23,7 +23,7 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
         def bind(item: object = item) -> bool:
             value = containers.element(m, source) if item is None else item
             statements.assign(m, node.target, value)  # type: ignore[arg-type]
-            loop.mark = m.store.mark()
+            loop.mark, loop.first = m.store.mark(), m.fresh()
             return True
 
         binds.append(bind)
@@ -35,7 +35,7 @@ def while_loop(m: Machine, node: ast.While) -> bool:
         known, key = truth(m, expressions.evaluate(m, node.test))
         if known is None:
             m.assume(key, True)
-        loop.mark = m.store.mark()
+        loop.mark, loop.first = m.store.mark(), m.fresh()
         return known is not False
 
     loop = Loop(node, m.place(node))

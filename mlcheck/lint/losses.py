@@ -50,6 +50,8 @@ def call(
         settings = dict(made.kwargs if made is not None else kwargs)
         if made.args if made is not None else args[2:]:
             settings["**"] = m.symbol()
-        m.facts.losses.append(Loss(m.place(node), _FUNCTIONS.get(name, name), given, target, settings))
+        m.facts.losses.append(
+            Loss(m.place(node), _FUNCTIONS.get(name, name), given, target, settings, m.store.get(("autocast",)))
+        )
     values = [value for value in (given, target) if value is not None]
     return Tensor("loss", m.place(node), "", traces_of(*values))

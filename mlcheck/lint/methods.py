@@ -7,12 +7,15 @@ import ast
 from mlcheck.lint import (
     calls,
     containers,
+    cuts,
     datasets,
     frameworks,
     gradients,
     holding,
+    keeping,
     modes,
     modules,
+    precision,
     schedulers,
     shape_rules,
     snapshots,
@@ -123,6 +126,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             if owner.type.endswith("GradScaler"):
                 return _scaler(m, owner, name, args, kwargs, node)
             if containers.contents(m, owner) is not None:
+                if name == "append" and args:
+                    keeping.appended(m, owner, args[0], node)
                 return _container(m, owner, name, args, kwargs)
         case Tensor() | Symbol():
             judge = tensor if isinstance(owner, Tensor) else _symbol
@@ -175,6 +180,7 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
         case "append" | "add_module" | "register_module" | "extend" | "insert":
             if isinstance(owner, Object):
                 return _add_module(m, owner, name, args)
+    precision.converted(m, key, name, args, kwargs, node)
     if name in _ITSELF:
         return owner
     if name in _PARAMETERS:
@@ -235,8 +241,10 @@ def tensor(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kw
         return NONE
     if name in _DATA - {"item", "numpy", "tolist", "argmax", "argsort"}:
         return Symbol(m.fresh(), "", split)
-    if name in ("detach", "detach_", "numpy", "item", "tolist"):
-        return Tensor(owner.kind, owner.place, split) if isinstance(owner, Tensor) else Symbol(m.fresh(), "", split)
+    if name in cuts.CUTTING:
+        return cuts.cut(m, owner, split, node)
+    if cuts.stays(m, owner, name):
+        return owner
     if name in _ACTIVATIONS:
         return Tensor(_ACTIVATIONS[name], m.place(node), split, traces)
     if name in ("log", "log_") and isinstance(owner, Tensor) and owner.kind in _LOG_OF:

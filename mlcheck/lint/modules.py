@@ -6,7 +6,7 @@ import ast
 from collections.abc import Hashable
 from dataclasses import replace
 
-from mlcheck.lint import attributes, calls, containers, losses, modes, shape_rules
+from mlcheck.lint import attributes, calls, containers, losses, modes, precision, shape_rules
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
@@ -90,6 +90,7 @@ def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value
         frozen=modes.is_frozen(m, module),
         restored=any(m.store.get(("restored", outer)) for outer in modes.ancestors(m, key)),
         touched={key},
+        half=precision.half_of(m, key),
     )
     m.facts.forwards.append(fact)
     return fact

@@ -23,6 +23,15 @@ def scale(m: Machine, scaler: Value, loss: Value) -> Value:
     return Tensor("scaled", None, split, traces_of(loss), scaler)
 
 
+def is_on(scaler: Value | None) -> bool:
+    """Whether it is a gradient scaler that is switched on for certain."""
+    return (
+        isinstance(scaler, Object)
+        and ("enabled" not in scaler.kwargs or scaler.kwargs["enabled"] == Const(True))
+        and "**" not in scaler.kwargs
+    )
+
+
 def unscale(m: Machine) -> None:
     m.store.set(("scaling",), frozenset([Grads("unscaled")]))
 

@@ -14,6 +14,7 @@ from mlcheck.lint import (
     definitions,
     expressions,
     gradients,
+    keeping,
     loops,
     names,
     snapshots,
@@ -166,6 +167,7 @@ def _augmented(m: Machine, node: ast.AugAssign) -> bool:
     old, change = expressions.evaluate(m, reading), expressions.evaluate(m, node.value)
     if isinstance(target, ast.Attribute) and target.attr == "grad":
         return True
+    keeping.added(m, node, change)
     new = expressions.arithmetic(m, type(node.op).__name__, old, change)
     if isinstance(new, Const) and isinstance(new.value, int | float):
         new = m.symbol()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import containers, contexts, gradients, losses, modes
+from mlcheck.lint import containers, contexts, cuts, gradients, losses, modes
 from mlcheck.lint.library_names import ACTIVATIONS, SAME
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import clip
@@ -50,11 +50,14 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         made = made_object(m, name, args, kwargs, node)
         m.store.set(("grad",), contexts.grad_mode(m, made, node))
         return made
-    if last[:1].isupper() or name in contexts.GRAD_MODES:
+    if last[:1].isupper() or name in contexts.GRAD_MODES or last == "autocast":
         made = made_object(m, name, args, kwargs, node)
         if modes.is_module(made):
             _fill(m, made, args, kwargs)
         return made
+    copied = cuts.copied(m, name, first, node)
+    if copied is not None:
+        return copied
     if last in ACTIVATIONS:
         return Tensor(ACTIVATIONS[last], m.place(node), split, traces)
     if last in ("log", "log_") and isinstance(first, Tensor) and first.kind in ("softmax", "sigmoid"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from mlcheck.lint.facts import Facts, Grads, Loop, Place, Step, Turn
+    from mlcheck.lint.facts import Facts, Forward, Grads, Loop, Place, Step, Turn
     from mlcheck.lint.values import Value
 
 
@@ -21,6 +21,14 @@ class Choice(NamedTuple):
     spot: tuple[str, int, int]
     holds: bool
     only: bool
+
+
+class Autocast(NamedTuple):
+    """Mixed precision: `on`, `off` or `unknown`, the device (""  where not known), and where it was switched."""
+
+    kind: str
+    device: str
+    place: Place
 
 
 @dataclass(eq=False, slots=True)
@@ -137,6 +145,29 @@ class Freeze:
     stamp: int
 
 
+@dataclass(eq=False, slots=True)
+class Lost:
+    """A module of an optimizer whose result was cut off at `place` before it reached the loss of that step."""
+
+    place: Place
+    forward: Forward
+    backward: Place
+
+
+@dataclass(eq=False, slots=True)
+class Kept:
+    """A loss was added to `name`, or put into it, with the graph of these module calls behind it.
+
+    `what` is the loss as written; `trained`: a backward had run on it before.
+    """
+
+    place: Place
+    name: str
+    calls: frozenset[Forward]
+    what: str
+    trained: bool
+
+
 @dataclass(slots=True)
 class Training:
     """Facts of the training loop, each list in the order in which things were seen."""
@@ -151,6 +182,8 @@ class Training:
     unheld: list[Unheld] = field(default_factory=list)
     unfrozen: list[tuple[Place, Place]] = field(default_factory=list)
     walked: set[Hashable] = field(default_factory=set)
+    lost: list[Lost] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
 
     def total(self) -> int:
         """How many facts there are by now."""

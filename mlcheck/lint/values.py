@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Forward, Place
     from mlcheck.lint.program import ClassInfo, FunctionInfo
 
-Traces = frozenset["Forward"]
+Traces = frozenset["Forward | Cut"]
 NO_TRACES: Traces = frozenset()
+
+
+class Cut(NamedTuple):
+    """A module call that the value was computed from, before the graph was cut at `place`."""
+
+    place: Place
+    forward: Forward
 
 
 class Value:
@@ -66,6 +73,7 @@ class Tensor(Value):
     traces: Traces = field(default=NO_TRACES, compare=False)
     scaler: Value | None = None
     shape: Shape | None = field(default=None, compare=False)
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,6 +205,11 @@ def traces_of(*values: Value) -> Traces:
         elif isinstance(value, Select):
             found |= traces_of(value.then, value.other)
     return found
+
+
+def live(traces: Traces) -> frozenset[Forward]:
+    """The module calls that a gradient still reaches."""
+    return frozenset(trace for trace in traces if not isinstance(trace, Cut))
 
 
 def split_of(*values: Value) -> str:

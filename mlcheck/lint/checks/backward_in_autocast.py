@@ -1,0 +1,19 @@
+"""backward-in-autocast: a backward pass inside of an autocast region."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+
+LOOKS_AT = "backward pass"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for backward in facts.backwards:
+        if backward.autocast is not None and backward.autocast.kind == "on":
+            yield Finding(
+                "`backward()` runs inside of the autocast region, which PyTorch advises against",
+                backward.place.location,
+                help="leave the region after the loss: backward runs in the precisions that forward chose",
+                related=(backward.autocast.place.location,),
+            )

@@ -1,0 +1,59 @@
+"""iterator-recreated: every training step makes a new iterator, so that it sees only first batches."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+
+_HELD_OUT = ("val", "test", "eval", "dev")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for file in facts.sites.mentioning(["next(iter("]):
+        if "backward" not in file.text:
+            continue
+        for call in file.calls("next"):
+            if _is_batch_of_new_iterator(call) and _trains_each_time(call):
+                yield Finding(
+                    "Each turn makes a new iterator and takes its first batch: the workers start anew every time, "
+                    "and without shuffling it is always the same batch",
+                    call.place.location,
+                    help="make the iterator before the loop, or loop over the loader itself",
+                )
+
+
+def _is_batch_of_new_iterator(call: Call) -> bool:
+    """`next(iter(loader))` of a loader that was there before the loop."""
+    given = call.node.args[0] if call.node.args and isinstance(call.node.func, ast.Name) else None
+    if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Name) or given.func.id != "iter":
+        return False
+    loader = given.args[0] if len(given.args) == 1 else None
+    if not isinstance(loader, ast.Name | ast.Attribute):
+        return False
+    name = (loader.id if isinstance(loader, ast.Name) else loader.attr).lower()
+    known = call.file.value(loader, call.context)[0]
+    named = isinstance(known, ast.Call) and ast.unparse(known.func).endswith("DataLoader")
+    return (named or "loader" in name) and not any(word in name for word in _HELD_OUT)
+
+
+def _trains_each_time(call: Call) -> bool:
+    """Whether the loop around it, without a condition between, runs a backward itself."""
+    for context in call.context.outwards():
+        if context.kind == "loop":
+            return isinstance(context.node, ast.For | ast.While) and _runs_backward(context.node)
+        if context.kind in ("if", "try", "function", "lambda", "class", "module", "comprehension"):
+            return False
+    return False
+
+
+def _runs_backward(loop: ast.For | ast.While) -> bool:
+    todo: list[ast.AST] = list(loop.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+            return True
+        if not isinstance(node, ast.For | ast.While | ast.FunctionDef | ast.Lambda):
+            todo.extend(ast.iter_child_nodes(node))
+    return False

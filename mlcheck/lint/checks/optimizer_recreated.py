@@ -1,0 +1,102 @@
+"""optimizer-recreated: every epoch, or every batch, makes a new optimizer for the same model."""
+
+import ast
+import re
+from collections.abc import Hashable, Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loop
+from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.training import Optimizer
+
+LOOKS_AT = "optimizer"
+_RESTARTS = re.compile(r"load_state_dict|deepcopy|reset|reinit|\.apply\(|init_weights|clone")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for made in facts.training.optimizers.values():
+        loop = made.when.loops[-1][0] if made.when.loops else None
+        if loop is None or not made.always or not made.owners or not _has_state(made.place.node, made.type):
+            continue
+        if any(_age(owner) >= loop.first or _age(owner) == 0 for owner in made.owners):
+            continue
+        if _is_step_of_training(facts, made, loop) and not _RESTARTS.search(ast.unparse(loop.node)):
+            yield _finding(made)
+    yield from _left_to_a_default(facts)
+
+
+def _finding(made: Optimizer) -> Finding:
+    return Finding(
+        f"A new `{made.type.rpartition('.')[2]}` is made in every turn of the loop for the same model: "
+        "its momentum and averages start at zero again",
+        made.place.location,
+        help="make the optimizer once, before the loop",
+        related=(made.when.loops[-1][0].place.location,),
+    )
+
+
+def _has_state(node: ast.AST, kind: str) -> bool:
+    """Plain SGD remembers nothing; what is not known may."""
+    if not kind.endswith(".SGD"):
+        return "LBFGS" not in kind
+    return isinstance(node, ast.Call) and any(keyword.arg == "momentum" for keyword in node.keywords)
+
+
+def _age(owner: Hashable) -> int:
+    """When the module was made: identities grow with time."""
+    if isinstance(owner, tuple):
+        return max((_age(part) for part in owner), default=0)
+    return owner if isinstance(owner, int) else 0
+
+
+def _is_step_of_training(facts: Facts, made: Optimizer, loop: Loop) -> bool:
+    """Whether the loop runs over epochs, or is the one that trains; a loop over tasks or settings is neither."""
+    steps = [step for step in facts.steps if step.key == made.key and loop in dict(step.when.loops)]
+    if not steps or not isinstance(loop.node, ast.For):
+        return False
+    target = ast.unparse(loop.node.target).lower()
+    deeper = {len(step.when.loops) - len(made.when.loops) for step in steps}
+    return "epoch" in target or target == "ep" or deeper == {0}
+
+
+def _left_to_a_default(facts: Facts) -> Iterator[Finding]:
+    """`def train_epoch(model, opt=None)` makes one where none is given, and a loop over epochs gives none."""
+    for made in facts.training.optimizers.values():
+        for file in facts.sites.files.values():
+            if file.path != made.place.path:
+                continue
+            for call in file.calls(made.type.rpartition(".")[2]):
+                if call.node is made.place.node and (caller := _epochs_without(facts, call)):
+                    yield Finding(
+                        f"`{call.function.name if call.function else ''}` makes a new optimizer whenever none is "
+                        "given, and a loop over epochs gives none: momentum and averages start at zero again",
+                        made.place.location,
+                        help="make the optimizer once, before the loop, and hand it over",
+                        related=(caller.place.location,),
+                    )
+
+
+def _epochs_without(facts: Facts, made: Call) -> Call | None:
+    """A call in a loop over epochs that leaves the optimizer to the function's default."""
+    function = made.function
+    guard = next((context.node for context in made.context.outwards() if context.kind == "if"), None)
+    if function is None or not isinstance(guard, ast.If) or made.loops:
+        return None
+    name = _parameter_that_is_none(guard.test, function)
+    if not name or not _has_state(made.node, ast.unparse(made.node.func)):
+        return None
+    position = list(function.parameters).index(name)
+    for call in facts.sites.calls_of(function) or ():
+        loops = [loop.node for loop in call.loops if isinstance(loop.node, ast.For)]
+        if call.argument(name, position) is None and any("epoch" in ast.unparse(loop.target) for loop in loops):
+            return call
+    return None
+
+
+def _parameter_that_is_none(test: ast.expr, function: Function) -> str:
+    """The parameter with default None that `test` asks for: `if opt is None`."""
+    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and isinstance(test.ops[0], ast.Is):
+        default = function.parameters.get(test.left.id)
+        if isinstance(default, ast.Constant) and default.value is None:
+            return test.left.id
+    return ""

@@ -1,0 +1,100 @@
+"""Where the graph is cut: `detach`, `item`, `.data`, `torch.tensor(loss)`. What was cut off is remembered beside it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from mlcheck.lint import containers, holding, modes
+from mlcheck.lint.facts import Backward, Place
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.training import Lost
+from mlcheck.lint.values import Cut, Object, Symbol, Tensor, Traces, Value, live, traces_of
+
+CUTTING = frozenset(["detach", "detach_", "numpy", "item", "tolist"])
+_KINDS = ("raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
+_COPIES = frozenset(["torch.tensor", "torch.autograd.Variable", "torch.from_numpy"])
+_KEPT = frozenset(["to", "cuda", "cpu", "float", "double", "requires_grad_", "mean", "sum", "clone", "squeeze", "view"])
+
+
+def cut(m: Machine, owner: Tensor | Symbol, split: str, node: ast.AST) -> Tensor | Symbol:
+    """`owner.detach()` and its like."""
+    traces = _cut(m, owner.traces, node)
+    if isinstance(owner, Tensor) and (owner.kind in _KINDS or not live(owner.traces)):
+        return Tensor(owner.kind, owner.place, split, traces, cut=True)
+    return _severed(m, split, traces, node) if live(owner.traces) else Symbol(m.fresh(), "", split, traces)
+
+
+def of_data(m: Machine, owner: Tensor | Symbol, result: Value, node: ast.AST) -> Value:
+    """`owner.data`."""
+    traces = _cut(m, owner.traces, node)
+    if isinstance(result, Tensor):
+        return replace(result, traces=traces, cut=True)
+    return replace(result, traces=traces) if isinstance(result, Symbol) else result
+
+
+def copied(m: Machine, name: str, first: Value, node: ast.AST) -> Value | None:
+    """`torch.tensor(x)` makes a new leaf of what was computed; None for any other function."""
+    if name not in _COPIES:
+        return None
+    if severed_at(m, first) is not None:
+        return first
+    inner = containers.contents(m, first)
+    traces = traces_of(inner if inner is not None else first)
+    if not traces:
+        return None
+    if isinstance(first, Tensor) and first.kind in _KINDS:
+        return Tensor(first.kind, first.place, first.split, _cut(m, traces, node), cut=True)
+    return _severed(m, "", _cut(m, traces, node), node)
+
+
+def severed_at(m: Machine, value: Value) -> Place | None:
+    """Where the value lost its way back to what it was computed from; None where it did not."""
+    if isinstance(value, Symbol) and isinstance(value.key, tuple) and value.key[:1] == ("severed",):
+        found: Place | None = m.store.get(value.key)
+        return found
+    return None
+
+
+def stays(m: Machine, owner: Value, name: str) -> bool:
+    """Whether a method leaves a severed value severed."""
+    return name in _KEPT and severed_at(m, owner) is not None
+
+
+def _severed(m: Machine, split: str, traces: Traces, node: ast.AST) -> Symbol:
+    key = ("severed", m.fresh())
+    m.store.set(key, m.place(node))
+    return Symbol(key, "", split, traces)
+
+
+def _cut(m: Machine, traces: Traces, node: ast.AST) -> Traces:
+    if not traces:
+        return traces
+    place = m.place(node)
+    return frozenset(Cut(place, trace) if not isinstance(trace, Cut) else trace for trace in traces)
+
+
+def lost(m: Machine, backward: Backward, traces: Traces) -> None:
+    """Modules of an optimizer whose results reach this backward only past a cut."""
+    if backward.severed is not None:
+        return
+    for trace in traces:
+        if not isinstance(trace, Cut) or trace.forward.grad.kind != "on" or trace.forward.frozen:
+            continue
+        forward = trace.forward
+        around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}
+        known = isinstance(forward.module, Object) and holding.has_parameters(m, forward.module)
+        for key in m.store.get(("optimizers",)) or ():
+            owned = m.store.get(("owns", key)) or frozenset()
+            if (known and not owned.isdisjoint(around)) or not owned.isdisjoint({*forward.touched} & owned):
+                held: dict[object, Lost] = dict(m.store.get(("lost", key)) or {})
+                held[forward.place.spot] = Lost(trace.place, forward, backward.place)
+                m.store.set(("lost", key), held)
+
+
+def stepped(m: Machine, optimizer: object) -> None:
+    """A step that lacks those gradients."""
+    for fact in (m.store.get(("lost", optimizer)) or {}).values():
+        m.facts.training.lost.append(fact)
+    if m.store.get(("lost", optimizer)):
+        m.store.set(("lost", optimizer), {})

@@ -1,0 +1,45 @@
+"""Losses that are summed up or collected with the graph behind them."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint import containers
+from mlcheck.lint.facts import Forward
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.training import Kept
+from mlcheck.lint.values import Object, Table, Tensor, Tuple, Value, live
+
+
+def graph_of(m: Machine, value: Value) -> frozenset[Forward]:
+    """The module calls behind a loss, or behind a loss in a tuple or dictionary; empty where there is none."""
+    if isinstance(value, Tensor) and value.kind == "loss":
+        calls = live(value.traces)
+        return calls if all(call.grad.kind == "on" for call in calls) else frozenset()
+    held = containers.contents(m, value)
+    inside = held.items.values() if isinstance(held, Table) else held.items if isinstance(held, Tuple) else ()
+    return next((calls for item in inside if isinstance(item, Tensor) and (calls := graph_of(m, item))), frozenset())
+
+
+def added(m: Machine, node: ast.AugAssign, change: Value) -> None:
+    """`target += change`, where the target was there before this turn of the loop."""
+    target = node.target
+    calls = graph_of(m, change) if m.loops and isinstance(change, Tensor) else frozenset()
+    if not calls or m.grad.kind != "on" or not isinstance(target, ast.Name | ast.Attribute):
+        return
+    name = target.id if isinstance(target, ast.Name) else target.attr
+    written = m.store.changed(m.loops[-1].mark)
+    if not any(cell[0] in ("v", "a") and cell[-1] == name for cell in written):
+        _keep(m, node, ast.unparse(target), calls, ast.unparse(node.value))
+
+
+def appended(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
+    """`owner.append(value)`, where the list was there before this turn of the loop."""
+    if m.loops and owner.id < m.loops[-1].first and (calls := graph_of(m, value)):
+        what = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
+        _keep(m, node, ast.unparse(node).partition(".append")[0], calls, what)
+
+
+def _keep(m: Machine, node: ast.AST, name: str, calls: frozenset[Forward], what: str) -> None:
+    trained = all(call.trained for call in calls)
+    m.facts.training.kept.append(Kept(m.place(node), name, calls, what, trained))
