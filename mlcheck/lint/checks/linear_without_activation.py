@@ -1,0 +1,133 @@
+"""linear-without-activation: two linear layers with nothing between them."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Class, Context, File, Function, canonical
+from mlcheck.lint.sites.modules import module_classes
+
+LOOKS_AT = "linear layer"
+_LINEAR = "torch.nn.Linear"
+_DROPS = tuple(f"torch.nn.{name}" for name in ("Dropout", "AlphaDropout", "Identity"))
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    layers = list(facts.sites.calls(_LINEAR))
+    facts.sites.seen["linear layer"] = len(layers)
+    if not layers:
+        return
+    for call in facts.sites.calls("torch.nn.Sequential"):
+        yield from _in_row(call)
+    for cls in facts.sites.once(module_classes):
+        forward = cls.methods.get("forward")
+        if forward is not None:
+            yield from _in_forward(cls, forward)
+
+
+def _in_row(call: Call) -> Iterator[Finding]:
+    """Two neighbours among the arguments of `nn.Sequential`, dropout between them left out."""
+    if any(isinstance(arg, ast.Starred) for arg in call.node.args):
+        return
+    before: ast.Call | None = None
+    for argument in call.node.args:
+        node, context = call.file.value(argument, call.context)
+        name = _name(call.file, node, context)
+        if name == _LINEAR and isinstance(node, ast.Call):
+            if before is not None and _is_wasteful(call.file, before, node, context):
+                yield _finding(call.file, argument, call.context, before)
+            before = node
+        elif name not in _DROPS:
+            before = None
+
+
+def _in_forward(cls: Class, forward: Function) -> Iterator[Finding]:
+    """`self.two(self.one(x))`, and `x = self.one(x)` followed by `x = self.two(x)`."""
+    for node in ast.walk(forward.node):
+        if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
+            yield from _pair(cls, forward, node.args[0], node)
+    for first, second in zip(forward.node.body, forward.node.body[1:], strict=False):
+        if isinstance(first, ast.Assign) and isinstance(second, ast.Assign | ast.Return):
+            one, two, target = first.value, second.value, first.targets[0]
+            if isinstance(one, ast.Call) and isinstance(two, ast.Call) and isinstance(target, ast.Name):
+                given = two.args[0] if len(two.args) == 1 else None
+                if isinstance(given, ast.Name) and given.id == target.id and _is_last(first, second, forward):
+                    yield from _pair(cls, forward, one, two)
+
+
+def _is_last(first: ast.Assign, second: ast.Assign | ast.Return, forward: Function) -> bool:
+    """Whether nothing else reads what the first statement made."""
+    assert isinstance(first.targets[0], ast.Name)
+    name = first.targets[0].id
+    if isinstance(second, ast.Return) or (isinstance(second.targets[0], ast.Name) and second.targets[0].id == name):
+        return True
+    reads = [
+        node
+        for node in ast.walk(forward.node)
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+    ]
+    return len([node for node in reads if node.lineno > first.lineno]) == 1
+
+
+def _pair(cls: Class, forward: Function, one: ast.Call, two: ast.Call) -> Iterator[Finding]:
+    before, after = _layer(cls, forward, one), _layer(cls, forward, two)
+    if before is not None and after is not None and before[0] is not after[0]:
+        if _is_wasteful(before[1], before[0], after[0], before[2]):
+            yield _finding(cls.file, two, forward.inner, before[0])
+
+
+def _layer(cls: Class, forward: Function, call: ast.Call) -> tuple[ast.Call, File, Context] | None:
+    """The `nn.Linear(...)` behind `self.name(...)`, where the attribute is assigned once."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
+        return None
+    if func.value.id != forward.receiver:
+        return None
+    found = cls.attribute(func.attr)
+    if len(found) != 1 or not isinstance(found[0][1].value, ast.Call):
+        return None
+    function, assigned = found[0]
+    assert isinstance(assigned.value, ast.Call)
+    if _name(function.file, assigned.value, assigned.context) != _LINEAR:
+        return None
+    return assigned.value, function.file, assigned.context
+
+
+def _name(file: File, node: ast.expr, context: Context) -> str:
+    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    return canonical(named) if isinstance(named, str) else ""
+
+
+def _is_wasteful(file: File, one: ast.Call, two: ast.Call, context: Context) -> bool:
+    """Whether the middle is certainly not narrower than both ends, as in a factorised matrix."""
+    sizes = [_size(file, one, 0, context), _size(file, one, 1, context), _size(file, two, 1, context)]
+    start, middle, end = (size if isinstance(size, int) else None for size in sizes)
+    if middle is not None:
+        return (start is not None and middle >= start) or (end is not None and middle >= end)
+    first, second, last = (_written(one, 0), _written(one, 1), _written(two, 1))
+    return bool(second) and (second in (first, last) or ("hid" in second.lower() and "hid" not in first.lower()))
+
+
+def _size(file: File, layer: ast.Call, position: int, context: Context) -> object:
+    return file.constant(_features(layer, position), context)
+
+
+def _written(layer: ast.Call, position: int) -> str:
+    given = _features(layer, position)
+    return ast.unparse(given) if given is not None else ""
+
+
+def _features(layer: ast.Call, position: int) -> ast.expr | None:
+    """What is given for `in_features` (0) or `out_features` (1)."""
+    name = ("in_features", "out_features")[position]
+    given = next((keyword.value for keyword in layer.keywords if keyword.arg == name), None)
+    return layer.args[position] if given is None and position < len(layer.args) else given
+
+
+def _finding(file: File, node: ast.AST, context: Context, before: ast.Call) -> Finding:
+    return Finding(
+        "This linear layer follows another with nothing between them: together they are one linear layer",
+        file.place(node, context).location,
+        help="put an activation between them, or leave one out",
+    )

@@ -1,0 +1,86 @@
+"""training-data-not-shuffled: a model is trained on the same order of samples in every epoch."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import OPEN, UNKNOWN, Class
+from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.origins import Origin, origins
+
+LOOKS_AT = "data loader"
+_ORDERED = re.compile(
+    r"time|series|forecast|window|stock|sequen|temporal|replay|buffer|rollout|stream"
+    r"|random|dummy|fake|synthetic|onevar|noop|ones",
+    re.IGNORECASE,
+)
+_SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "random.choice")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        if loader.split in ("val", "test") or loader.call.constant("shuffle", 2, False) is not False:
+            continue
+        if loader.owns_order:
+            if _shuffles_only_with_others(loader):
+                yield Finding(
+                    "The training data is shuffled only in a distributed run: the sampler is None otherwise",
+                    loader.call.place.location,
+                    help="pass `shuffle=sampler is None`",
+                )
+        elif (loader.trained or loader.hook == "train") and _is_worth_shuffling(loader):
+            yield Finding(
+                "The training data is not shuffled: every epoch brings the same batches in the same order",
+                loader.call.place.location,
+                help="pass `shuffle=True`, or a sampler that draws at random",
+            )
+
+
+def _is_worth_shuffling(loader: Loader) -> bool:
+    """Samples of a data set that is indexed, neither in order of time nor made up, in more than one batch."""
+    if loader.kind != "map" or any(_is_ordered(origin) or _shuffles_itself(origin) for origin in loader.data):
+        return False
+    size = loader.call.argument("batch_size", 1)
+    return not (isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and size.func.id == "len")
+
+
+def _is_ordered(origin: Origin) -> bool:
+    name = ast.unparse(origin.node.func) if isinstance(origin.node, ast.Call) else ""
+    return _ORDERED.search(name.replace("random_split", "")) is not None
+
+
+def _shuffles_itself(origin: Origin) -> bool:
+    named = origin.file.resolve(origin.node.func, origin.context) if isinstance(origin.node, ast.Call) else None
+    if not isinstance(named, Class):
+        return False
+    return (
+        any(word in base.file.module.text_of(base.node) for base in named.line for word in _SHUFFLES)
+        or _ORDERED.search(named.name) is not None
+    )
+
+
+def _shuffles_only_with_others(loader: Loader) -> bool:
+    """`sampler = DistributedSampler(data, shuffle=...) if distributed else None`, and no `shuffle` for the loader."""
+    given = loader.call.argument("sampler", 3)
+    if given is None or given is OPEN or loader.call.argument("batch_sampler", 4) is not None:
+        return False
+    found = origins(loader.call.file, given, loader.call.context)
+    alone = [origin for origin in found if isinstance(origin.node, ast.Constant) and origin.node.value is None]
+    others = [origin for origin in found if origin.name.endswith(".DistributedSampler")]
+    if not alone or len(alone) + len(others) != len(found):
+        return False
+    asked = {_asks(origin) for origin in others}
+    certain = loader.trained or loader.split == "train"
+    return bool(asked) and (asked == {"asked"} or (asked == {"default"} and certain))
+
+
+def _asks(origin: Origin) -> str:
+    """Whether a sampler is asked to shuffle: asked, default (it does) or no."""
+    assert isinstance(origin.node, ast.Call)
+    given = next((keyword.value for keyword in origin.node.keywords if keyword.arg == "shuffle"), None)
+    if given is None:
+        return "default"
+    value = origin.file.constant(given, origin.context)
+    return "asked" if value is UNKNOWN or value is True else "no"

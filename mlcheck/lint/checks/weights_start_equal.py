@@ -1,0 +1,128 @@
+"""weights-start-equal: an initialisation gives all units of a layer the same weights."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites.modules import LEARNING
+
+LOOKS_AT = "initialisation"
+_FILLS = ("zeros_", "ones_", "constant_")
+_INITS = tuple(f"torch.nn.init.{name}" for name in _FILLS)
+_NORMS = frozenset(name for name in LEARNING if "Norm" in name)
+_COPIES = ("copy_(", "copy_params", "load_state_dict")
+_UNITS = frozenset(name for name in LEARNING if name not in _NORMS and "PReLU" not in name)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = 0
+    for file in facts.sites.mentioning([*_FILLS, ".fill_(", ".zero_("]):
+        for call in file.calls(*_FILLS, "fill_", "zero_"):
+            target, value = _filled(call)
+            if not isinstance(target, ast.Name) or value is None:
+                continue
+            seen += 1
+            kinds = _kinds(file, call.context, target.id)
+            if not kinds or _is_overwritten(file, call, target.id):
+                continue
+            if kinds <= _NORMS and value == 0 and _is_second(call, target.id):
+                yield _finding(call, "The scale of every normalisation layer is set again, to 0: nothing passes it")
+            elif kinds <= _UNITS and not any(word in file.text for word in _COPIES):
+                yield _finding(call, "All weights of these layers start equal: their units get equal gradients")
+    facts.sites.seen["initialisation"] = seen
+
+
+def _finding(call: Call, message: str) -> Finding:
+    return Finding(
+        message,
+        call.place.location,
+        help="was `bias` meant? For weights use `nn.init.kaiming_normal_` or `xavier_uniform_`; for a norm's scale 1",
+    )
+
+
+def _filled(call: Call) -> tuple[ast.expr | None, float | None]:
+    """The layer whose `weight` is filled with one number, and the number."""
+    func = call.node.func
+    named = call.file.resolve(func, call.context)
+    if isinstance(named, str) and canonical(named) in _INITS and call.node.args:
+        last = named.rpartition(".")[2]
+        value = {"zeros_": 0.0, "ones_": 1.0}.get(last, call.constant("val", 1))
+        return _owner(call.node.args[0]), float(value) if isinstance(value, int | float) else None
+    if isinstance(func, ast.Attribute) and func.attr in ("fill_", "zero_") and not isinstance(named, str):
+        value = 0 if func.attr == "zero_" else call.constant("value", 0)
+        return _owner(func.value), float(value) if isinstance(value, int | float) else None
+    return None, None
+
+
+def _owner(node: ast.expr) -> ast.expr | None:
+    """`m` of `m.weight` and `m.weight.data`."""
+    if isinstance(node, ast.Attribute) and node.attr == "data":
+        node = node.value
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "weight" else None
+
+
+def _kinds(file: File, context: Context, name: str) -> set[str]:
+    """The classes that the nearest `isinstance(name, ...)` around the place allows; none behind any other test."""
+    for outer in context.outwards():
+        if outer.kind in ("function", "lambda", "loop"):
+            return set()
+        test = outer.node.test if isinstance(outer.node, ast.If) else None
+        if test is None or (outer.arm == "body" and _is_about(test, name)):
+            continue
+        if outer.arm == "orelse":
+            continue
+        if not isinstance(test, ast.Call) or getattr(test.func, "id", "") != "isinstance" or len(test.args) != 2:
+            return set()
+        if not isinstance(test.args[0], ast.Name) or test.args[0].id != name:
+            return set()
+        given = test.args[1]
+        named = [file.resolve(cls, context) for cls in (given.elts if isinstance(given, ast.Tuple) else [given])]
+        return {canonical(cls) if isinstance(cls, str) else "?" for cls in named}
+    return set()
+
+
+def _is_about(test: ast.expr, name: str) -> bool:
+    """`if m.bias is not None:`, `if m.affine:`: such a test keeps all layers of the kind."""
+    words = {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)}
+    simple = isinstance(test, ast.Compare | ast.Attribute)
+    return simple and bool(words) and words <= {"bias", "weight", "affine"} and name in ast.unparse(test)
+
+
+def _is_overwritten(file: File, call: Call, name: str) -> bool:
+    """Whether a later statement of the function fills the same weights anew."""
+    around = call.function.node if call.function is not None else file.module.source.tree
+    wanted = f"{name}.weight"
+    for node in ast.walk(around):
+        if isinstance(node, ast.Call) and node.lineno > call.node.lineno and wanted in ast.unparse(node):
+            block = next((outer.node for outer in call.context.outwards() if outer.kind == "if"), None)
+            if block is not None and any(child is node for child in ast.walk(block)) and not _in_else(block, node):
+                return True
+    return False
+
+
+def _is_second(call: Call, name: str) -> bool:
+    """Whether the same branch has filled the same weights before."""
+    block = next((outer.node for outer in reversed(_branches(call)) if outer.kind == "if"), None)
+    nodes = (node for line in block.body for node in ast.walk(line)) if isinstance(block, ast.If) else iter(())
+    return any(
+        isinstance(node, ast.Call) and node.lineno < call.node.lineno and f"{name}.weight" in ast.unparse(node)
+        for node in nodes
+    )
+
+
+def _branches(call: Call) -> list[Context]:
+    """The branches around the call that a test of the class makes, innermost first."""
+    found = []
+    for outer in call.context.outwards():
+        if outer.kind in ("function", "lambda", "loop"):
+            break
+        if isinstance(outer.node, ast.If) and outer.arm == "body":
+            found.append(outer)
+    return found
+
+
+def _in_else(block: ast.AST, node: ast.AST) -> bool:
+    orelse = block.orelse if isinstance(block, ast.If) else []
+    return any(child is node for line in orelse for child in ast.walk(line))
