@@ -50,6 +50,8 @@ class HalfPrecision:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two steps, whatever the limit
+        if not trial.repeats_batches:
+            raise NotMeasured("the program draws its batches itself: none can be given to it twice")
         (batch,) = first_batches(trial, 1)
         with restored(trial):
             requests = _asked(trial, batch)
