@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 Show = Callable[[str, int, int], None]
 _PATIENCE_S = 1.0
@@ -32,18 +32,39 @@ def patient_progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    started = time.monotonic()
-    bar = progress()
-    shown: list[Show | None] = []
+    with ExitStack() as stack:
+        waiting = _Waiting(label, stack)
+        timer = threading.Timer(_PATIENCE_S, waiting.begin)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield waiting.show
+        finally:
+            timer.cancel()
+            waiting.end()
 
-    def show(done: int, total: int) -> None:
-        if not shown and time.monotonic() - started > _PATIENCE_S:
-            shown.append(bar.__enter__())
-        if shown and shown[0]:
-            shown[0](label, done, total)
 
-    try:
-        yield show
-    finally:
-        if shown:
-            bar.__exit__(None, None, None)
+class _Waiting:
+    """A bar that another thread begins: the work may be at one thing for long, and has no time to look at a clock."""
+
+    def __init__(self, label: str, stack: ExitStack) -> None:
+        self._label, self._stack = label, stack
+        self._lock = threading.Lock()
+        self._over = False
+        self._bar: Show | None = None
+        self._state = (0, 0)
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._over:
+                self._bar = self._stack.enter_context(progress())
+        self.show(*self._state)
+
+    def show(self, done: int, total: int) -> None:
+        self._state = (done, total)
+        if self._bar and total:
+            self._bar(self._label, done, total)
+
+    def end(self) -> None:
+        with self._lock:
+            self._over = True

@@ -114,6 +114,8 @@ class _Reading:
         for text in self._told.values():
             self.suppressions.read(text.path, text.data)
         done = 0
+        if progress and self._texts:
+            progress(done, len(self._texts))
         seen: Counter[str] = Counter()
         with without_cycle_collector():
             for found in group([Member(text.path, text.module, self._outline(text)) for text in self._texts]):

@@ -78,11 +78,15 @@ def _beneath(role: str, text: str, gutter: int, paint: Callable[[str, str], str]
 
 
 def _headline(result: Result, finding: Finding, paint: Callable[[str, str], str], columns: int = 0) -> str:
+    """Place, kind and message; where they are folded and the kind has no room beside the place, it stands beneath."""
     place = _place(finding.location)
     start = f"{place}: " if place else ""
     kind = f"{result.severity}[{result.rule}]"
-    message = _folded(one_line(finding.message), columns, len(f"{start}{kind} "))
-    return (paint("place", f"{place}:") + " " if place else "") + f"{paint(result.severity, kind)} {message}"
+    beneath = bool(columns and start and len(start) + len(kind) > columns)
+    used = 4 if beneath else len(start)
+    message = _folded(one_line(finding.message), columns, used + len(f"{kind} "))
+    lead = paint("place", f"{place}:") + ("\n    " if beneath else " ") if place else ""
+    return f"{lead}{paint(result.severity, kind)} {message}"
 
 
 def _folded(text: str, columns: int, used: int) -> str:

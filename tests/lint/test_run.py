@@ -299,7 +299,7 @@ def test_progress_counts_files() -> None:
         write(f"{name}.py", "x = 1\n")
     told: list[tuple[int, int]] = []
     run_lint(["."], LintSettings(), lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 def test_two_runs_say_the_same() -> None:
