@@ -11,6 +11,7 @@ from mlcheck.lint import (
     decorators,
     expressions,
     gradients,
+    graph,
     habits,
     instances,
     libraries,
@@ -124,7 +125,7 @@ def unknown(m: Machine, function: Symbol, args: Args, kwargs: Kwargs, node: ast.
     if modes.is_module(function) or modes.known_as_module(m, function):
         return modules.call_unknown(m, function, args, kwargs, node)
     havoc(m, values)
-    return Symbol(("called", m.fresh()), "", split_of(*values), traces_of(*values, function))
+    return Symbol(("called", m.fresh()), "", split_of(*values), graph.opaque(m, traces_of(*values, function)))
 
 
 def havoc(m: Machine, values: list[Value]) -> None:
@@ -242,7 +243,7 @@ def _given_up(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     """The result of a call that is not followed, after anything it may have done to what it was given."""
     values = [*args, *kwargs.values()]
     havoc(m, values)
-    return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
+    return Symbol(m.fresh(), "", split_of(*values), graph.opaque(m, traces_of(*values)))
 
 
 def _run(m: Machine, info: FunctionInfo) -> Value:

@@ -14,6 +14,8 @@ def function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     outer = m.frame.info.qualname + "." if m.frame.info else ""
     info = function_info(m, node, None, outer + node.name)
     value = Function(info, m.close_over(), None, "", m.place(node))
+    if m.frame.info is not None:
+        m.nested[node] = value
     m.bind(node.name, calls.decorated(m, value, info, None))
     return True
 
@@ -50,6 +52,14 @@ def class_(m: Machine, node: ast.ClassDef) -> bool:
         )
     _members(m, info, node.body)
     m.bind(node.name, Class(info))
+    for decorator in reversed(node.decorator_list):
+        plain = expressions.evaluate(m, decorator.func) if isinstance(decorator, ast.Call) else None
+        if plain is None or isinstance(plain, Function):
+            applied = expressions.evaluate(m, decorator)
+            if isinstance(applied, Function):
+                made = calls.call(m, applied, [Class(info)], {}, decorator)
+                if isinstance(made, Class):
+                    m.bind(node.name, made)
     return True
 
 

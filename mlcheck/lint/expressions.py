@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from mlcheck.lint import attributes, calls, containers, names, shape_indexing, shape_rules, slices, statements
+from mlcheck.lint import attributes, calls, containers, graph, names, shape_indexing, shape_rules, slices, statements
 from mlcheck.lint.conditions import compare, decide, key_of, truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Machine
@@ -139,7 +139,7 @@ def arithmetic(m: Machine, operator: str, left: Value, right: Value) -> Value:
         joined = containers.concatenate(m, left, right)
         if joined is not None:
             return joined
-    traces, split = traces_of(left, right), split_of(left, right)
+    traces, split = graph.joined(m, traces_of(left, right), left, right), split_of(left, right)
     for tensor, factor in ((left, right), (right, left)):
         if not isinstance(tensor, Tensor):
             continue

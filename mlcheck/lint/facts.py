@@ -147,6 +147,7 @@ class Loss:
 class Backward:
     """A backward pass, with the forwards its loss was computed from and the gradient mode around it.
 
+    `unseen`: code that is not known may have had a part in the loss, with parameters of its own;
     `reached`: the optimizers whose parameters it gave gradients for certain; `severed`: where its loss was cut
     off from all of them; `scaled`: a gradient scaler that is switched on scaled it.
     """
@@ -155,6 +156,7 @@ class Backward:
     forwards: frozenset[Forward]
     grad: GradMode
     when: Turn
+    unseen: bool = False
     reached: set[Hashable] = field(default_factory=set)
     severed: Place | None = None
     scaled: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 
-from mlcheck.lint import containers, cuts, holding, modes, scaling, snapshots
+from mlcheck.lint import containers, cuts, graph, holding, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Forward, Grads, Mode, Place, Step
 from mlcheck.lint.machine import Machine
@@ -99,10 +99,10 @@ _ZERO = {"fresh": "erased", "used": "clean", "stale": "clean", "unknown": "clean
 
 def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] = ()) -> None:
     """A backward pass: gradients reach every optimizer whose parameters the loss was computed with."""
-    traces = traces_of(loss, *others)
-    place = m.place(node)
-    cutting, traces = traces, live(traces)
-    fact = Backward(place, traces, m.grad, m.now(), autocast=m.store.get(("autocast",)))
+    cutting, place = traces_of(loss, *others), m.place(node)
+    traces = live(cutting)
+    known, unseen = traces - {graph.UNSEEN}, graph.UNSEEN in traces
+    fact = Backward(place, known, m.grad, m.now(), unseen, autocast=m.store.get(("autocast",)))
     m.facts.backwards.append(fact)
     asked(m, traces)
     scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
@@ -141,7 +141,7 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     if not owned.isdisjoint(touched):
         return "yes"
     around = {outer for inner in touched for outer in modes.ancestors(m, inner)}
-    return "yes" if not owned.isdisjoint(around) else "no"
+    return "yes" if not owned.isdisjoint(around) else "maybe" if graph.UNSEEN in traces else "no"
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:

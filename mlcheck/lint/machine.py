@@ -14,7 +14,7 @@ from mlcheck.lint.joins import join_cells, join_values
 from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
 from mlcheck.lint.relevance import Relevance
 from mlcheck.lint.store import Delta, Key, Store
-from mlcheck.lint.values import Symbol, Value
+from mlcheck.lint.values import Function, Symbol, Value
 
 if TYPE_CHECKING:
     from mlcheck.lint.habits import Habit
@@ -77,6 +77,7 @@ class Machine:
         self.parents: dict[Hashable, Hashable] = {}
         self.moded: set[Hashable] = set()
         self.habits: dict[ast.AST, Habit] = {}
+        self.nested: dict[ast.AST, Function] = {}
         self.closed_over: set[Hashable] = set()
         self._count = 0
 

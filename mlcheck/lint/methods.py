@@ -11,6 +11,7 @@ from mlcheck.lint import (
     datasets,
     frameworks,
     gradients,
+    graph,
     holding,
     keeping,
     modes,
@@ -144,7 +145,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
     values = [*args, *kwargs.values()]
     if isinstance(owner, Object) and not owner.type.startswith(("builtins.", "torch.", "torchvision.", "numpy.")):
         calls.havoc(m, values)
-    result = Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces_of(*values))
+    traces = graph.joined(m, traces_of(*values), owner)
+    result = Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces)
     return datasets.scaled(owner, name, args, result) if isinstance(owner, Object) else result
 
 
@@ -291,7 +293,8 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         return tensor(m, owner, name, args, kwargs, node)
     values = [*args, *kwargs.values()]
     calls.havoc(m, values)
-    return Symbol(m.fresh(), "", split_of(owner, *values), traces_of(owner, *values))
+    traces = traces_of(owner, *values)
+    return Symbol(m.fresh(), "", split_of(owner, *values), graph.joined(m, traces, owner, *values))
 
 
 def _mode_argument(args: Args) -> bool:

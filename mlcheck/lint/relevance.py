@@ -121,6 +121,10 @@ class Relevance:
                         todo.append(other)
         return found
 
+    def is_judged(self, node: ast.AST) -> bool:
+        """Whether a rule may have something to say in this function."""
+        return node in self._seeds
+
     def promises(self, info: FunctionInfo) -> bool:
         """Whether a call of it may lead to something that a rule judges."""
         sketch = self._sketches.get(info.node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Container
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,7 +55,7 @@ def is_loss_name(name: str) -> bool:
     return name.endswith(("Loss", "_loss", "_loss2d")) or name in _LOSSES
 
 
-def sketches(file: File, defined: Container[str]) -> dict[ast.AST, Sketch]:
+def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
     """All functions and methods of a file, nested ones too; what a nested one does counts for those around it.
 
     `defined` are the names of all functions of the program.
@@ -75,6 +75,7 @@ def sketches(file: File, defined: Container[str]) -> dict[ast.AST, Sketch]:
             if not outer:
                 continue
             value = (name not in defined or name in modules) and _is_value(call.func, context, modules)
+            handed = {_last(part) for part in (*call.args, *(each.value for each in call.keywords))} & defined
             telling = told or value or _is_of(call.func, libraries)
             for sketch in outer:
                 sketch.calls.add(name)
@@ -83,7 +84,9 @@ def sketches(file: File, defined: Container[str]) -> dict[ast.AST, Sketch]:
                 sketch.calls_values |= value
                 sketch.scores |= value and len(call.args) > 1
                 sketch.makes_loss |= loss
-                sketch.hands_on |= any(isinstance(arg, ast.Attribute) and arg.attr in defined for arg in call.args)
+                if handed:
+                    sketch.calls |= handed
+                    sketch.hands_on = True
     for assigned in file.walk.attributes:
         if assigned.target.attr in _STATES:
             for sketch in _around(assigned.context, found, around):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import containers, contexts, cuts, gradients, losses, modes
+from mlcheck.lint import containers, contexts, cuts, gradients, graph, losses, modes
 from mlcheck.lint.library_names import ACTIVATIONS, SAME
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import clip
@@ -37,7 +37,7 @@ def made_object(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     last = name.rpartition(".")[2]
     values = [*args, *kwargs.values()]
-    split, traces = split_of(*values), traces_of(*values)
+    split, traces = split_of(*values), graph.joined(m, traces_of(*values), *values)
     first = values[0] if values else NONE
     if name.startswith(("torch.nn.utils.clip_grad", "torch.nn.utils.clip_grads")):
         clip(m, node, name, first)

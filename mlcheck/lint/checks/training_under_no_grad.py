@@ -11,7 +11,7 @@ LOOKS_AT = "backward pass"
 def check(facts: Facts) -> Iterator[Finding]:
     for backward in facts.backwards:
         switches = [forward.grad for forward in backward.forwards]
-        if switches and all(switch.kind == "off" for switch in switches):
+        if switches and not backward.unseen and all(switch.kind == "off" for switch in switches):
             places = {switch.place for switch in switches if switch.place is not None}
             yield Finding(
                 "`backward()` runs on a loss that was computed with gradients switched off",

@@ -1,0 +1,123 @@
+"""Lint whatever Python there is and report what should never be: internal errors and slow files.
+
+    python tests/fuzz_lint.py /usr/lib/python3 .venv/lib          # as `mlcheck lint` would read it
+    python tests/fuzz_lint.py --stress /usr/lib/python3           # every function interpreted, relevant or not
+
+Files are read in batches, each in a process of its own with a time limit. Exit code 1 when anything was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlcheck.lint import roots
+from mlcheck.lint.discover import PythonFile, discover
+from mlcheck.lint.effort import Effort
+from mlcheck.lint.engine import Crash, analyse
+from mlcheck.lint.relevance import Relevance
+from mlcheck.lint.source import Source, Unreadable, parse
+
+BATCH = 60
+SECONDS_PER_BATCH = 120
+SLOW = 2.0
+"""Seconds for one batch beyond 0.5 per MB."""
+STRESS_STEPS = 400
+"""Steps for each function."""
+
+
+def main() -> int:
+    """Run all batches and print what went wrong."""
+    parser = argparse.ArgumentParser(description="Lint whatever Python there is; report crashes and slow files.")
+    parser.add_argument("folders", nargs="+", metavar="FOLDER")
+    parser.add_argument("--stress", action="store_true", help="interpret every function, relevant or not")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="take every Nth batch only")
+    parser.add_argument("--batch", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.batch:
+        return run_batch([line for line in sys.stdin.read().split("\0") if line], arguments.stress)
+    files, bad, began = 0, 0, time.monotonic()
+    for number, batch in enumerate(batches(arguments.folders)):
+        if number % arguments.every:
+            continue
+        files += len(batch)
+        bad += not examine(batch, arguments.stress)
+        if number % 50 == 0:
+            print(f"{files} files, {bad} bad batches, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    print(f"{files} files in {time.monotonic() - began:.0f} s, {bad} bad batches")
+    return 1 if bad else 0
+
+
+def batches(folders: list[str]) -> Iterator[list[str]]:
+    """Files that lie together, a batch at a time; hidden and ignored ones too."""
+    batch: list[str] = []
+    for folder in folders:
+        for root, inner, names in os.walk(folder):
+            inner.sort()
+            for name in sorted(names):
+                path = os.path.join(root, name)
+                if name.endswith((".py", ".pyi")) and os.path.isfile(path) and not os.path.islink(path):
+                    batch.append(path)
+                if len(batch) == BATCH:
+                    yield batch
+                    batch = []
+    if batch:
+        yield batch
+
+
+def examine(batch: list[str], stress: bool) -> bool:
+    """Lint one batch in a process; print what went wrong and return whether nothing did."""
+    command = [sys.executable, __file__, "--batch", *(["--stress"] if stress else []), "."]
+    try:
+        done = subprocess.run(
+            command, input="\0".join(batch), capture_output=True, text=True, timeout=SECONDS_PER_BATCH, check=False
+        )
+    except subprocess.TimeoutExpired:
+        print(f"TIMEOUT {batch[0]} .. {batch[-1]}", flush=True)
+        return False
+    if done.returncode or done.stdout:
+        print(done.stdout, done.stderr[-2000:], f"in {batch[0]} .. {batch[-1]}", flush=True)
+    return not done.returncode
+
+
+def run_batch(paths: list[str], stress: bool) -> int:
+    """The work of one process."""
+    if stress:
+        everything_matters()
+    sources = list(read(paths))
+    size, began = sum(len(source.text) for source in sources if isinstance(source, Source)), time.process_time()
+    crashes = [answer for answer in analyse(sources) if isinstance(answer, Crash)]
+    seconds = time.process_time() - began
+    for crash in crashes:
+        print(f"CRASH {crash.rule or 'interpreter'} {crash.path}\n{crash.traceback}")
+    slow = not stress and seconds > SLOW + size / 2e6
+    if slow:
+        print(f"SLOW {seconds:.1f} s for {size / 1e6:.1f} MB")
+    return 1 if crashes or slow else 0
+
+
+def read(paths: list[str]) -> Iterator[Source | Unreadable]:
+    named = {file.path: file for file in discover(paths).files}
+    for path in paths:
+        module = named[path].module if path in named else Path(path).stem
+        file = PythonFile(path, module)
+        yield parse(file.path, Path(path).read_bytes(), file.module)
+
+
+def everything_matters() -> None:
+    """Take the filters away that keep the interpreter from code without training in it."""
+    Relevance.to_read = lambda *_: True  # type: ignore[method-assign]
+    Relevance.to_start = lambda *_: True  # type: ignore[method-assign]
+    Relevance.to_follow = lambda *_: True  # type: ignore[method-assign]
+    roots.is_test = lambda _: False
+    restart = Effort.restart
+    Effort.restart = lambda self, steps: restart(self, min(steps, STRESS_STEPS))  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
