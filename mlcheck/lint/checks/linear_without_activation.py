@@ -10,7 +10,6 @@ from mlcheck.lint.sites.modules import module_classes
 
 LOOKS_AT = "linear layer"
 _LINEAR = "torch.nn.Linear"
-_DROPS = tuple(f"torch.nn.{name}" for name in ("Dropout", "AlphaDropout", "Identity"))
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -27,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _in_row(call: Call) -> Iterator[Finding]:
-    """Two neighbours among the arguments of `nn.Sequential`, dropout between them left out."""
+    """Two neighbours among the arguments of `nn.Sequential`."""
     if any(isinstance(arg, ast.Starred) for arg in call.node.args):
         return
     before: ast.Call | None = None
@@ -38,7 +37,7 @@ def _in_row(call: Call) -> Iterator[Finding]:
             if before is not None and _is_wasteful(call.file, before, node, context):
                 yield _finding(call.file, argument, call.context, before)
             before = node
-        elif name not in _DROPS:
+        elif name != "torch.nn.Identity":
             before = None
 
 
