@@ -22,7 +22,7 @@ from mlcheck.lint import (
     strangers,
 )
 from mlcheck.lint.effort import MAX_DEPTH, Abandoned
-from mlcheck.lint.facts import GradMode
+from mlcheck.lint.facts import Bypass, GradMode
 from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
 from mlcheck.lint.program import FunctionInfo
@@ -42,6 +42,7 @@ from mlcheck.lint.values import (
     Table,
     Tuple,
     Value,
+    owner_key,
     split_of,
     split_of_name,
     traces_of,
@@ -104,6 +105,10 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
     """`owner.name(...)`: the project's own method where there is one, else what the library's does."""
     if isinstance(owner, Select):
         return _each(m, owner, lambda side: call_method(m, side, name, args, kwargs, node))
+    if name == "forward" and owner is not m.frame.bound and isinstance(node, ast.Call):
+        if modes.is_module(owner) or modes.known_as_module(m, owner):
+            called = m.store.get(("name", owner_key(owner))) or getattr(owner, "name", "") or "model"
+            m.facts.bypasses.append(Bypass(m.place(node), called))
     if isinstance(owner, Object | Symbol):
         if isinstance(owner, Object) and name not in modes.OUTSIDE:
             instances.ready(m, owner)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mlcheck.core.finding import Location
 from mlcheck.lint.source import Unreadable
 from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training
-from mlcheck.lint.values import Value
+from mlcheck.lint.values import Shape, Value
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites import Sites
@@ -197,6 +197,22 @@ class Idle:
     name: str
 
 
+@dataclass(eq=False, slots=True)
+class Broadcast:
+    """A difference or comparison of a model's output with something of another shape: larger than both."""
+
+    place: Place
+    shapes: tuple[Shape, Shape]
+
+
+@dataclass(eq=False, slots=True)
+class Bypass:
+    """`module.forward(...)`: a call that leaves out the hooks of the module."""
+
+    place: Place
+    name: str
+
+
 @dataclass(slots=True)
 class Facts:
     """All facts of one program, each list in the order in which things were seen."""
@@ -207,6 +223,8 @@ class Facts:
     steps: list[Step] = field(default_factory=list)
     clips: list[Clip] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
+    broadcasts: list[Broadcast] = field(default_factory=list)
+    bypasses: list[Bypass] = field(default_factory=list)
     training: Training = field(default_factory=Training)
     unreadable: list[Unreadable] = field(default_factory=list)
     sites: Sites = field(init=False)

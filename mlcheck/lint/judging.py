@@ -52,3 +52,17 @@ def _trains(forward: Forward) -> bool:
 def _named_for_it(name: str) -> bool:
     words = [word for word in name.lower().split("_") if word]
     return any(word in _VERBS for word in words) and split_of_name(name) != "train"
+
+
+def is_named_for_evaluation(forward: Forward) -> bool:
+    """Whether the function it stands in is called `validate`, `test_epoch` or the like."""
+    return bool(forward.functions) and _named_for_it(forward.functions[-1])
+
+
+_VARYING = ("mc", "dropout", "uncertainty", "bayes", "sample", "adapt", "tent", "tta", "calibrat", "swa", "bn", "stat")
+
+
+def is_meant_to_vary(forward: Forward) -> bool:
+    """Whether a function around it says that train mode is what it wants: Monte-Carlo dropout, adapting BatchNorm."""
+    names = "_".join(forward.functions).lower()
+    return any(word in names for word in _VARYING)

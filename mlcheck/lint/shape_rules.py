@@ -7,9 +7,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from mlcheck.lint import containers, shapes
+from mlcheck.lint.facts import Broadcast
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.shape_names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
-from mlcheck.lint.values import Const, Object, Shape, Symbol, Tensor, Tuple, Value
+from mlcheck.lint.values import Const, Object, Shape, Symbol, Tensor, Tuple, Value, traces_of
 
 Args = list[Value]
 Kwargs = dict[str, Value]
@@ -176,6 +177,11 @@ def of_operation(m: Machine, node: ast.expr, left: Value, right: Value, result: 
         return result
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return with_shape(result, shapes.multiplied(one, two))
+    if isinstance(getattr(node, "op", None), ast.Sub) or isinstance(node, ast.Compare):
+        if bool(traces_of(left)) != bool(traces_of(right)) and shapes.crosses(one, two):
+            m.facts.broadcasts.append(Broadcast(m.place(node), (one, two)))
+    if isinstance(result, Symbol) and not result.traces:
+        result = replace(result, traces=traces_of(left, right))
     return with_shape(result, shapes.broadcast(one, two))
 
 

@@ -130,6 +130,14 @@ def outgrows(one: Shape, two: Shape) -> bool:
     return all(stretched)
 
 
+def crosses(one: Shape, two: Shape) -> bool:
+    """Whether two tensors for the same samples, one a column and one flat, broadcast to every pair of them."""
+    flat, column = sorted((one, two), key=lambda shape: len(shape.dims) + shape.open)
+    if flat.open or len(flat.dims) != 1 or not outgrows(one, two):
+        return False
+    return column.open or (len(column.dims) == 2 and column.dims[0] == flat.dims[0] is not None)
+
+
 def multiplied(one: Shape | None, two: Shape | None) -> Shape | None:
     """The shape of `one @ two` for vectors and matrices."""
     if one is None or two is None or one.open or two.open or not one.dims or not two.dims:

@@ -1,0 +1,81 @@
+"""missing-ignore-index: a model of padded tokens is trained to predict the padding."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.sites import OPEN, Call, Class, Sites
+from mlcheck.lint.values import Const, Object
+
+LOOKS_AT = "loss"
+_LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    losses = [loss for loss in facts.losses if loss.name in _LOSSES and _counts_everything(loss)]
+    if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
+        return
+    models = facts.sites.once(_predict_padded_tokens)
+    for loss in losses:
+        for model, padding in models:
+            if _is_by(loss, model) and not _is_masked(facts.sites, loss):
+                yield Finding(
+                    f"`{model.name}` pads its tokens with {padding}, and the loss counts those positions too: "
+                    "the model learns to predict padding",
+                    loss.place.location,
+                    help=f"pass `ignore_index={padding}`",
+                    related=(model.place.location,),
+                )
+                break
+
+
+def _counts_everything(loss: Loss) -> bool:
+    if set(loss.settings) & {"**", "ignore_index", "weight"}:
+        return False
+    return loss.settings.get("reduction", Const("mean")) == Const("mean")
+
+
+def _predict_padded_tokens(sites: Sites) -> list[tuple[Class, str]]:
+    """Modules that embed tokens with a padding index, and have an output for each token."""
+    found = []
+    for call in sites.calls("torch.nn.Embedding"):
+        padding, size = call.argument("padding_idx", 2), call.argument("num_embeddings", 0)
+        if call.cls is None or padding is None or size is None or padding is OPEN or size is OPEN:
+            continue
+        if isinstance(padding, ast.Constant) and padding.value is None:
+            continue
+        if any(_same(call, size, linear) for linear in sites.calls("torch.nn.Linear")):
+            found.append((call.cls, ast.unparse(padding)))
+    return found
+
+
+def _same(call: Call, size: ast.expr, linear: Call) -> bool:
+    out = linear.argument("out_features", 1)
+    return linear.cls is call.cls and out is not None and ast.unparse(out) == ast.unparse(size)
+
+
+def _is_by(loss: Loss, model: Class) -> bool:
+    """Whether the scores come from a call of this model."""
+    traces = getattr(loss.input, "traces", ())
+    return any(
+        isinstance(forward.module, Object)
+        and forward.module.cls is not None
+        and model.node in [base.node for base in forward.module.cls.mro]
+        for forward in traces
+    )
+
+
+def _is_masked(sites: Sites, loss: Loss) -> bool:
+    """Whether the function around the loss knows of a mask, or takes positions out."""
+    node = loss.place.node
+    for file in sites.files.values():
+        if file.path == loss.place.path:
+            around = [
+                f.node
+                for f in file.functions
+                if f.node.lineno <= getattr(node, "lineno", 0) <= (f.node.end_lineno or 0)
+            ]
+            text = file.module.text_of(around[-1]) if around else file.text
+            return any(word in text for word in ("mask", "!= pad", "!= PAD", "nonzero", "ne(", "pack_padded"))
+    return True
