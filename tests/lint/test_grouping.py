@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
 from mlcheck.lint.grouping import Member, group, outline
+from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.source import Source
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def member(name: str, text: str) -> Member:
@@ -112,3 +116,17 @@ def test_a_call_within_the_group_is_not_from_elsewhere() -> None:
 def test_two_files_of_one_module_name() -> None:
     files = [Member("a.py", "a", outline(Source("a.py", "", ast.parse(""), "a")))] * 2
     assert sorted(number for one in group(files) for number in one.members) == [0, 1]
+
+
+def findings(*paths: str) -> set[tuple[str, str, int]]:
+    results = run_lint(paths, LintSettings()).results
+    return {(r.rule, f.location.path, f.location.line) for r in results for f in r.findings}
+
+
+def test_projects_say_the_same_together_and_apart() -> None:
+    """Splitting a run into groups loses nothing and adds nothing, on programs that know nothing of one another."""
+    folders = sorted(str(path) for path in (ROOT / "examples" / "broken").iterdir() if path.is_dir())
+    folders += sorted(str(path) for path in (ROOT / "tests" / "lint" / "fixtures").iterdir() if path.is_dir())
+    together = findings(*folders)
+    assert len({rule for rule, _, _ in together}) >= 5
+    assert together == set().union(*(findings(folder) for folder in folders))
