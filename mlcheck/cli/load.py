@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.cli import commands, output
 from mlcheck.cli.progress import progress
+from mlcheck.cli.settings import names
 from mlcheck.config import load_config
 from mlcheck.core.mistake import Mistake
 
@@ -50,12 +51,14 @@ def load(arguments: argparse.Namespace) -> int:
         sbs_key=arguments.sbs_key,
         sbs_answers=tuple(arguments.sbs_answers),
         ratings=arguments.ratings,
+        only=names(arguments.only),
         limits=limits,
         seed=arguments.seed,
         fleet=_fleet(arguments, limits),
     )
     with progress() as show:
         report = run_load(options, show, _keeper(arguments.json))
+    report = replace(report, arguments=_repeating(arguments))
     return commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
 
 
@@ -82,6 +85,21 @@ def _address(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise Mistake(f"--url {url}: write it as http://host:port/path")
     return url
+
+
+def _repeating(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """What must follow `mlcheck load` to ask again, as it was given."""
+    given = [arguments.entry] if arguments.entry else ["--url", arguments.url]
+    for name in ("queries", "complex", "golden", "labelled", "sbs_key", "ratings", "slo", "workers"):
+        if getattr(arguments, name):
+            given += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
+    if arguments.sbs_answers:
+        given += ["--sbs-answers", *arguments.sbs_answers]
+    for name in ("rate", "duration", "threads", "query_timeout"):
+        if getattr(arguments, name) is not None:
+            given += [f"--{name.replace('_', '-')}", f"{getattr(arguments, name):g}"]
+    given += [f"--{name}" for name in ("quick", "locust") if getattr(arguments, name)]
+    return tuple(given + (["--seed", str(arguments.seed)] if arguments.seed else []))
 
 
 def _keeper(path: str) -> Callable[[Report], None] | None:
@@ -184,6 +202,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--duration", type=float, metavar="SECONDS", help="of each timed phase (default: 10)")
     parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of a worker (default: cores / workers)")
     parser.add_argument("--query-timeout", type=float, metavar="SECONDS", help="longer counts as a hang (default: 30)")
+    parser.add_argument("--only", action="append", default=[], metavar="RULE,...", help="measure and judge only these")
     parser.add_argument("--quick", action="store_true", help="up to 4 workers, phases of 3 seconds")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     group = parser.add_argument_group("a running service from many users (needs the extra `http`)")

@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 import mlcheck
 from mlcheck.core.mistake import Mistake
@@ -76,7 +79,20 @@ def run_golden(
         return case
 
     with ThreadPoolExecutor(max_workers=max(1, min(4, int(cores())))) as pool:
-        return GoldenRun(tuple(pool.map(one, range(len(cases)))))
+        try:
+            return GoldenRun(tuple(pool.map(one, range(len(cases)))))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            _end_children()
+            raise
+
+
+def _end_children() -> None:
+    """Whoever interrupts does not wait for cases that are still running."""
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if "mlcheck.load.case_worker" in " ".join(child.cmdline()):
+                child.kill()
 
 
 def _golden_case(entry: str, path: Path, case: Query, number: int, timeout_s: float, folder: str) -> Case:

@@ -127,7 +127,9 @@ def verdict(ladder: Ladder, queries: str, limits: Latency, help_: str = "") -> V
     }
     common = {"figures": figures, "numbers": numbers, "looked_at": looked_at}
     if not found and overloaded:
-        told = _overload(overloaded[-1], ladder)
+        told, noise = _overload(overloaded[-1], ladder), _noise(overloaded[-1])
+        if noise:
+            return Verdict(Outcome.INCONCLUSIVE, told, f"NOISY: {noise}; measure on an idle machine", **common)  # type: ignore[arg-type]
         return Verdict(Outcome.FAIL, told, findings=(Finding(told, help=help_),), **common)  # type: ignore[arg-type]
     if not found:
         return Verdict(Outcome.SKIP, reason=ladder.stopped or f"no {queries} queries were measured")
@@ -161,6 +163,10 @@ def _overload(rung: Rung, ladder: Ladder) -> str:
         f"{workers(rung.workers)} can answer {number(rung.capacity)} queries a second, "
         f"and {ladder.plan.rate_qps:g} are to be expected"
     )
+
+
+def _noise(rung: Rung) -> str:
+    return next((phase.noise for phase in rung.phases if phase.noise), "")
 
 
 def _summary(found: list[Line], ladder: Ladder, queries: str) -> str:

@@ -13,7 +13,7 @@ from mlcheck.load import records
 from mlcheck.load.crew import Casualty, Sighting
 from mlcheck.load.limits import Plan
 from mlcheck.load.machine import Memory
-from mlcheck.load.records import ANSWERED, FAILED, Integers, Samples
+from mlcheck.load.records import FAILED, Integers, Samples
 from mlcheck.load.series import Floats
 
 RANDOM, COMPLEX = "random", "complex"
@@ -50,7 +50,7 @@ class Phase:
 
     @property
     def answered(self) -> Samples:
-        return self.samples.take(self.samples.status == ANSWERED)
+        return self.samples.answered
 
     @property
     def failed(self) -> int:

@@ -59,6 +59,10 @@ class Samples:
         return Samples(*(getattr(self, name)[chosen] for name in Samples.__slots__))
 
     @property
+    def answered(self) -> Samples:
+        return self.take(self.status == ANSWERED)
+
+    @property
     def latency_ms(self) -> npt.NDArray[np.float64]:
         """From the moment a query was due, whoever was to blame that it began late."""
         return (self.end - self.due) / 1e6
@@ -73,9 +77,10 @@ def read(paths: list[Path]) -> Samples:
     """Merge the records of all workers; `worker` counts `paths`."""
     parts = []
     for number, path in enumerate(paths):
-        data = np.fromfile(path, dtype=np.int64)
-        begun = int(data[0]) if len(data) else 0
-        rows = data[HEADER : HEADER + begun * FIELDS].reshape(-1, FIELDS)
+        with open(path, "rb") as file:  # a record has room for far more than was written
+            begun = int(np.fromfile(file, dtype=np.int64, count=1)[0])
+            file.seek(8 * HEADER)
+            rows = np.fromfile(file, dtype=np.int64, count=begun * FIELDS).reshape(-1, FIELDS)
         parts.append(np.column_stack((np.full(len(rows), number), rows)))
     merged = np.concatenate(parts) if parts else np.empty((0, FIELDS + 1), dtype=np.int64)
     merged = merged[np.argsort(merged[:, 4], kind="stable")]

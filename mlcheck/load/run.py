@@ -27,7 +27,7 @@ from mlcheck.load.sbs import Judgements, read_judgements
 from mlcheck.load.start import Start
 from mlcheck.load.survey import Survey, survey_of
 from mlcheck.load.validity import validity
-from mlcheck.load.verdicts import judge
+from mlcheck.load.verdicts import evidence_of, judge
 from mlcheck.load.worker_process import Job
 
 _SURVEY_S = 20.0
@@ -52,6 +52,7 @@ class LoadOptions:
     seed: int = 0
     folder: str = "."
     fleet: Fleet | None = None
+    only: tuple[str, ...] = ()
 
     @property
     def remote(self) -> bool:
@@ -81,7 +82,7 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
         return Report(
             command="load",
             subject=options.entry,
-            results=tuple(judge(run.evidence, run.missing)),
+            results=tuple(judge(run.evidence, run.missing, options.only)),
             environment=run.environment,
             started=started,
             seconds=time.monotonic() - clock,
@@ -92,7 +93,8 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
         if keep is not None:
             keep(report("not finished: this was measured so far"))
 
-    run = _Run(options, _read(options), show or (lambda *_: None), keep_so_far)
+    needed = evidence_of(options.only)
+    run = _Run(options, _read(options), needed, show or (lambda *_: None), keep_so_far)
     try:
         run.measure()
     except KeyboardInterrupt:
@@ -117,6 +119,7 @@ def _read(options: LoadOptions) -> _Files:
 class _Run:
     options: LoadOptions
     files: _Files
+    needed: frozenset[type]
     show: Show
     keep: Callable[[], None]
     evidence: dict[type, Any] = field(default_factory=dict)
@@ -133,7 +136,7 @@ class _Run:
             self.evidence[Ratings] = files.ratings
         try:
             self._conduct()
-            if files.golden:
+            if files.golden and GoldenRun in self.needed:
                 self.evidence[GoldenRun] = run_golden(
                     options.entry,
                     Path(options.golden),
@@ -142,8 +145,10 @@ class _Run:
                     options.folder,
                     self.show,
                 )
-            self._survey()
-            self._climb()
+            if self.needed & {Survey, Ladder, LabelledRun}:
+                self._survey()
+            if Ladder in self.needed:
+                self._climb()
         except StartFailed as failure:
             self.evidence[Start] = Start(failure.told, failure.traceback)
             self.missing = f"the service does not start: {failure.told}"
@@ -183,7 +188,7 @@ class _Run:
             worker = crew.workers[0]
             samples, deaths = crew.survey(RANDOM, min(7 * len(names), _SURVEY_ROWS), _SURVEY_S)
             self.evidence[Survey] = survey_of(samples, names, worker.answer, worker.loaded, tuple(deaths))
-            if not self.files.labelled:
+            if not self.files.labelled or LabelledRun not in self.needed:
                 return
             if self._labelled_to_answer():
                 crew.resize(1, crew.threads)

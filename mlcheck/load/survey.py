@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,11 +48,12 @@ def survey_of(
     deaths: tuple[Casualty, ...] = (),
 ) -> Survey:
     """What the raw times of the passes come to; the very first query of a process is not among them."""
-    median, slowest = [], []
-    for number in range(len(names)):
-        times = samples.service_ms[(samples.query == number) & (samples.status != FAILED) & (samples.end > 0)]
-        median.append(float(np.median(times)) if len(times) else float("nan"))
-        slowest.append(float(times.max()) if len(times) else float("nan"))
+    median, slowest = [math.nan] * len(names), [math.nan] * len(names)
+    answered = samples.answered
+    order = np.argsort(answered.query, kind="stable")
+    numbers, first = np.unique(answered.query[order], return_index=True)
+    for number, times in zip(numbers.tolist(), np.split(answered.service_ms[order], first[1:]), strict=False):
+        median[number], slowest[number] = float(np.median(times)), float(times.max())
     failing, counts = np.unique(samples.query[samples.status == FAILED], return_counts=True)
     not_finite, errors = answer.get("not_finite", {}), answer.get("errors", ())
     assert isinstance(not_finite, dict)

@@ -10,6 +10,7 @@ from typing import Any, get_type_hints
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict, find_checks
+from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Result
 from mlcheck.load import checks
@@ -27,21 +28,38 @@ _NOT_GIVEN = {
 }
 
 
-def judge(evidence: Mapping[type, Any], missing: str) -> list[Result]:
+def judge(evidence: Mapping[type, Any], missing: str, only: tuple[str, ...] = ()) -> list[Result]:
     """One result a rule. A check needs the types of its parameters; without one it is skipped, with `missing` why."""
     catalog = Catalog()
-    return [_result(check, _judged(check, evidence, missing), catalog) for check in find_checks(checks)]
+    return [_result(check, _judged(check, evidence, missing), catalog) for check in _chosen(only)]
+
+
+def evidence_of(only: tuple[str, ...]) -> frozenset[type]:
+    """What the chosen rules need to be measured. Raises Mistake for a rule that load does not answer."""
+    catalog, known = Catalog(), {check.rule for check in find_checks(checks)}
+    for name in only:
+        if catalog[name].name not in known:  # a name that no page has is told with its neighbours
+            raise Mistake(f"`{name}` is no rule that load answers; see `mlcheck rules --by load`")
+    return frozenset(needed for check in _chosen(only) for needed in _needs(check))
+
+
+def _chosen(only: tuple[str, ...]) -> list[Check]:
+    return [check for check in find_checks(checks) if not only or check.rule in only]
+
+
+def _needs(check: Check) -> list[type]:
+    hints = get_type_hints(check.run)
+    hints.pop("return", None)
+    return list(hints.values())
 
 
 def _judged(check: Check, evidence: Mapping[type, Any], missing: str) -> Verdict:
-    hints = get_type_hints(check.run)
-    hints.pop("return", None)
-    for needed in hints.values():
+    for needed in _needs(check):
         if needed not in evidence:
             broken = Start in evidence and evidence[Start].told
             return Verdict(Outcome.SKIP, reason=missing if broken else _NOT_GIVEN.get(needed, missing))
     try:
-        verdict: Verdict = check.run(*(evidence[needed] for needed in hints.values()))
+        verdict: Verdict = check.run(*(evidence[needed] for needed in _needs(check)))
         return verdict
     except Exception as error:
         line = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -119,6 +119,8 @@ def repeat_command(result: Result, report: Report) -> str:
         seen = dict.fromkeys(finding.location.path for finding in result.findings if finding.location.path)
         paths = list(seen)[:3] or [report.subject if report.command == "lint" else "."]
         return shlex.join(["mlcheck", "lint", *paths, "--select", result.rule])
+    if result.by is By.LOAD:
+        return shlex.join(["mlcheck", "load", *(report.arguments or (report.subject,)), "--only", result.rule])
     if result.by is By.PROBE:
         given = report.arguments or (report.subject,)
         end = given.index("--") if "--" in given else len(given)  # what follows is the command line of a script

@@ -50,6 +50,8 @@ def test_init_writes_templates_and_spares_what_is_there(folder: Path, capsys: py
         (["a:b", "--workers", "1,two"], "`--workers 1,two`: write numbers of processes, like 1,2,4"),
         (["a:b", "--workers", "0"], "`--workers 0`: write numbers"),
         (["a:b", "--rate", "-1"], "--rate must be above 0, not -1"),
+        (["a:b", "--only", "missing-zero-grad"], "`missing-zero-grad` is no rule that load answers"),
+        (["a:b", "--only", "query-failz"], "no rule is called `query-failz`; did you mean `query-fails`?"),
         (["a:b", "--slo", "none.toml"], "none.toml: cannot be read: No such file or directory"),
         (["a:b", "--queries", "none.jsonl"], "there is no file none.jsonl"),
         (["a:b", "--sbs-key", "key.json"], "--sbs-key and --sbs-answers belong together"),
@@ -90,6 +92,13 @@ def test_a_run_prints_writes_and_exits(folder: Path, capsys: pytest.CaptureFixtu
     saved = json.loads((folder / "r.json").read_text(encoding="utf-8"))
     assert saved["command"] == "load"
     assert {result["by"] for result in saved["results"]} == {"load"}
+    asked = "mlcheck load service:predict --queries q.jsonl --golden g.jsonl --workers 1 --duration 0.5"
+    again = f"{asked} --only golden-case-fails"
+    assert again in (folder / "r.html").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main([*again.split()[1:], "--format", "json"]) == 1
+    (only,) = json.loads(capsys.readouterr().out)["results"]
+    assert (only["rule"], only["outcome"]) == ("golden-case-fails", "fail")
     assert main(["report", "r.json"]) == 1
     assert "case 'wrong'" in capsys.readouterr().out
 

@@ -129,6 +129,13 @@ def test_a_rate_that_no_number_of_workers_carries() -> None:
     assert "and 500 are to be expected" in found.findings[0].message
 
 
+def test_an_overload_on_a_busy_machine_is_undecided() -> None:
+    busy = ladder(rung(closed(100, foreign=0.5)), plan=Plan(rate_qps=500))
+    found = latency_over_limit.check(busy, P99)
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert "NOISY" in found.reason
+
+
 def test_a_rate_that_enough_workers_carry_is_judged_there() -> None:
     plan = Plan(rate_qps=500)
     enough = ladder(
