@@ -12,7 +12,8 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import Outcome, Profile
 from mlcheck.core.report import Report, Result
 from mlcheck.core.signoff import UNSIGNED, sign_off_results
-from mlcheck.lint.run import LintSettings, run_lint
+from mlcheck.experiment.run import run_lint_and_configs
+from mlcheck.lint.run import LintSettings
 from mlcheck.probe.engine import ProbeOptions, run_probes
 
 
@@ -39,7 +40,8 @@ def run_checklist(
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.perf_counter()
     catalog, today = Catalog(team=questions.team), date.today()
     sign_off_results(catalog, questions.signoff, today)  # a mistake in the file is told before minutes of probing
-    read = run_lint(paths, lint, (lambda done, total: progress("lint", done, total)) if progress else None)
+    show = (lambda done, total: progress("lint", done, total)) if progress else None
+    read = run_lint_and_configs(paths, lint, show)
     notices = list(read.notices)
     seen = run_probes(probe, progress) if probe else None
     if seen is None:

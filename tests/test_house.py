@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import mlcheck
+import mlcheck.experiment.checks
 import mlcheck.lint.checks
 import mlcheck.load.checks
 import mlcheck.probe.checks
@@ -28,13 +29,14 @@ RULES = {rule.name: rule for rule in Catalog()}
 MAY_IMPORT = {
     "mlcheck.core": set(),
     "mlcheck.lint": {"mlcheck.core"},
+    "mlcheck.experiment": {"mlcheck.core", "mlcheck.lint", "yaml"},
     "mlcheck.trial": {"mlcheck.core", "torch", "numpy", "yaml", "determined", "greenlet"},
     "mlcheck.probe": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "PIL"},
     "mlcheck.load": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "psutil", "onnxruntime", "locust", "gevent"},
     "mlcheck.report": {"mlcheck.core", "rich", "jinja2", "markupsafe"},
     "mlcheck.config": {"mlcheck.core"},
     "mlcheck.survey": {"mlcheck.lint", "yaml"},
-    "mlcheck.checklist": {"mlcheck.core", "mlcheck.lint", "mlcheck.probe"},
+    "mlcheck.checklist": {"mlcheck.core", "mlcheck.experiment", "mlcheck.lint", "mlcheck.probe"},
     "mlcheck.cli": {"mlcheck", "rich", "yaml"},
     "mlcheck.pytest_plugin": {
         "mlcheck.config",
@@ -65,6 +67,7 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.sites",
         "mlcheck.lint.shapes",
     },
+    "mlcheck.experiment.checks": {"mlcheck.experiment.seen", "mlcheck.experiment.document"},
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
     "mlcheck.load.checks": {f"mlcheck.load.{name}" for name in LOAD_EVIDENCE} | {"numpy"},
 }
@@ -179,11 +182,15 @@ def check_names(package: object) -> set[str]:
 
 @pytest.mark.parametrize(
     ("by", "package"),
-    [(By.LINT, mlcheck.lint.checks), (By.PROBE, mlcheck.probe.checks), (By.LOAD, mlcheck.load.checks)],
+    [
+        (By.LINT, (mlcheck.lint.checks, mlcheck.experiment.checks)),
+        (By.PROBE, (mlcheck.probe.checks,)),
+        (By.LOAD, (mlcheck.load.checks,)),
+    ],
 )
-def test_every_page_has_its_checks_and_every_check_its_page(by: By, package: object) -> None:
+def test_every_page_has_its_checks_and_every_check_its_page(by: By, package: tuple[object, ...]) -> None:
     promised = {name for name, rule in RULES.items() if by in rule.by}
-    written = check_names(package)
+    written = {name for part in package for name in check_names(part)}
     assert promised - written == set(), "pages without a check"
     assert written - promised == set(), "checks without a page that names them"
 

@@ -11,7 +11,8 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import By, Severity
 from mlcheck.core.report import Report
 from mlcheck.core.rule import Example, Rule
-from mlcheck.lint.run import LintSettings, run_lint
+from mlcheck.experiment.run import run_lint_and_configs
+from mlcheck.lint.run import LintSettings
 
 RULES = list(Catalog())
 
@@ -30,7 +31,7 @@ def lint(example: Example, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Rep
     for name, code in example.files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(code, encoding="utf-8")
-    return run_lint(["."], LintSettings())
+    return run_lint_and_configs(["."], LintSettings())
 
 
 @pytest.mark.parametrize(("rule", "example"), list(examples()))

@@ -58,10 +58,11 @@ def lint(arguments: argparse.Namespace) -> int:
 
 
 def _linted(paths: Sequence[str], settings: LintSettings, buffer: Buffer | None) -> Report:
+    from mlcheck.experiment.run import run_lint_and_configs
     from mlcheck.lint.run import run_lint
 
     with patient_progress("lint") as show:
-        return run_lint(paths, settings, show, buffer)
+        return run_lint(paths, settings, show, buffer) if buffer else run_lint_and_configs(paths, settings, show)
 
 
 def _since(revision: str, paths: Sequence[str], settings: LintSettings, buffer: Buffer | None) -> Report:

@@ -81,16 +81,16 @@ def read_page(path: Path) -> Rule:
 
 
 def _examples(path: Path, text: str, fences: list[re.Match[str]]) -> tuple[Example, ...]:
-    """Blocks `python bad` / `python good`. A block with a file name continues the example before it,
+    """Blocks `python bad` / `python good`, or `yaml` for the config of a program. A block with a file name continues the example before it,
     unless the kind changes or the name was taken: then a new program begins."""
     examples: list[Example] = []
     for fence in fences:
         words = fence["info"].split()
-        if not words or words[0] != "python" or len(words) == 1:
+        if not words or words[0] not in {"python", "yaml"} or len(words) == 1:
             continue
         kind, name = words[1], words[2] if len(words) > 2 else "example.py"
         if kind not in {"bad", "good"}:
-            raise BadPage(f"{path}: a python block is `bad` or `good`, not {kind!r}")
+            raise BadPage(f"{path}: a {words[0]} block is `bad` or `good`, not {kind!r}")
         line = text.count("\n", 0, fence.start()) + 1
         errors = tuple((name, n) for n, code in enumerate(fence["body"].splitlines(), 1) if _MARK.search(code))
         last = examples[-1] if examples else None

@@ -1,0 +1,1 @@
+"""Reads the experiment's YAML together with the code that it starts, and runs neither."""

@@ -1,0 +1,1 @@
+"""One module a rule about experiment configs, each with one function `check`."""
