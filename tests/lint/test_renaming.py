@@ -30,7 +30,9 @@ OTHER_NAMES = {
 WAYS = sorted((Path(__file__).parent / "fixtures" / "ways").glob("*.py"))
 # A parameter that is called and handed on, and nothing else in the program says what it is.
 ONLY_THE_NAME_TELLS = {("training-under-no-grad", "def train_epoch(model, optimizer, loader):")}
-ONLY_THE_NAME_TELLS |= {("best-state-alias", "def fit(model, optimizer: torch.optim.Optimizer, loader, score):")}ONLY_THE_NAME_TELLS |= {("half-without-scaling", "    model.to(\"cuda\").to(torch.float16)")}
+ONLY_THE_NAME_TELLS |= {("best-state-alias", "def fit(model, optimizer: torch.optim.Optimizer, loader, score):")}
+ONLY_THE_NAME_TELLS |= {("half-without-scaling", '    model.to("cuda").to(torch.float16)')}
+# What a rule reads off the names themselves.
 ABOUT_NAMES = {"loss-args-swapped"}
 
 Files = dict[str, str]
