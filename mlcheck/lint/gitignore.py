@@ -17,9 +17,16 @@ class Pattern(NamedTuple):
 
 
 def read_patterns(folder: str) -> tuple[Pattern, ...]:
-    """The patterns of `folder/.gitignore`, none when there is no such file or it cannot be read."""
+    """The patterns of `folder/.gitignore`, none when there is no such file or it cannot be read.
+
+    At the root of a repository those of `.git/info/exclude` come before them.
+    """
+    return _patterns_in(os.path.join(".git", "info", "exclude"), folder) + _patterns_in(".gitignore", folder)
+
+
+def _patterns_in(name: str, folder: str) -> tuple[Pattern, ...]:
     try:
-        with open(os.path.join(folder, ".gitignore"), encoding="utf-8", errors="replace") as file:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             return tuple(pattern for line in file if (pattern := parse_pattern(line, folder)))
     except OSError:
         return ()

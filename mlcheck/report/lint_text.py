@@ -99,7 +99,8 @@ def _folded(text: str, columns: int, used: int) -> str:
 
 
 def _place(location: Location) -> str:
-    return visible(":".join(str(part) for part in (location.path, location.line, location.column) if part))
+    told = ":".join(str(part) for part in (location.path, location.line, location.column) if part)
+    return visible(told).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _failure(result: Result, paint: Callable[[str, str], str]) -> Iterator[str]:

@@ -210,3 +210,19 @@ def test_pattern_that_is_no_expression_is_ignored() -> None:
     pattern = parse_pattern("a+b(c).py", "/p")
     assert pattern
     assert is_ignored("/p/a+b(c).py", False, (pattern,))
+
+
+def test_what_a_repository_excludes_privately_is_left_out(project: Path) -> None:
+    write(project, "a.py", "scratch/x.py", "kept/y.py")
+    (project / ".git" / "info").mkdir(parents=True)
+    (project / ".git" / "info" / "exclude").write_text("scratch/\nkept/\n", encoding="utf-8")
+    (project / ".gitignore").write_text("!kept/\n", encoding="utf-8")
+    assert paths(".") == ["a.py", "kept/y.py"]
+    assert paths("kept") == ["kept/y.py"]
+
+
+def test_a_file_that_is_not_saved_yet_is_taken(project: Path) -> None:
+    write(project, "pkg/__init__.py", "pkg/a.py")
+    found = discover(["pkg/a.py"], unsaved="pkg/new.py").files
+    assert [(file.path, file.module) for file in found] == [("pkg/a.py", "pkg.a"), ("pkg/new.py", "pkg.new")]
+    assert [file.path for file in discover(["pkg"], unsaved="pkg/a.py").files] == ["pkg/__init__.py", "pkg/a.py"]

@@ -226,6 +226,11 @@ def test_headlines_and_notices_are_broken_for_a_terminal_alone() -> None:
     assert "t.py:1:1: error[missing-zero-grad] wrong wrong" in broken
 
 
+def test_a_finding_stays_on_its_line_whatever_its_file_is_called() -> None:
+    first = shown("x = 1", finding(path="new\nline\t.py"))[0]
+    assert first == "new\\nline\\t.py:1:1: error[missing-zero-grad] wrong"
+
+
 def test_a_place_longer_than_the_terminal_stays_whole() -> None:
     found = finding(path="long/" * 30 + "t.py")
     first, second = render(report(failed(found)), False, 80, lambda _: [], folded=True).splitlines()[:2]
