@@ -117,7 +117,7 @@ def said(report: Report) -> tuple[object, ...]:
     return report.results, report.notices
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EDITS)
 def test_a_warm_run_says_what_a_cold_one_says(project: Path, edits: list[tuple[str, str | None]]) -> None:
     write(first_state())
