@@ -84,7 +84,7 @@ def _bash_command(name: str, words: list[_Word]) -> str:
 
 
 def _zsh(commands: Commands, told: dict[str, str]) -> str:
-    listed = "\n".join(f"        {_quoted(f'{name}:{told[name]}')}" for name in commands)
+    listed = "\n".join(f"        {_quoted(f'{name}:{_plain(told[name])}')}" for name in commands)
     cases = "\n".join(_zsh_command(name, words) for name, words in commands.items())
     return f"""\
 #compdef mlcheck
@@ -140,7 +140,7 @@ def _fish(commands: Commands, told: dict[str, str]) -> str:
 
 def _plain(text: str) -> str:
     """Without what means something in a description of zsh."""
-    return re.sub(r"[\[\]:`\\]", "", text).replace("%%", "%")
+    return re.sub(r"[\[\]:`\\]", "", text.replace(": ", " - ")).replace("%%", "%")
 
 
 def _quoted(text: str) -> str:

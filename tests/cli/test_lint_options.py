@@ -8,9 +8,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 
 from mlcheck.cli import main
@@ -76,6 +78,15 @@ def test_every_format_tells_the_finding(capsys: Out, form: str) -> None:
     write("train.py", FORGETFUL)
     assert main(["lint", "--format", form]) == 1
     assert "missing-zero-grad" in capsys.readouterr().out
+
+
+def test_json_is_what_its_schema_says(capsys: Out) -> None:
+    write("train.py", FORGETFUL)
+    main(["lint", "--format", "json"])
+    schema = json.loads((files("mlcheck.report") / "schema" / "report-1.json").read_text(encoding="utf-8"))
+    report = json.loads(capsys.readouterr().out)
+    jsonschema.validate(report, schema)
+    assert [f["fingerprint"] for r in report["results"] for f in r["findings"] if len(f["fingerprint"]) == 32]
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "text"])
