@@ -27,6 +27,11 @@ def check(passes: Passes, labels: Labels | None) -> Verdict:
         known = training.fields.get(use.field)
         if use.one_a_sample and known and len(known.labels) >= 100 and (runs := _runs(known))[2] < -SIGMAS:
             return _ordered(known, runs, same, batches)
+    if same and passes.stream:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"a stream gives the same {many} batches in the same order: is it shuffled at its source?",
+        )
     if same:
         message = f"two passes over the training data give the same {many} batches in the same order"
         finding = Finding(message, help="shuffle=True, or a sampler that draws anew in every epoch")

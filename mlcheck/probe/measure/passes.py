@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.utils.data import IterableDataset
 
 from mlcheck.probe.measure.drive import Clock, seed_all
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -69,7 +70,10 @@ class Pass:
 
 @dataclass(slots=True)
 class Passes:
-    """Two passes over the training data under different random numbers, and one over the validation data."""
+    """Two passes over the training data under different random numbers, and one over the validation data.
+
+    `stream` says that the training data comes in an order of its own (an IterableDataset).
+    """
 
     reach: ClassVar[Reach] = "data"
     order: ClassVar[int] = 12
@@ -77,6 +81,7 @@ class Passes:
     training: Pass
     again: Pass
     validation: Pass | None
+    stream: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -88,7 +93,8 @@ class Passes:
         seed_all(2)
         again = _walk(trial.train_batches(), limit)
         validation = _walk(trial.validation_batches(), limit) if trial.validation_batches else None
-        return cls(training, again, validation)
+        dataset = getattr(trial.loaders.get("training"), "dataset", None)
+        return cls(training, again, validation, isinstance(dataset, IterableDataset))
 
 
 def _walk(batches: Any, seconds: float) -> Pass:

@@ -183,6 +183,8 @@ def _as_tensors(tree: Any) -> Any:
         return {key: _as_tensors(value) for key, value in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(_as_tensors(value) for value in tree))
+    if isinstance(tree, list) and len(tree) > 1 and all(isinstance(value, (bool, int, float)) for value in tree):
+        return torch.tensor(tree)
     if isinstance(tree, (list, tuple)):
         return [_as_tensors(value) for value in tree]
     if isinstance(tree, (bool, int, float)):

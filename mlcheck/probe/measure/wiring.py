@@ -25,6 +25,9 @@ _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 _MATMUL = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 
 
+_MASKING = {Tensor.masked_fill, torch.masked_fill}
+
+
 @dataclass(frozen=True, slots=True)
 class LinearPair:
     """A linear layer that is fed by another one with nothing between that bends: widths are in, middle, out."""
@@ -120,7 +123,7 @@ class _Links(TorchFunctionMode):
             dim = given.get("dim", args[1] if len(args) > 1 else -1)
             if isinstance(dim, int):
                 self._softmax[id(result)] = (result, dim % result.ndim, user_location())
-        elif func in DROPOUTS and isinstance(result, Tensor):
+        elif (func in DROPOUTS or func in _MASKING) and isinstance(result, Tensor):
             self._pass_on(first, result)
         elif func in _MATMUL and id(first) in self._softmax:
             tensor, dim, place = self._softmax[id(first)]

@@ -1,0 +1,42 @@
+"""Judges whether training samples still show their label after augmentation, as validation samples do."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.labels import Labels
+from mlcheck.probe.measure.neighbours import consensus, features
+from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.samples import Samples
+
+FEW = 100
+CLEAR = 0.6
+CLEAN = 0.1
+LEFT = 0.25
+
+
+def check(labels: Labels, passes: Passes, samples: Samples) -> Verdict:
+    if not samples.training.varying:
+        return Verdict(Outcome.SKIP, reason="training samples are the same when read again: they are not augmented")
+    use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
+    training = features(passes.training.kept, use.field) if use else None
+    held_out = features(passes.validation.kept, use.field) if use and passes.validation else None
+    if training is None or held_out is None:
+        return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size in both splits")
+    plain, augmented = consensus(held_out), consensus(training)
+    if plain.samples < FEW or plain.judged < CLEAR * plain.samples or plain.share > CLEAN:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason="the inputs as they are do not tell the classes apart, without augmentation either",
+        )
+    before, after = plain.judged / plain.samples, augmented.judged / augmented.samples
+    told = (
+        f"{100 * after:.0f} % of the augmented training samples have neighbours that agree on a label, where "
+        f"{100 * before:.0f} % of the validation samples have"
+    )
+    if after >= LEFT * before:
+        return Verdict(Outcome.PASS, told, looked_at=augmented.samples)
+    message = f"augmentation hides what the label says: {told}"
+    finding = Finding(message, help="look at augmented samples and name them yourself; weaken what you cannot name")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=augmented.samples)

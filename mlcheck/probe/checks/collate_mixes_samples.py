@@ -1,0 +1,23 @@
+"""Judges whether the collate function keeps each input with its own label."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.collated import Collated
+
+
+def check(seen: Collated) -> Verdict:
+    if not seen.apart:
+        return Verdict(
+            Outcome.PASS,
+            f"all {seen.samples} inputs of a batch come with their own `{seen.label}` from collate_fn",
+            looked_at=seen.samples,
+        )
+    message = (
+        f"collate_fn gives inputs the labels of other samples: `{seen.inputs}` comes in another order than "
+        f"`{seen.label}`, and {seen.apart} of {seen.samples} pairs are wrong"
+    )
+    finding = Finding(message, seen.place, help="sort the samples, not one of their parts")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.samples)

@@ -1,0 +1,68 @@
+"""Judges how many labels differ from those of all samples that look alike."""
+
+from __future__ import annotations
+
+import math
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.labels import Labels
+from mlcheck.probe.measure.neighbours import Consensus, consensus, features
+from mlcheck.probe.measure.passes import Passes
+
+FEW = 100
+JUDGED = 0.3
+NOISY = 0.08
+SHOWN = 24
+
+
+def check(labels: Labels, passes: Passes) -> Verdict:
+    use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
+    training = features(passes.training.kept, use.field) if use else None
+    if use is None or training is None:
+        return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size")
+    found = consensus(training)
+    if found.judged < FEW or found.judged < JUDGED * found.samples:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"only {found.judged} of {found.samples} samples have neighbours that agree: the inputs as they are "
+            "do not tell the classes apart",
+        )
+    low, high = interval(found)
+    held_out = features(passes.validation.kept, use.field) if passes.validation else None
+    control = consensus(held_out) if held_out else None
+    clean = control.share if control and control.judged >= FEW else 0.0
+    told = (
+        f"{100 * found.share:.1f} % of labels ({100 * low:.1f} to {100 * high:.1f} %) differ from those of the "
+        "samples most like theirs"
+    )
+    numbers = {"share": found.share, "low": low, "high": high, "in validation": clean}
+    if low <= max(NOISY, 2 * clean):
+        return Verdict(
+            Outcome.PASS, told, figures=_figures(found, training[1].tolist()), numbers=numbers, looked_at=found.judged
+        )
+    message = f"{told}; in validation {100 * clean:.1f} % do" if control else told
+    finding = Finding(message, help="look at the samples listed; labels may be wrong, or shifted against the inputs")
+    return Verdict(
+        Outcome.WARN,
+        message,
+        findings=(finding,),
+        figures=_figures(found, training[1].tolist()),
+        numbers=numbers,
+        looked_at=found.judged,
+    )
+
+
+def interval(found: Consensus) -> tuple[float, float]:
+    """Wilson's interval at 99 %."""
+    z, n, p = 2.576, found.judged, found.share
+    middle, reach = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return max(0.0, (middle - reach) / (1 + z * z / n)), (middle + reach) / (1 + z * z / n)
+
+
+def _figures(found: Consensus, labels: list[int]) -> tuple[Figure, ...]:
+    if not found.suspects:
+        return ()
+    rows = [[place, labels[place]] for place in found.suspects[:SHOWN]]
+    return (Figure("table", "the most suspicious labels", {"columns": ["place in the pass", "label"], "rows": rows}),)
