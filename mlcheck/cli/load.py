@@ -32,7 +32,8 @@ def load(arguments: argparse.Namespace) -> int:
         raise Mistake("give an entry point or --url, not both")
     if not arguments.entry and not arguments.url:
         raise Mistake("name what answers queries, as in `mlcheck load module:predict`; `mlcheck load --init` shows how")
-    from mlcheck.load.run import LoadOptions, run_load
+    from mlcheck.load.options import LoadOptions
+    from mlcheck.load.run import run_load
 
     if arguments.locust_join:
         from mlcheck.load.locust_engine import join_master, require_locust

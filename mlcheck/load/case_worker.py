@@ -12,7 +12,7 @@ from typing import Any
 
 from mlcheck.core.mistake import Mistake
 from mlcheck.load.broken_queries import broken_queries
-from mlcheck.load.compare import difference, judge, not_finite, plain, shown
+from mlcheck.load.compare import difference, judge, not_finite, plain, shown, without
 from mlcheck.load.golden import read_golden
 from mlcheck.load.queries import Query, read_queries
 from mlcheck.load.service import Service, load_service
@@ -74,15 +74,16 @@ def _conduct(service: Service, job: dict[str, Any], channel: Channel) -> None:
     channel.send({"kind": "modes"} | seen.told())
     good = [number for number, name in enumerate(names) if name not in job["deadly"]]
     inputs, names = [inputs[number] for number in good], [names[number] for number in good]
-    channel.send({"kind": "repeated", "cases": list(_repeated(service, inputs, names, job, channel))})
+    repeated = list(_repeated(service, inputs, names, job, channel))
+    channel.send({"kind": "repeated", "cases": repeated})
+    steady = job["repeatable"] and not any(told for _, told in repeated)
     channel.send({"kind": "batch"} | _batch(service, inputs, names, job))
-    if not queries:
-        return
-    for name, value in broken_queries(queries[0].input):
+    broken = broken_queries(queries[0].input) if queries else ()
+    for name, value in broken:
         if name not in job["done"]:
             channel.send({"kind": "began", "case": name})
             told = _asked(service, value)
-            after = _after(service, inputs[0], first, job)
+            after = _after(service, inputs[0], first, job if steady else None)
             channel.send({"kind": "ended", "case": name, "told": told, "after": after})
 
 
@@ -95,7 +96,7 @@ def _repeated(
         channel.send({"kind": "asking", "query": name})
         try:
             once, again = plain(service.predict(query)), plain(service.predict(query))
-            yield name, difference(again, once, job["rtol"], job["atol"])
+            yield name, _changed(again, once, job)
         except Exception as error:
             yield name, f"raised {_line(error)}"
         if time.perf_counter() > until:
@@ -125,7 +126,7 @@ def _batch(service: Service, inputs: list[Any], names: list[str], job: dict[str,
     pairs = zip(names, together, alone, strict=False)
     return {
         "skipped": "",
-        "cases": [(name, difference(one, other, job["rtol"], job["atol"])) for name, one, other in pairs],
+        "cases": [(name, _changed(one, other, job)) for name, one, other in pairs],
     }
 
 
@@ -138,14 +139,22 @@ def _asked(service: Service, value: Any) -> str:
     return f"answered {shown(answer)}" + (f" ({place} is not finite)" if place else "")
 
 
-def _after(service: Service, query: Any, first: Any, job: dict[str, Any]) -> str:
-    """What became of a good query that was asked next; empty when it got its answer."""
+def _after(service: Service, query: Any, first: Any, job: dict[str, Any] | None) -> str:
+    """What became of a good query that was asked next; empty when it got its answer.
+
+    Without a `job` any answer will do: it changes of itself.
+    """
     try:
         again = plain(service.predict(query))
     except Exception as error:
         return f"the next query raised {_line(error)}"
-    told = difference(again, first, job["rtol"], job["atol"]) if job["repeatable"] else ""
+    told = _changed(again, first, job) if job else ""
     return f"the next query got another answer: {told}" if told else ""
+
+
+def _changed(answer: Any, before: Any, job: dict[str, Any]) -> str:
+    """Where an answer differs from the one before, fields aside that may."""
+    return difference(without(answer, job["ignore"]), without(before, job["ignore"]), job["rtol"], job["atol"])
 
 
 def _environment() -> dict[str, str]:

@@ -124,6 +124,7 @@ def run_conduct(entry: str, path: Path | None, cases: Cases, timeout_s: float, f
             "rtol": cases.rtol,
             "atol": cases.atol,
             "repeatable": cases.repeatable,
+            "ignore": cases.ignore,
             "timeout_s": timeout_s,
             "done": [case.name for case in conduct.broken],
             "deadly": [case.name for case in conduct.repeated if case.traceback],

@@ -78,9 +78,10 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """`repeatable` false for a model that samples its answers on purpose."""
+    """`repeatable` false for a model that samples its answers on purpose; `ignore` names fields that may change."""
 
     repeatable: bool = True
+    ignore: tuple[str, ...] = ()
     rtol: float = 1e-4
     atol: float = 1e-5
 
@@ -153,6 +154,10 @@ def _value(value: Any, kind: Any, where: str, names: tuple[str, ...]) -> Any:
         if not isinstance(value, bool):
             raise BadLimits(f"{where}: `{name}` must be true or false, not {value!r}")
         return value
+    if kind == tuple[str, ...]:
+        if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+            raise BadLimits(f'{where}: `{name}` must be a list of texts, like ["took_ms"]')
+        return tuple(value)
     if kind == tuple[int, ...]:
         if not (isinstance(value, list) and value and all(type(one) is int and one > 0 for one in value)):
             raise BadLimits(f"{where}: `{name}` must be a list of whole numbers above 0, like [1, 2, 4]")

@@ -90,13 +90,13 @@ def climb_with_locust(
     plan: Plan,
     seed: int,
     fleet: Fleet,
-    show: Callable[[str, int, int], None],
+    show: Callable[[str], None],
 ) -> tuple[Rung, str]:
     """One rung: random queries at the planned rate, complex ones at half of it; and what was sent of the plan."""
     phases, users = [], fleet.users(plan.rate_qps)
     for name, queries in sets.items():
         rate = plan.rate_qps if name == RANDOM else plan.rate_qps / 2
-        show(f"Locust: {rate:g} {name} queries a second from {users} users", 0, 0)
+        show(f"Locust: {rate:g} {name} queries a second from {users} users")
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder:
             phases.append(run_phase(url, queries, name, rate, plan, seed, fleet, Path(folder)))
     first = phases[0]

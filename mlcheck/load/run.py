@@ -14,16 +14,15 @@ from mlcheck.core.report import Report
 from mlcheck.load.cases import Conduct, GoldenRun, run_conduct, run_golden
 from mlcheck.load.climb import Climb
 from mlcheck.load.crew import Crew, StartFailed
-from mlcheck.load.golden import read_golden
 from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
 from mlcheck.load.limits import Limits
 from mlcheck.load.locust_engine import Fleet, LocustFailed, climb_with_locust
 from mlcheck.load.machine import cores
+from mlcheck.load.options import Files, LoadOptions, read_files
 from mlcheck.load.overhead import dispatch_us, overhead_us
 from mlcheck.load.quality import LabelledRun, join
-from mlcheck.load.queries import Query, read_queries
-from mlcheck.load.satisfaction import Ratings, read_ratings
-from mlcheck.load.sbs import Judgements, read_judgements
+from mlcheck.load.satisfaction import Ratings
+from mlcheck.load.sbs import Judgements
 from mlcheck.load.start import Start
 from mlcheck.load.survey import Survey, survey_of
 from mlcheck.load.validity import validity
@@ -34,41 +33,6 @@ _SURVEY_S = 20.0
 _SURVEY_ROWS = 200_000
 
 Show = Callable[[str, int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOptions:
-    """What to load and with which files; an empty path is a file that was not given. With a `fleet`, Locust asks."""
-
-    entry: str
-    queries: str = ""
-    complex: str = ""
-    golden: str = ""
-    labelled: str = ""
-    sbs_key: str = ""
-    sbs_answers: tuple[str, ...] = ()
-    ratings: str = ""
-    limits: Limits = field(default_factory=Limits)
-    seed: int = 0
-    folder: str = "."
-    fleet: Fleet | None = None
-    only: tuple[str, ...] = ()
-
-    @property
-    def remote(self) -> bool:
-        return self.entry.startswith(("http://", "https://"))
-
-
-@dataclass(slots=True)
-class _Files:
-    """All files, read and checked before anything is started."""
-
-    random: list[Query]
-    complex: list[Query]
-    golden: list[Query]
-    labelled: list[Query]
-    judgements: Judgements | None
-    ratings: Ratings | None
 
 
 def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Report], None] | None = None) -> Report:
@@ -94,7 +58,7 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
             keep(report("not finished: this was measured so far"))
 
     needed = evidence_of(options.only)
-    run = _Run(options, _read(options), needed, show or (lambda *_: None), keep_so_far)
+    run = _Run(options, read_files(options), needed, show or (lambda *_: None), keep_so_far)
     try:
         run.measure()
     except KeyboardInterrupt:
@@ -102,23 +66,10 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
     return report()
 
 
-def _read(options: LoadOptions) -> _Files:
-    labelled = read_queries(Path(options.labelled), ("label",)) if options.labelled else []
-    answers = tuple(Path(path) for path in options.sbs_answers)
-    return _Files(
-        random=read_queries(Path(options.queries)) if options.queries else [],
-        complex=read_queries(Path(options.complex)) if options.complex else [],
-        golden=read_golden(Path(options.golden)) if options.golden else [],
-        labelled=labelled,
-        judgements=read_judgements(Path(options.sbs_key), answers) if options.sbs_key else None,
-        ratings=read_ratings(Path(options.ratings)) if options.ratings else None,
-    )
-
-
 @dataclass(slots=True)
 class _Run:
     options: LoadOptions
-    files: _Files
+    files: Files
     needed: frozenset[type]
     show: Show
     keep: Callable[[], None]
@@ -126,6 +77,12 @@ class _Run:
     environment: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     missing: str = "it was not measured"
+    steps: int = 0
+
+    def step(self, told: str) -> None:
+        """Show what comes next: three steps before the ladder, then a start and up to four phases a rung."""
+        self.steps += 1
+        self.show(told, self.steps, max(self.steps, 3 + 5 * len(self.options.limits.load.workers)))
 
     def measure(self) -> None:
         options, files = self.options, self.files
@@ -154,7 +111,7 @@ class _Run:
             self.missing = f"the service does not start: {failure.told}"
 
     def _conduct(self) -> None:
-        self.show("trying the service", 0, 0)
+        self.step("trying the service")
         limits = self.options.limits
         queries = Path(self.options.queries) if self.options.queries else None
         conduct = run_conduct(
@@ -180,7 +137,7 @@ class _Run:
 
     def _survey(self) -> None:
         """Each query by itself in one worker, and the answers to the labelled ones."""
-        self.show("each query by itself", 0, 0)
+        self.step("each query by itself")
         names = self._names()
         job = self._job({RANDOM: self.options.queries, "labelled": self._labelled_to_answer()})
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
@@ -192,7 +149,7 @@ class _Run:
                 return
             if self._labelled_to_answer():
                 crew.resize(1, crew.threads)
-                self.show("answers to labelled queries", 0, 0)
+                self.step("answers to labelled queries")
                 answers = crew.answers("labelled", len(self.files.labelled))
             else:
                 answers = [{"label": query.given["prediction"]} for query in self.files.labelled]
@@ -222,7 +179,7 @@ class _Run:
             climb = Climb(
                 crew, plan, {name: len(queries) for name, queries in names.items()}, options.seed, options.remote
             )
-            climb.show = lambda told: self.show(told, 0, 0)
+            climb.show = self.step
             before = list(self.notices)
 
             def note() -> None:
@@ -250,7 +207,7 @@ class _Run:
         worst = [files.random[number] for number in survey.worst] if mined else files.complex
         sets = {RANDOM: files.random} | ({COMPLEX: worst} if worst else {})
         try:
-            rung, told = climb_with_locust(self.options.entry, sets, plan, self.options.seed, fleet, self.show)
+            rung, told = climb_with_locust(self.options.entry, sets, plan, self.options.seed, fleet, self.step)
         except LocustFailed as failure:
             self.missing = str(failure)
             self.notices.append(self.missing)

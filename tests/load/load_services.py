@@ -62,6 +62,11 @@ def counts(query: Any) -> int:
     return _state["asked"]
 
 
+def tells_its_time(query: Any) -> dict[str, Any]:
+    _state["asked"] += 1
+    return {"label": 1, "took_ms": _state["asked"]}
+
+
 def leaves_on_nothing(query: Any) -> int:
     if not query:
         sys.exit(4)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from mlcheck.load.compare import difference, judge, label_of, not_finite, plain, ranking
+from mlcheck.load.compare import difference, judge, label_of, not_finite, plain, ranking, without
 
 
 class Box(NamedTuple):
@@ -107,6 +107,10 @@ def test_the_label_of_an_answer(answer: Any, label: Any) -> None:
 
 def test_a_ranking_is_from_the_best() -> None:
     assert ranking([0.1, 0.5, 0.4]) == [1, 2, 0]
+
+
+def test_fields_that_may_change_are_left_out() -> None:
+    assert without({"a": [{"took_ms": 3, "b": 1}], "took_ms": 4}, ("took_ms",)) == {"a": [{"b": 1}]}
 
 
 def test_the_place_of_what_is_not_finite() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.limits import Limits, Plan, read_limits
-from mlcheck.load.run import LoadOptions, run_load
+from mlcheck.load.options import LoadOptions
+from mlcheck.load.run import run_load
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "digit_service"
 

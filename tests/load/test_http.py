@@ -18,8 +18,9 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.load.http_service import Connection, HTTPError, encoded, of_url
 from mlcheck.load.limits import Latencies, Latency, Limits, Plan
 from mlcheck.load.locust_engine import Fleet, LocustFailed, read_samples, run_phase
+from mlcheck.load.options import LoadOptions
 from mlcheck.load.queries import Query
-from mlcheck.load.run import LoadOptions, run_load
+from mlcheck.load.run import run_load
 from mlcheck.load.service import NoService
 
 QUERIES = [Query({"x": number}, f"n{number}", f"q:{number}", {}) for number in range(5)]

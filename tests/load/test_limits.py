@@ -50,6 +50,7 @@ def test_tables_inline_tables_and_dotted_keys_say_the_same(tmp_path: Path) -> No
         ("[load]\nconfidence = 1\n", "slo.toml:2: `load.confidence` must lie between 0 and 1, not 1"),
         ("[quality]\naccuracy_min = 92\n", "slo.toml:2: `quality.accuracy_min` must lie between 0 and 1, not 92"),
         ("[cases]\nrepeatable = 1\n", "slo.toml:2: `cases.repeatable` must be true or false, not 1"),
+        ('[cases]\nignore = "took_ms"\n', "slo.toml:2: `cases.ignore` must be a list of texts"),
         ("memory = 3\n", "slo.toml:1: `memory` must be a table, like [memory]"),
         ("[errors]\nmax_rate = -0.1\n", "slo.toml:2: `errors.max_rate` must lie between 0 and 1, not -0.1"),
     ],

@@ -18,7 +18,11 @@ def check(conduct: Conduct) -> Verdict:
         return Verdict(Outcome.PASS, told, looked_at=looked_at)
     cause = f"; {conduct.training[0]} runs in training mode" if conduct.training else ""
     message = f"{len(differing)} of {looked_at} queries asked twice did not get the same answer twice{cause}"
-    help_ = "call model.eval() after loading" if conduct.training else "set `repeatable = false` if answers are sampled"
+    help_ = (
+        "call model.eval() after loading"
+        if conduct.training
+        else "if it is meant: `repeatable = false`, or `ignore` for single fields, in [cases]"
+    )
     findings = (
         Finding(message, help=help_),
         *(Finding(f"query {case.name!r}, asked twice: {case.told}") for case in differing),
