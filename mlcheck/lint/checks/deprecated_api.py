@@ -1,0 +1,21 @@
+"""deprecated-api: a call of what PyTorch is going to take away."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.api import TABLE, uses, version
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    target = version(facts.target_torch)
+    rows = tuple(row for row in TABLE if not target or version(row.deprecated) <= target)
+    for call, row in uses(facts.sites, rows):
+        if row.removed and (not target or version(row.removed) <= target):
+            continue
+        what = f"`{row.argument}=` of `{row.name}`" if row.argument else f"`{row.name}`"
+        yield Finding(
+            f"{what} is deprecated since PyTorch {row.deprecated}",
+            call.place.location,
+            help=f"use `{row.instead}`",
+        )

@@ -1,0 +1,19 @@
+"""removed-api: a call of what PyTorch no longer has."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.api import TABLE, uses, version
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    target = version(facts.target_torch)
+    rows = tuple(row for row in TABLE if row.removed and (not target or version(row.removed) <= target))
+    for call, row in uses(facts.sites, rows):
+        what = f"`{row.argument}=` of `{row.name}`" if row.argument else f"`{row.name}`"
+        yield Finding(
+            f"{what} is gone by PyTorch {row.removed}",
+            call.place.location,
+            help=f"use `{row.instead}`",
+        )
