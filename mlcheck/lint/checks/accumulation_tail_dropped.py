@@ -17,6 +17,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for grads in step.grads
         if grads.place and grads.loop and grads.loop not in {loop.node for loop, _ in step.when.loops}
     }
+    loops_around = {each.place.spot: {loop.node for loop, _ in each.when.loops} for each in facts.backwards}
     for clearing in facts.training.clearings:
         around = {loop.node for loop, _ in clearing.when.loops}
         for grads in clearing.grads:
@@ -24,6 +25,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if grads.kind != "fresh" or choice is None or not choice.only or grads.place is None:
                 continue
             if grads.loop is None or grads.loop in around or grads.place.spot in flushed:
+                continue
+            if not around <= loops_around.get(grads.place.spot, set()):
                 continue
             if step := steps.get((clearing.key, choice.spot, not choice.holds)):
                 yield Finding(
