@@ -182,6 +182,8 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         modes.freeze(m, owner.owners, value)
         holding.freeze(m, owner.owners, value, node, owner.one)
         return
+    if name == "requires_grad" and isinstance(owner, Object) and modes.is_module(owner):
+        holding.freeze_in_vain(m, owner, value, node)
     key = owner_key(owner)
     if isinstance(owner, Object):
         instances.ready(m, owner)

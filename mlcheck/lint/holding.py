@@ -6,10 +6,10 @@ import ast
 from collections.abc import Hashable
 
 from mlcheck.lint import modes
-from mlcheck.lint.certainty import always
+from mlcheck.lint.certainty import always, assumed
 from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.training import Freeze, Replaced, Unheld
+from mlcheck.lint.training import Freeze, Replaced, Thawed, Unheld
 from mlcheck.lint.values import Const, Object, Params, Select, Tuple, Value, owner_key
 
 _PARAMETERS: tuple[str, ...] = (
@@ -137,13 +137,36 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
     loop = m.loops[-1] if m.loops else None
     if one and not (loop and isinstance(loop.node, ast.For) and "parameters" in ast.unparse(loop.node.iter)):
         return
-    fact = Freeze(m.place(node), owners, one and not always(m), loop, m.fresh())
+    fact = Freeze(m.place(node), owners, one and not always(m), loop, m.fresh(), assumed(m))
+    if known is True:
+        _thaw(m, fact)
     if known is False:
         m.store.set(("freezes",), (*(m.store.get(("freezes",)) or ()), fact)[-8:])
     elif known is True and always(m):
         for earlier in m.store.get(("freezes",)) or ():
-            if earlier.loop is not loop and _undone(m, earlier, owners):
+            if earlier.loop is not loop and fact.assumed <= earlier.assumed and _undone(m, earlier, owners):
                 m.facts.training.unfrozen.append((fact.place, earlier.place))
+
+
+def _thaw(m: Machine, fact: Freeze) -> None:
+    """Parameters are set free that optimizers had left out, because they were frozen when these were made."""
+    around = {outer for owner in fact.owners for outer in modes.ancestors(m, owner)}
+    frozen = [earlier for earlier in m.store.get(("freezes",)) or () if not fact.owners.isdisjoint(earlier.owners)]
+    frozen += [earlier for earlier in m.store.get(("freezes",)) or () if not earlier.owners.isdisjoint(around)]
+    for key in m.store.get(("optimizers",)) or ():
+        made = m.facts.training.optimizers.get(key)
+        if made is None or made.owners.isdisjoint(around) or "requires_grad" not in ast.unparse(made.place.node):
+            continue
+        if any(earlier.stamp < key < fact.stamp for earlier in frozen):
+            m.facts.training.thawed.append(Thawed(fact.place, fact.stamp, made))
+
+
+def freeze_in_vain(m: Machine, module: Object, value: Value, node: ast.AST) -> None:
+    """`module.requires_grad = False`: a new attribute of the module, which its parameters know nothing of."""
+    own = module.cls is not None and any("requires_grad" in info.assigned for info in module.cls.mro)
+    if isinstance(value, Const) and isinstance(value.value, bool) and not own:
+        if module.cls is None or module.cls.find("requires_grad=") is None:
+            m.facts.training.frozen_in_vain.append(m.place(node))
 
 
 def _undone(m: Machine, freeze: Freeze, owners: frozenset[Hashable]) -> bool:

@@ -10,10 +10,12 @@ from mlcheck.lint.machine import Machine
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Table, Tensor, Tuple, Value, live
 
+_DIFFERENTIABLE = ("loss", "raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
+
 
 def graph_of(m: Machine, value: Value) -> frozenset[Forward]:
-    """The module calls behind a loss, or behind a loss in a tuple or dictionary; empty where there is none."""
-    if isinstance(value, Tensor) and value.kind == "loss":
+    """The module calls behind a loss or an output, or one in a tuple or dictionary; empty where there is none."""
+    if isinstance(value, Tensor) and value.kind in _DIFFERENTIABLE:
         calls = live(value.traces)
         return calls if all(call.grad.kind == "on" for call in calls) else frozenset()
     held = containers.contents(m, value)

@@ -136,13 +136,26 @@ class Unheld:
 
 @dataclass(eq=False, slots=True)
 class Freeze:
-    """`requires_grad = False` for the parameters of `owners`, or for some that were chosen among them."""
+    """`requires_grad` set for the parameters of `owners`, or for some that were chosen among them.
+
+    `assumed` are the conditions it stands under.
+    """
 
     place: Place
     owners: frozenset[Hashable]
     chosen: bool
     loop: Loop | None
     stamp: int
+    assumed: frozenset[Hashable]
+
+
+@dataclass(eq=False, slots=True)
+class Thawed:
+    """Parameters were set free after `optimizer` had been made of those that were free then."""
+
+    place: Place
+    stamp: int
+    optimizer: Optimizer
 
 
 @dataclass(eq=False, slots=True)
@@ -184,6 +197,8 @@ class Training:
     walked: set[Hashable] = field(default_factory=set)
     lost: list[Lost] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    thawed: list[Thawed] = field(default_factory=list)
+    frozen_in_vain: list[Place] = field(default_factory=list)
 
     def total(self) -> int:
         """How many facts there are by now."""

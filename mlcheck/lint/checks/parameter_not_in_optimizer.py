@@ -11,6 +11,7 @@ LOOKS_AT = "optimizer"
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _replaced(facts)
+    yield from _thawed(facts)
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
     spoken = set()
     for module in facts.training.unheld:
@@ -42,6 +43,22 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
             f"`{replaced.name}` is put in after the optimizer was made: its parameters are never updated",
             replaced.place.location,
             help="make the optimizer after the last change to the model",
+            related=(made.place.location,),
+        )
+
+
+def _thawed(facts: Facts) -> Iterator[Finding]:
+    stepped = {step.key for step in facts.steps}
+    for thawed in facts.training.thawed:
+        made = thawed.optimizer
+        later = (other for other in facts.training.optimizers.values() if _is_later(other, thawed.stamp))
+        if made.key not in stepped or made.handed_on or any(True for _ in later):
+            continue
+        yield Finding(
+            "These parameters were frozen when the optimizer was made, which left them out: setting them free "
+            "now trains nothing",
+            thawed.place.location,
+            help="make a new optimizer, or hand them over with `optimizer.add_param_group`",
             related=(made.place.location,),
         )
 

@@ -8,6 +8,12 @@ from mlcheck.lint.facts import Facts
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for place in facts.training.frozen_in_vain:
+        yield Finding(
+            "`requires_grad` of a module is an attribute like any other: its parameters keep theirs",
+            place.location,
+            help="call `requires_grad_(...)` of the module, or set `requires_grad` of each of its parameters",
+        )
     files = list(facts.sites.mentioning([".require_grad"], tests=True))
     if not any("torch" in file.text for file in files):
         return

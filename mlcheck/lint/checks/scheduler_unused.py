@@ -2,11 +2,11 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.training import Scheduler
+from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
 LOOKS_AT = "learning-rate scheduler"
@@ -17,9 +17,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     moved = {step.scheduler.place.spot for step in facts.training.scheduler_steps}
     for scheduler in facts.training.schedulers.values():
         optimizer = owner_key(scheduler.optimizer) if scheduler.optimizer is not None else None
-        if scheduler.place.spot in moved or optimizer not in stepped:
-            continue
-        if _is_read(facts, scheduler):
+        if scheduler.place.spot in moved and (heir := _heir(facts, optimizer)) is not None:
+            yield Finding(
+                f"`{scheduler.name}` moves the learning rate of an optimizer that never steps: another took its place",
+                scheduler.place.location,
+                help="make the scheduler after the optimizer that steps, and of that one",
+                related=(heir.place.location,),
+            )
+        if scheduler.place.spot in moved or optimizer not in stepped or _is_read(facts, scheduler):
             continue
         yield Finding(
             f"`{scheduler.name}` is made and never stepped: the learning rate stays where it is",
@@ -27,6 +32,18 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="call its `step()` after the optimizer's, or leave it out",
             related=(stepped[optimizer].place.location,),
         )
+
+
+def _heir(facts: Facts, key: Hashable) -> Optimizer | None:
+    """The optimizer that steps for the same modules, where the one with that key never does."""
+    optimizers = facts.training.optimizers
+    made = optimizers.get(key)
+    used = {step.key for step in facts.steps}
+    spots = {optimizers[step].place.spot for step in used if step in optimizers}
+    if made is None or made.handed_on or not made.owners or made.place.spot in spots:
+        return None
+    others = (optimizers[step] for step in used if step in optimizers)
+    return next((other for other in others if other.owners == made.owners), None)
 
 
 def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
