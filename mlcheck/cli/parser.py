@@ -11,6 +11,7 @@ from mlcheck.cli.output import FORMATS
 from mlcheck.cli.words import Help, Overview, Parser, commands_of, near, options_of
 from mlcheck.core.outcome import By, Profile, Severity, Stage
 
+_EXIT_CODES = "Exit code: 0 nothing failed, 1 failures, 2 misuse or a check that broke."
 _FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
 
 _ENTRY = (
@@ -59,7 +60,11 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     lint = _command(
-        subparsers, "lint", "[PATH ...]", "read the code: finds silent training bugs without running anything"
+        subparsers,
+        "lint",
+        "[PATH ...]",
+        "read the code: finds silent training bugs without running anything",
+        after="Exit code: 0 nothing found, 1 errors or warnings, 2 misuse or a rule that broke.",
     )
     lint.add_argument(
         "paths", nargs="*", metavar="PATH", help="files or folders (default: `paths` of the config, or .); - is stdin"
@@ -74,6 +79,7 @@ def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
         "probe",
         "[ENTRY] [-- ARGUMENT ...]",
         "run the model, the data and the loop a little and judge what was seen",
+        after=_EXIT_CODES,
     )
     probe.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
     _add_probe_options(probe)
@@ -81,7 +87,11 @@ def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     probe.set_defaults(run=commands.probe)
 
     check = _command(
-        subparsers, "check", "[ENTRY] [-- ARGUMENT ...]", "lint, probe and sign-offs, joined into one checklist"
+        subparsers,
+        "check",
+        "[ENTRY] [-- ARGUMENT ...]",
+        "lint, probe and sign-offs, joined into one checklist",
+        after=_EXIT_CODES,
     )
     check.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
     check.add_argument("--paths", nargs="+", default=[], metavar="PATH", help="code to lint (default: `paths`, or .)")

@@ -43,6 +43,8 @@ class Trial:
     loader behind the two passes, where the adapter knows them. `repeats_batches` is False where the program
     draws its batches itself, so that none can be given to it twice. `progress` is the adapter's own.
     `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
+    `again(rank, world)` constructs the program anew, as a restart does, or as one rank of several, which cannot
+    talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for.
     """
 
     name: str
@@ -64,6 +66,8 @@ class Trial:
     repeats_batches: bool = True
     progress: Progress | None = None
     saved: Mapping[str, Any] | None = None
+    again: Callable[[int, int], Trial] | None = None
+    slots: int = 1
 
 
 class EntryError(Mistake):

@@ -204,6 +204,11 @@ def test_a_finding_is_a_result_with_its_rule() -> None:
     assert only["tool"]["driver"]["semanticVersion"] == "0.1.0"
 
 
+def test_nothing_found_is_a_run_without_results() -> None:
+    only = run(Report("lint", ".", ()))
+    assert (only["results"], only["tool"]["driver"]["rules"]) == ([], [])
+
+
 def test_a_rule_brings_its_page() -> None:
     (rule,) = run(one(Finding("m", Location("a.py", 1))))["tool"]["driver"]["rules"]
     assert rule["id"] == "missing-zero-grad"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from mlcheck.trial.config import Hyperparameters
@@ -74,7 +77,17 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         loaders=dict(zip(("training", "validation"), harness.loaders, strict=True)),
         progress=harness,
         saved=_saved(models, optimizers, schedulers, harness.callbacks, context=context),
+        again=lambda rank, world: _again(kind, entry, place, replace(experiment, rank=rank, world=world)),
+        slots=experiment.slots,
     )
+
+
+def _again(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experiment: Settings) -> Trial:
+    """Construct the trial anew. Determined seeds all ranks alike, and a restart as the start."""
+    random.seed(experiment.seed)
+    np.random.seed(experiment.seed % 2**32)
+    torch.manual_seed(experiment.seed)
+    return build(kind, entry, place, experiment)
 
 
 def _saved(*groups: Mapping[str, Any], context: PyTorchTrialContext) -> dict[str, Any]:

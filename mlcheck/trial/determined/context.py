@@ -66,7 +66,7 @@ class PyTorchTrialContext(ExperimentContext):
     def __init__(self, settings: Settings, record: Record) -> None:
         super().__init__(settings, record)
         self.device = settings.device
-        self.distributed = DistributedContext()
+        self.distributed = DistributedContext(settings.rank, settings.world)
         self.experimental = PyTorchExperimentalContext(self)
         self.models: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []

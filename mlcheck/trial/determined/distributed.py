@@ -1,4 +1,4 @@
-"""Stands in for `determined.core.DistributedContext` with a single process."""
+"""Stands in for `determined.core.DistributedContext`: one process, or one rank of several that cannot talk."""
 
 from __future__ import annotations
 
@@ -6,38 +6,36 @@ from typing import Any
 
 
 class DistributedContext:
-    """Rank 0 of 1: everything gathered is a list of one."""
+    """Rank `rank` of `size` on one machine. Everything gathered is this rank's own, as often as there are ranks."""
 
-    rank = 0
-    size = 1
-    local_rank = 0
-    local_size = 1
-    cross_rank = 0
-    cross_size = 1
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank = self.local_rank = rank
+        self.size = self.local_size = size
+        self.cross_rank, self.cross_size = 0, 1
 
     def get_rank(self) -> int:
-        return 0
+        return self.rank
 
     def get_local_rank(self) -> int:
-        return 0
+        return self.local_rank
 
     def get_size(self) -> int:
-        return 1
+        return self.size
 
     def get_num_agents(self) -> int:
-        return 1
+        return self.cross_size
 
-    def gather(self, stuff: Any) -> list[Any]:
-        return [stuff]
+    def gather(self, stuff: Any) -> list[Any] | None:
+        return self.allgather(stuff) if self.rank == 0 else None
 
-    def gather_local(self, stuff: Any) -> list[Any]:
-        return [stuff]
+    def gather_local(self, stuff: Any) -> list[Any] | None:
+        return self.gather(stuff)
 
     def allgather(self, stuff: Any) -> list[Any]:
-        return [stuff]
+        return [stuff] * self.size
 
     def allgather_local(self, stuff: Any) -> list[Any]:
-        return [stuff]
+        return self.allgather(stuff)
 
     def broadcast(self, stuff: Any) -> Any:
         return stuff

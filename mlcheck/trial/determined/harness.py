@@ -75,15 +75,22 @@ class Harness:
 
     def train_batches(self) -> Iterator[Any]:
         """One epoch of the training loader, each batch on the device."""
-        for batch in islice(iter(self._training), self._epoch_length()):
+        for batch in islice(iter(self._sharded(self._training)), self._epoch_length()):
             yield self._on_device(batch)
 
     def validation_batches(self) -> Iterator[Any]:
         """One pass of the validation loader. A pass that was evaluated to its end ends the validation."""
         self.settle()
-        for batch in self._validation:
+        for batch in self._sharded(self._validation):
             yield self._on_device(batch) if self.evaluates_batches else batch
         self.settle()
+
+    def _sharded(self, loader: Any) -> Any:
+        """Determined deals out the batches of its own loaders to the ranks; any other loader is read as it is."""
+        ranks = self._context.distributed
+        if ranks.size == 1 or not isinstance(loader, DataLoader):
+            return loader
+        return loader.get_data_loader(num_replicas=ranks.size, rank=ranks.rank)
 
     def _on_device(self, batch: Any) -> Any:
         return self._context.to_device(batch) if self._context.experimental._auto_to_device else batch

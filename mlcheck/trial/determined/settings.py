@@ -14,7 +14,10 @@ from mlcheck.trial.determined.api import NotProvided
 
 @dataclass(frozen=True)
 class Settings:
-    """What the experiment fixes before the trial is constructed. `config` is None where none was given."""
+    """What the experiment fixes before the trial is constructed. `config` is None where none was given.
+
+    `slots` is what the experiment asks for; `rank` of `world` is what this process acts as.
+    """
 
     hyperparameters: Hyperparameters
     config: dict[str, Any] | None
@@ -24,6 +27,8 @@ class Settings:
     aggregation_frequency: int = 1
     average_aggregated_gradients: bool = True
     scheduling_unit: int = 100
+    rank: int = 0
+    world: int = 1
 
 
 @dataclass

@@ -1,0 +1,109 @@
+"""The program constructed again: as a restart, and as two ranks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+SPLIT, RANKS = "split-changes-between-starts", "ranks-read-same-data"
+BATCHES = classes(8, batches=16)
+Data = tuple[list[Any], list[Any]]
+
+
+def program(data: Callable[[int, int], Data], slots: int = 1) -> Trial:
+    """A trial whose training and validation batches are `data(rank, world)`, drawn at every construction."""
+
+    def construct(rank: int, world: int) -> Trial:
+        torch.manual_seed(0)
+        training, validation = data(rank, world)
+        trial = trial_of(mlp(), training, cross_entropy)
+        trial.validation_batches = lambda: iter(validation)
+        trial.slots = slots
+        return trial
+
+    trial = construct(0, 1)
+    trial.again = construct
+    return trial
+
+
+def verdict(rule: str, outcome: Outcome, trial: Trial) -> Verdict:
+    found = ask(rule, trial)
+    assert found.outcome is outcome, found
+    return found
+
+
+def sharded(rank: int, world: int) -> Data:
+    return BATCHES[:12][rank::world], BATCHES[12:][rank::world]
+
+
+def test_a_split_that_is_seeded_is_the_same_after_a_restart() -> None:
+    def seeded(*_: int) -> Data:
+        order = torch.randperm(16).tolist()  # the framework seeds every start alike
+        return [BATCHES[i] for i in order[:12]], [BATCHES[i] for i in order[12:]]
+
+    assert "the same 128 samples" in verdict(SPLIT, Outcome.PASS, program(seeded)).summary
+
+
+def test_a_split_that_nobody_seeded_is_another_after_a_restart() -> None:
+    starts = itertools.count()
+
+    def drawn(*_: int) -> Data:
+        first = 2 * next(starts)
+        return BATCHES[:first] + BATCHES[first + 4 :], BATCHES[first : first + 4]
+
+    told = verdict(SPLIT, Outcome.FAIL, program(drawn)).findings[0].message
+    assert told.endswith("after a restart 64 of 128 validation samples are others, and 64 are trained on")
+
+
+def test_statistics_that_are_rounded_otherwise_are_no_other_split() -> None:
+    starts = itertools.count()
+
+    def scaled(*_: int) -> Data:
+        scale = 1 + 1e-6 * next(starts)
+        return BATCHES[:12], [(x * scale, y) for x, y in BATCHES[12:]]
+
+    verdict(SPLIT, Outcome.PASS, program(scaled))
+
+
+def test_validation_that_is_drawn_at_every_pass_cannot_be_compared() -> None:
+    trial = program(sharded)
+    passes = itertools.count()
+    trial.validation_batches = lambda: iter([(BATCHES[0][0] + next(passes), BATCHES[0][1])])
+    assert "two passes" in verdict(SPLIT, Outcome.INCONCLUSIVE, trial).reason
+
+
+def test_a_program_that_cannot_be_constructed_again_is_not_asked() -> None:
+    trial = program(sharded)
+    trial.again = None
+    for rule in (SPLIT, RANKS):
+        verdict(rule, Outcome.SKIP, trial)
+
+
+def test_ranks_that_share_the_data_pass() -> None:
+    assert "first 4 batches" in verdict(RANKS, Outcome.PASS, program(sharded)).summary
+
+
+def test_ranks_that_read_the_same_fail_where_there_are_several() -> None:
+    def whole(*_: int) -> Data:
+        return BATCHES[:12], BATCHES[12:]
+
+    told = verdict(RANKS, Outcome.FAIL, program(whole, slots=2)).findings[0].message
+    assert "both would read the same batches (4 of 4 are equal)" in told
+    verdict(RANKS, Outcome.WARN, program(whole, slots=1))
+
+
+def test_ranks_that_split_differently() -> None:
+    def by_rank(rank: int, _: int) -> Data:
+        held = BATCHES[4 * rank : 4 * rank + 4]
+        return [batch for batch in BATCHES if all(batch is not other for other in held)][rank:], held
+
+    told = verdict(RANKS, Outcome.FAIL, program(by_rank, slots=2)).findings[0].message
+    assert "samples that one rank trains on are validated by another" in told
