@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -44,9 +45,8 @@ def interval_ranks(n: int, p: float, confidence: float = 0.95) -> tuple[int, int
     return lower, upper
 
 
-def _last(low: int, high: int, holds: object) -> int:
+def _last(low: int, high: int, holds: Callable[[int], bool]) -> int:
     """The largest number in the range for which `holds`, which turns false once and holds at `low`."""
-    assert callable(holds)
     while low < high:
         middle = (low + high + 1) // 2
         if holds(middle):

@@ -182,16 +182,17 @@ class _Run:
             climb.show = self.step
             before = list(self.notices)
 
-            def note() -> None:
-                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, climb.stopped, options.remote)
+            def note(left: int) -> None:
+                stopped = climb.stopped or (f"{left} more were to come" if left else "")
+                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, stopped, options.remote)
                 if any(rung.phases for rung in climb.rungs):
                     self.evidence[Ladder] = ladder
                     self.notices = before + climb.notices + validity(ladder, options.seed)
 
             try:
-                for workers in plan.workers:
+                for place, workers in enumerate(plan.workers, 1):
                     climb.rung(workers)
-                    note()
+                    note(len(plan.workers) - place)
                     self.keep()
                     if climb.stopped:
                         break
@@ -199,7 +200,7 @@ class _Run:
                 climb.stopped = "interrupted"
                 raise
             finally:
-                note()
+                note(0)
 
     def _ask_with_locust(self, fleet: Fleet, names: dict[str, tuple[str, ...]], mined: bool) -> None:
         survey: Survey = self.evidence[Survey]

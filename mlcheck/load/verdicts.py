@@ -15,6 +15,7 @@ from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Result
 from mlcheck.load import checks
 from mlcheck.load.cases import GoldenRun
+from mlcheck.load.ladder import Ladder
 from mlcheck.load.quality import LabelledRun
 from mlcheck.load.satisfaction import Ratings
 from mlcheck.load.sbs import Judgements
@@ -60,10 +61,17 @@ def _judged(check: Check, evidence: Mapping[type, Any], missing: str) -> Verdict
             return Verdict(Outcome.SKIP, reason=missing if broken else _NOT_GIVEN.get(needed, missing))
     try:
         verdict: Verdict = check.run(*(evidence[needed] for needed in _needs(check)))
-        return verdict
+        return _unfinished(verdict, evidence[Ladder]) if Ladder in _needs(check) else verdict
     except Exception as error:
         line = f"{type(error).__name__}: {error}".splitlines()[0]
         return Verdict(Outcome.ERROR, f"the check stopped at {line}", traceback=traceback.format_exc())
+
+
+def _unfinished(verdict: Verdict, ladder: Ladder) -> Verdict:
+    """Nothing passes at numbers of workers that were not measured."""
+    if verdict.outcome is not Outcome.PASS or not ladder.stopped:
+        return verdict
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"not at every number of workers: {ladder.stopped}")
 
 
 def _result(check: Check, verdict: Verdict, catalog: Catalog) -> Result:

@@ -1,0 +1,62 @@
+"""What the operating system tells, held against what psutil and the process itself know."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from mlcheck.load import machine
+from mlcheck.load.machine import cores, cpu_times, memory, resident
+
+
+@pytest.fixture
+def gone() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_memory_is_what_psutil_sees() -> None:
+    found, theirs = memory(os.getpid()), psutil.Process().memory_full_info()
+    assert found.rss == pytest.approx(theirs.rss / 1e6, rel=0.02)
+    assert found.uss == pytest.approx(theirs.uss / 1e6, rel=0.02)
+    if sys.platform == "linux":
+        assert found.pss == pytest.approx(theirs.pss / 1e6, rel=0.02)
+        assert found.uss <= found.pss <= found.rss
+
+
+def test_what_is_allocated_is_seen_as_private() -> None:
+    before = resident(os.getpid())[1]
+    block = bytearray(os.urandom(1 << 20) * 64)
+    assert resident(os.getpid())[1] - before == pytest.approx(len(block) / 1e6, rel=0.1)
+
+
+def test_a_process_that_has_gone(gone: int) -> None:
+    with pytest.raises(ProcessLookupError):
+        memory(gone)
+    with pytest.raises(ProcessLookupError):
+        resident(gone)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
+def test_processor_time_counts_ours_and_does_not_go_back(gone: int) -> None:
+    before = cpu_times([os.getpid(), gone])
+    sum(range(3_000_000))
+    after = cpu_times([os.getpid(), gone])
+    assert before is not None
+    assert after is not None
+    assert after.ours > before.ours
+    assert after.busy >= before.busy
+    assert after.waited >= before.waited
+
+
+@pytest.mark.parametrize(("text", "quota"), [("150000 100000", 1.5), ("max 100000", float("inf"))])
+def test_a_quota_of_cores(text: str, quota: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda _self, *_a, **_k: text)
+    assert machine._quota() == quota
+    assert cores() == min(quota, float(len(os.sched_getaffinity(0))))
