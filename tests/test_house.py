@@ -66,6 +66,7 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.judging",
         "mlcheck.lint.sites",
         "mlcheck.lint.shapes",
+        "mlcheck.lint.names",
     },
     "mlcheck.experiment.checks": {"mlcheck.experiment.seen", "mlcheck.experiment.document"},
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},

@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.sites import OPEN, Call, Class, Sites
-from mlcheck.lint.values import Const, Object
+from mlcheck.lint.values import Const, Object, traces_of
 
 LOOKS_AT = "loss"
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
@@ -57,7 +57,7 @@ def _same(call: Call, size: ast.expr, linear: Call) -> bool:
 
 def _is_by(loss: Loss, model: Class) -> bool:
     """Whether the scores come from a call of this model."""
-    traces = getattr(loss.input, "traces", ())
+    traces = [trace for trace in traces_of(loss.input) if isinstance(trace, Forward)]
     return any(
         isinstance(forward.module, Object)
         and forward.module.cls is not None

@@ -1,0 +1,54 @@
+"""batch-first-forgotten: a sequence layer that takes the batch for the sequence."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Class
+from mlcheck.lint.sites.modules import text_of
+
+LOOKS_AT = "sequence layer"
+_POSITIONS = {"LSTM": 4, "GRU": 4, "RNN": 5, "MultiheadAttention": 8}
+_POSITIONS |= {"TransformerEncoderLayer": 6, "TransformerDecoderLayer": 6, "Transformer": 9}
+_SWAPS = re.compile(r"transpose|permute|swapaxes|rearrange|\.t\(\)|\.T\b|movedim|einsum|pack_padded|stack\(")
+_BATCH = r"(?:batch(?:_?size)?|bsz?|B|N)"
+_TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n_tokens|num_tokens|patches)"
+_BATCH_FIRST = re.compile(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
+_TIME_FIRST = re.compile(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    layers = list(facts.sites.calls(*(f"torch.nn.{name}" for name in _POSITIONS)))
+    facts.sites.seen[LOOKS_AT] = len(layers)
+    for call in layers:
+        if call.cls is None or call.constant("batch_first", _position(call), default=False) is not False:
+            continue
+        evidence = _evidence(call.cls, layers)
+        if evidence:
+            name = call.name.rpartition(".")[2]
+            yield Finding(
+                f"`{name}` takes (sequence, batch, features) unless told, and {evidence}: "
+                "the samples of a batch are mixed",
+                call.place.location,
+                help="pass `batch_first=True`",
+            )
+
+
+def _position(call: Call) -> int:
+    return _POSITIONS[call.name.rpartition(".")[2]]
+
+
+def _evidence(cls: Class, layers: list[Call]) -> str:
+    """What says that the module's tensors have the batch first, where nothing swaps dimensions."""
+    text = text_of(cls)
+    if _SWAPS.search(text) or _TIME_FIRST.search(text):
+        return ""
+    for other in layers:
+        if other.cls is cls and other.constant("batch_first", _position(other), default=False) is True:
+            return f"`{other.name.rpartition('.')[2]}` beside it has the batch first"
+    forward = cls.methods.get("forward")
+    said = ast.get_docstring(forward.node) or "" if forward is not None else ""
+    found = _BATCH_FIRST.search(f"{said}\n{ast.get_docstring(cls.node) or ''}")
+    return f"the docstring says {found[0]}" if found else ""

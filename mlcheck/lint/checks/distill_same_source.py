@@ -1,0 +1,62 @@
+"""distill-same-source: a divergence between a distribution and itself."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Context
+from mlcheck.lint.sites.latest import latest
+from mlcheck.lint.sites.tensors import activation
+
+LOOKS_AT = "KL divergence"
+_FUNCTION = "torch.nn.functional.kl_div"
+_KEEPS = ("detach", "float", "clone", "double", "half", "to", "contiguous")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = [*facts.sites.calls(_FUNCTION, "torch.kl_div"), *_of_criteria(facts)]
+    facts.sites.seen[LOOKS_AT] = len(calls)
+    for call in calls:
+        given, target = call.argument("input", 0), call.argument("target", 1)
+        if given is None or target is None:
+            continue
+        one, two = _logits(call, given, call.context), _logits(call, target, call.context)
+        if one is not None and one == two:
+            yield Finding(
+                f"Both distributions come from `{one[0]}`: the divergence of a thing from itself teaches nothing",
+                call.place.location,
+                help="take one from the student and the other from the teacher",
+            )
+
+
+def _of_criteria(facts: Facts) -> Iterator[Call]:
+    """Calls of a name or attribute that holds an `nn.KLDivLoss`."""
+    for file in facts.sites.mentioning(["KLDivLoss"]):
+        names = {
+            target.attr if isinstance(target, ast.Attribute) else target.id
+            for node in ast.walk(file.module.source.tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+            for target in node.targets
+            if isinstance(target, ast.Attribute | ast.Name) and "KLDivLoss" in ast.unparse(node.value.func)
+        }
+        yield from file.calls(*sorted(names))
+
+
+def _logits(call: Call, node: ast.expr, context: Context) -> tuple[str, object] | None:
+    """The name of the scores behind a distribution, and the binding it has there."""
+    found = activation(call.file, node, context)
+    if found is None:
+        return None
+    _, inner, context = found
+    while True:
+        if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div | ast.Mult):
+            inner = inner.left
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _KEEPS:
+            inner = inner.func.value
+        else:
+            break
+    if not isinstance(inner, ast.Name):
+        return None
+    binding = latest(call.file, inner, context)
+    return (inner.id, id(binding.node)) if binding is not None else None

@@ -1,0 +1,86 @@
+"""timing-without-sync: the clock is read while the device is still at work."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, File
+
+LOOKS_AT = "clock"
+_CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "time.time_ns")
+_SYNCS = ("synchronize", ".item(", ".cpu(", ".numpy(", ".tolist(", "elapsed_time", "print(", "float(", "barrier")
+_RUNS = ("model", "net", "network", "module", "generator", "encoder", "decoder")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["cuda"]):
+        if "time" not in file.text or "torch" not in file.text:
+            continue
+        for clock in file.calls("time", "perf_counter", "monotonic", "default_timer", "time_ns"):
+            if file.resolve(clock.node.func, clock.context) not in _CLOCKS:
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            timed = _timed(file, clock)
+            if timed is not None:
+                yield Finding(
+                    "The device is still at work when the clock is read: this is the time to queue "
+                    f"`{ast.unparse(timed.func)}`, not to run it",
+                    clock.place.location,
+                    help="call `torch.cuda.synchronize()` before each reading of the clock, or use `torch.cuda.Event`",
+                    related=(file.place(timed, clock.context).location,),
+                )
+
+
+def _timed(file: File, clock: Call) -> ast.Call | None:
+    """The call of a model that stands alone between this reading, the later one, and the one before it."""
+    body, place = _block(file, clock)
+    if body is None or not isinstance(clock.context.node, ast.AST):
+        return None
+    end = body[place]
+    starts = [name for name in _names_in(end) if name]
+    for index in range(place - 1, -1, -1):
+        statement = body[index]
+        if isinstance(statement, ast.Assign) and _is_reading(file, statement.value, clock):
+            target = statement.targets[0]
+            if isinstance(target, ast.Name) and target.id in starts:
+                return _only_model_call(file, body[index + 1 : place], clock)
+    return None
+
+
+def _only_model_call(file: File, between: list[ast.stmt], clock: Call) -> ast.Call | None:
+    text = "\n".join(file.module.text_of(statement) for statement in between)
+    if not between or any(word in text for word in _SYNCS):
+        return None
+    if any(isinstance(statement, ast.For | ast.While) for statement in between):
+        return None
+    for statement in between:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].lower() in _RUNS:
+                return node
+    return None
+
+
+def _block(file: File, clock: Call) -> tuple[list[ast.stmt] | None, int]:
+    """The list of statements that the reading stands in, and its place there."""
+    for node in ast.walk(clock.function.node if clock.function is not None else file.module.source.tree):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                for index, statement in enumerate(block):
+                    if _is_simple(statement) and any(part is clock.node for part in ast.walk(statement)):
+                        return block, index
+    return None, 0
+
+
+def _is_simple(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.Return | ast.AnnAssign)
+
+
+def _is_reading(file: File, node: ast.expr, clock: Call) -> bool:
+    return isinstance(node, ast.Call) and file.resolve(node.func, clock.context) in _CLOCKS
+
+
+def _names_in(statement: ast.stmt) -> list[str]:
+    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
