@@ -1,0 +1,79 @@
+"""accelerate-contract: what an Accelerator has to do is done past it."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.origins import Origin, origins
+
+LOOKS_AT = "Accelerator"
+_ACCELERATOR = "accelerate.Accelerator"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    made = list(facts.sites.calls(_ACCELERATOR, "accelerate.accelerator.Accelerator"))
+    facts.sites.seen[LOOKS_AT] = len(made)
+    for file in {call.file.path: call.file for call in made}.values():
+        prepared = [call for call in file.calls("prepare") if _is_accelerator(call)]
+        for function in {call.function for call in prepared}:
+            here = [call for call in prepared if call.function is function]
+            yield from _raw_backward(file, here)
+            if all(_is_plain(call) for call in here):
+                yield from _unprepared(facts, here)
+
+
+def _is_accelerator(call: Call) -> bool:
+    func = call.node.func
+    if not isinstance(func, ast.Attribute):
+        return False
+    found = origins(call.file, func.value, call.context)
+    return bool(found) and all(origin.name.endswith(".Accelerator") for origin in found)
+
+
+def _raw_backward(file: File, prepared: list[Call]) -> Iterator[Finding]:
+    for call in file.calls("backward"):
+        func = call.node.func
+        if call.function is prepared[0].function and isinstance(func, ast.Attribute) and not call.node.args:
+            if call.loops and call.node.lineno > prepared[0].node.lineno:
+                yield Finding(
+                    "`backward` runs past the Accelerator: the loss is neither scaled for mixed precision "
+                    "nor divided for gradient accumulation",
+                    call.place.location,
+                    help=f"`accelerator.backward({ast.unparse(func.value)})`",
+                    related=(prepared[0].place.location,),
+                )
+
+
+def _is_plain(call: Call) -> bool:
+    return not any(isinstance(arg, ast.Starred) for arg in call.node.args) and all(call.names())
+
+
+def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
+    """An optimizer or a training loader that `prepare` is never given, although the model is."""
+    file, function = prepared[0].file, prepared[0].function
+    given = {
+        id(origin.node)
+        for call in prepared
+        for arg in (*call.node.args, *(keyword.value for keyword in call.node.keywords))
+        for origin in (*origins(file, arg, call.context), *_own(call, arg))
+    }
+    for loader in facts.sites.once(loaders):
+        if loader.call.file is file and loader.call.function is function and loader.trained:
+            if id(loader.call.node) not in given:
+                yield Finding(
+                    "The training loader is not prepared: every process reads all of the data",
+                    loader.call.place.location,
+                    help="pass it to `accelerator.prepare` with the model and the optimizer",
+                    related=(prepared[0].place.location,),
+                )
+
+
+def _own(call: Call, arg: ast.expr) -> Iterator[Origin]:
+    """What a name held before `prepare` gave it a new value."""
+    if isinstance(arg, ast.Name):
+        for binding in call.file.bindings(arg.id, call.context):
+            if binding.kind == "value" and isinstance(binding.value, ast.expr):
+                yield from origins(call.file, binding.value, binding.context)

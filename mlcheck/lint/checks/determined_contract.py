@@ -1,0 +1,102 @@
+"""determined-contract: a PyTorchTrial that does by itself what its context has to do."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Class, Function
+from mlcheck.lint.sites.origins import origins
+
+LOOKS_AT = "Determined trial"
+_TRIAL = "PyTorchTrial"
+_LOADER = "torch.utils.data.DataLoader"
+_OLD = ("build_model", "optimizer")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    trials = [cls for cls in facts.sites.classes if _is_trial(cls)]
+    facts.sites.seen[LOOKS_AT] = len(trials)
+    for cls in trials:
+        if any(name in cls.methods for name in _OLD):
+            continue
+        for call in _calls(cls):
+            yield from _by_hand(cls, call)
+        yield from _unwrapped(cls)
+
+
+def _is_trial(cls: Class) -> bool:
+    return any(name.startswith("determined.") and name.endswith(_TRIAL) for name in cls.libraries)
+
+
+def _calls(cls: Class) -> list[Call]:
+    """Calls in the methods that train."""
+    found = cls.file.calls("backward", "step")
+    return [call for call in found if call.cls is cls and not _evaluates(call.function)]
+
+
+def _evaluates(function: Function | None) -> bool:
+    return function is not None and function.name.startswith(("evaluate", "build_", "__init__"))
+
+
+def _by_hand(cls: Class, call: Call) -> Iterator[Finding]:
+    func = call.node.func
+    if not isinstance(func, ast.Attribute) or "context" in ast.unparse(func.value):
+        return
+    if func.attr == "backward" and not call.node.args:
+        yield Finding(
+            "The trial calls `backward` itself: gradients are neither averaged over the slots nor aggregated",
+            call.place.location,
+            help=f"`self.context.backward({ast.unparse(func.value)})`",
+        )
+    elif func.attr == "step" and _is_optimizer(call, func.value):
+        yield Finding(
+            "The trial steps its optimizer itself, past the context",
+            call.place.location,
+            help=f"`self.context.step_optimizer({ast.unparse(func.value)})`",
+        )
+
+
+def _is_optimizer(call: Call, node: ast.expr) -> bool:
+    found = origins(call.file, node, call.context)
+    return bool(found) and all(
+        (origin.name.startswith("torch.optim.") and ".lr_scheduler." not in origin.name)
+        or (isinstance(origin.node, ast.Call) and ast.unparse(origin.node.func).endswith("wrap_optimizer"))
+        for origin in found
+    )
+
+
+def _unwrapped(cls: Class) -> Iterator[Finding]:
+    """Optimizers that the context never sees, and loaders that it refuses."""
+    text = cls.file.module.text_of(cls.node)
+    for name, assignments in cls.attributes.items():
+        for function, assigned in assignments:
+            if not isinstance(assigned.value, ast.Call) or function.name != "__init__":
+                continue
+            made = cls.file.resolve(assigned.value.func, assigned.context)
+            if not isinstance(made, str) or not made.startswith("torch.optim.") or "lr_scheduler" in made:
+                continue
+            if f"wrap_optimizer(self.{name}" not in text:
+                yield Finding(
+                    f"`self.{name}` is not wrapped: the context neither steps nor saves it",
+                    function.place(assigned.node).location,
+                    help=f"`self.{name} = self.context.wrap_optimizer(...)`",
+                )
+    if "disable_dataset_reproducibility_checks" in text:
+        return
+    for call in cls.file.calls("DataLoader"):
+        hook = call.function.name if call.function is not None and call.cls is cls else ""
+        if hook.startswith("build_") and hook.endswith("_data_loader") and _returned(call):
+            if call.file.resolve(call.node.func, call.context) == _LOADER:
+                yield Finding(
+                    f"`{hook}` returns PyTorch's own loader, which Determined refuses",
+                    call.place.location,
+                    help="return `determined.pytorch.DataLoader` with the same arguments",
+                )
+
+
+def _returned(call: Call) -> bool:
+    node = call.function.node if call.function is not None else None
+    return node is not None and any(
+        isinstance(child, ast.Return) and child.value is call.node for child in ast.walk(node)
+    )

@@ -1,0 +1,85 @@
+"""lightning-contract: a training_step that Lightning cannot train with."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites.modules import text_of
+from mlcheck.lint.sites.origins import returns
+
+LOOKS_AT = "Lightning module"
+_CUTS = ("item", "detach", "cpu_item", "tolist", "numpy")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    modules = [cls for cls in facts.sites.classes if _is_lightning(cls)]
+    facts.sites.seen[LOOKS_AT] = len(modules)
+    for cls in modules:
+        step = cls.methods.get("training_step")
+        if step is None or "automatic_optimization" in text_of(cls) or "?" in cls.libraries:
+            continue
+        yield from _by_hand(cls, step)
+        yield from _returned(step)
+
+
+def _is_lightning(cls: Class) -> bool:
+    return any(name.rpartition(".")[2] == "LightningModule" and "lightning" in name for name in cls.libraries)
+
+
+def _by_hand(cls: Class, step: Function) -> Iterator[Finding]:
+    for call in cls.file.calls("backward", "manual_backward"):
+        func = call.node.func
+        own = isinstance(func, ast.Attribute) and (func.attr == "manual_backward" or not call.node.args)
+        if call.function is step and own:
+            yield Finding(
+                "`training_step` runs backward itself, and Lightning does so again with what it returns",
+                call.place.location,
+                help="return the loss and leave the rest to Lightning, or set `self.automatic_optimization = False`",
+            )
+
+
+def _returned(step: Function) -> Iterator[Finding]:
+    """A loss cut off from its graph, or none at all."""
+    given = list(returns(step))
+    for node in given:
+        loss = _loss_of(node)
+        if loss is not None and _is_cut(loss):
+            yield Finding(
+                "`training_step` returns a loss without its graph: there is nothing to run backward on",
+                step.place(loss).location,
+                help="return the loss itself; log a detached one with `self.log`",
+            )
+    if not given and _has_work(step):
+        yield Finding(
+            "`training_step` returns nothing: Lightning skips every step without a word",
+            step.place().location,
+            help="return the loss",
+        )
+
+
+def _loss_of(node: ast.expr) -> ast.expr | None:
+    """The loss in `loss` and in `{"loss": loss, ...}`."""
+    if isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "loss":
+                return value
+        return None
+    return node
+
+
+def _is_cut(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr in _CUTS and not node.args
+    return isinstance(node.func, ast.Name) and node.func.id == "float"
+
+
+def _has_work(step: Function) -> bool:
+    """Whether the body computes a loss: it is neither empty nor a refusal nor a generator."""
+    body = step.node.body
+    names = {node.id for line in body for node in ast.walk(line) if isinstance(node, ast.Name)}
+    ends = any(isinstance(node, ast.Raise | ast.Yield | ast.YieldFrom) for line in body for node in ast.walk(line))
+    return not ends and any("loss" in name for name in names) and not step.node.decorator_list
