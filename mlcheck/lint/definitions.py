@@ -14,9 +14,10 @@ def function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     outer = m.frame.info.qualname + "." if m.frame.info else ""
     info = function_info(m, node, None, outer + node.name)
     value = Function(info, m.close_over(), None, "", m.place(node))
+    made = calls.decorated(m, value, info, None)
     if m.frame.info is not None:
-        m.nested[node] = value
-    m.bind(node.name, calls.decorated(m, value, info, None))
+        m.nested[node] = made
+    m.bind(node.name, made)
     return True
 
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 16
 STEPS_PER_ROOT = 30_000
 _PATIENCE = 1_200
+_FEW = 300
+_WASTE, _WASTE_PER_FILE = 10_000, 20
 
 
 class OutOfSteps(Exception):
@@ -26,16 +28,27 @@ class Abandoned(Exception):
 
 
 class Effort:
-    """The steps left to a root. `total` counts the facts so far, `promises` says which functions can come to one."""
+    """The steps left to a root. `landmarks` counts the facts so far, `promises` says which functions can come to one."""
 
-    def __init__(self, total: Callable[[], int], promises: Callable[[FunctionInfo], bool]) -> None:
+    def __init__(self, landmarks: Callable[[], int], promises: Callable[[FunctionInfo], bool]) -> None:
         self.steps = STEPS_PER_ROOT
-        self._total, self._promises = total, promises
+        self._landmarks, self._promises = landmarks, promises
         self._alarm = self._seen = 0
+        self._given = self._before = self._wasted = 0
 
     def restart(self, steps: int) -> None:
         """Begin a new root with so many steps."""
         self.steps, self._alarm = steps, max(0, steps - _PATIENCE)
+        self._given, self._before = steps, self._landmarks()
+
+    def settle(self) -> None:
+        """End a root: what it took counts as wasted when no fact came of it."""
+        if self._landmarks() == self._before:
+            self._wasted += self._given - self.steps
+
+    def share(self, steps: int, files: int, judged: bool) -> int:
+        """The steps for a function that nobody calls: few, once many were wasted on others of little promise."""
+        return steps if judged or self._wasted < _WASTE + _WASTE_PER_FILE * files else min(steps, _FEW)
 
     def spend(self, frames: Sequence[Frame]) -> None:
         self.steps -= 1
@@ -49,7 +62,7 @@ class Effort:
         """
         if self.steps <= 0:
             raise OutOfSteps
-        facts, before = self._total(), self._seen
+        facts, before = self._landmarks(), self._seen
         self._seen, self._alarm = facts, max(0, self.steps - _PATIENCE)
         if facts > before:
             return

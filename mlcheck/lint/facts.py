@@ -230,6 +230,10 @@ class Facts:
     sites: Sites = field(init=False)
     target_torch: str = ""
 
+    def landmarks(self) -> int:
+        """How many of the facts there are that a training or an evaluation consists of."""
+        return len(self.forwards) + len(self.losses) + len(self.backwards) + len(self.steps) + len(self.clips)
+
     def total(self) -> int:
         """How many facts there are by now."""
         return sum(len(getattr(self, name)) for name in _EVENTS) + self.training.total()

@@ -14,7 +14,7 @@ from mlcheck.lint.joins import join_cells, join_values
 from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
 from mlcheck.lint.relevance import Relevance
 from mlcheck.lint.store import Delta, Key, Store
-from mlcheck.lint.values import Function, Symbol, Value
+from mlcheck.lint.values import Symbol, Value
 
 if TYPE_CHECKING:
     from mlcheck.lint.habits import Habit
@@ -64,7 +64,7 @@ class Machine:
         self.facts = Facts()
         self.facts.sites = sites
         self.relevance = Relevance(program, sites)
-        self.effort = Effort(self.facts.total, self.relevance.promises)
+        self.effort = Effort(self.facts.landmarks, self.relevance.promises)
         self.store = Store()
         self.frames: list[Frame] = []
         self.loops: list[Loop] = []
@@ -77,7 +77,7 @@ class Machine:
         self.parents: dict[Hashable, Hashable] = {}
         self.moded: set[Hashable] = set()
         self.habits: dict[ast.AST, Habit] = {}
-        self.nested: dict[ast.AST, Function] = {}
+        self.nested: dict[ast.AST, Value] = {}
         self.closed_over: set[Hashable] = set()
         self._count = 0
 

@@ -83,6 +83,7 @@ def _scratch(m: Machine, module: ModuleInfo, run: Callable[[], object], steps: i
     except (DeadPath, OutOfSteps, RecursionError):
         pass
     finally:
+        m.effort.settle()
         _prepare(m)
         m.store.undo(mark)
 
@@ -115,7 +116,8 @@ def _uncalled(
 ) -> None:
     if node in m.visited or not m.relevance.to_start(node):
         return
-    _scratch(m, module, lambda: _start(m, module, node, owner, called), STEPS_UNCALLED)
+    steps = m.effort.share(STEPS_UNCALLED, len(m.program.modules), m.relevance.is_judged(node))
+    _scratch(m, module, lambda: _start(m, module, node, owner, called), steps)
 
 
 def _start(
