@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,6 +112,8 @@ def _keeper(path: str) -> Callable[[Report], None] | None:
 def require_extra() -> None:
     from importlib.util import find_spec
 
+    if os.name == "nt":
+        raise Mistake("`mlcheck load` runs on Linux and macOS: use it in WSL")
     missing = [name for name in ("numpy", "psutil") if find_spec(name) is None]
     if missing:
         raise Mistake(f"`mlcheck load` needs {' and '.join(missing)}: pip install 'mlcheck[load]'")

@@ -14,7 +14,7 @@ from mlcheck.load.crew import Crew
 from mlcheck.load.ladder import COMPLEX, RANDOM, Phase, Rung
 from mlcheck.load.limits import Plan
 from mlcheck.load.loops import TICKET
-from mlcheck.load.machine import cores, cpu_times, memory
+from mlcheck.load.machine import cores, cpu_times, free_memory, memory
 from mlcheck.load.series import warm_up_end
 from mlcheck.load.wording import number
 from mlcheck.load.wording import workers as counted
@@ -22,6 +22,7 @@ from mlcheck.load.wording import workers as counted
 _LEAD_NS = 200_000_000
 _HEADROOM = 0.98
 _GRAVES = 3
+_MOST_OF_FREE = 0.9
 # A ticket costs some microseconds: beyond this rate the harness would be what is measured.
 _FASTEST = 20_000.0
 
@@ -42,10 +43,23 @@ class Climb:
     def rung(self, workers: int) -> None:
         """Add workers until there are so many, and run their phases."""
         threads = self._plan.threads or max(1, int(cores() // workers))
+        if told := self._too_large(workers):
+            self.stopped = told
+            return
         self.show(f"starting {counted(workers)}")
         self._crew.resize(workers, threads)
         self._tell_own_threads(threads)
         self._rung(workers, threads)
+
+    def _too_large(self, workers: int) -> str:
+        """Why so many workers cannot be started, judged by those before: a machine must not be brought down."""
+        own = [one.uss for rung in self.rungs for one in rung.memory if one.uss == one.uss]
+        if not own:
+            return ""
+        more, free = (workers - self.rungs[-1].workers) * max(own), free_memory()
+        if more <= _MOST_OF_FREE * free:
+            return ""
+        return f"{counted(workers)} would take {number(more)} MB more, and {number(free)} MB are free"
 
     def _tell_own_threads(self, threads: int) -> None:
         own = {int(worker.loaded["threads"]) for worker in self._crew.workers} - {0, threads}

@@ -33,6 +33,32 @@ def _quota() -> float:
         return math.inf
 
 
+_CGROUP = Path("/sys/fs/cgroup")
+_LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+
+
+def free_memory() -> float:
+    """Megabytes that can still be taken: of the machine, or of the container where that is less.
+
+    A container's use counts cached files, which make room: those not in use are taken off.
+    """
+    free = float(psutil.virtual_memory().available) / MB
+    for limit, used in _LIMITS:
+        try:
+            taken = int((_CGROUP / used).read_text()) - _cached_files((_CGROUP / used).parent)
+            free = min(free, (int((_CGROUP / limit).read_text()) - taken) / MB)
+        except (OSError, ValueError):
+            continue
+    return free
+
+
+def _cached_files(folder: Path) -> int:
+    lines = (folder / "memory.stat").read_text().splitlines()
+    return next(
+        (int(line.split()[1]) for line in lines if line.startswith(("inactive_file ", "total_inactive_file "))), 0
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Megabytes of one process. `pss` counts shared pages by share, `uss` only its own; NaN where unknown."""

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from mlcheck.load import machine
-from mlcheck.load.machine import cores, cpu_times, memory, resident
+from mlcheck.load.machine import cores, cpu_times, free_memory, memory, resident
 
 
 @pytest.fixture
@@ -53,6 +53,22 @@ def test_processor_time_counts_ours_and_does_not_go_back(gone: int) -> None:
     assert after.ours > before.ours
     assert after.busy >= before.busy
     assert after.waited >= before.waited
+
+
+def test_the_memory_of_a_container_is_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = {
+        "memory.max": "300000000",
+        "memory.current": "150000000",
+        "memory.stat": "anon 7\ninactive_file 50000000\n",
+    }
+
+    def read(path: Path) -> str:
+        if path.name not in numbers:
+            raise FileNotFoundError
+        return numbers[path.name]
+
+    monkeypatch.setattr(Path, "read_text", read)
+    assert free_memory() == min(200.0, psutil.virtual_memory().available / 1e6)
 
 
 @pytest.mark.parametrize(("text", "quota"), [("150000 100000", 1.5), ("max 100000", float("inf"))])
