@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+from torch import nn
+
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.trial.sandbox import snapshot
-from mlcheck.trial.tensors import TensorCell
 from mlcheck.trial.trial import Trial
 
 
@@ -31,6 +32,17 @@ class WrappedWeights:
         trained = {id(weight): weight for group in groups for weight in group["params"]}
         known = {id(weight) for model in trial.models.values() for weight in model.parameters()}
         outside = [number for number in trained if number not in known]
-        names = {id(cell.tensor): cell.name for cell in snapshot(trial).cells if isinstance(cell, TensorCell)}
+        names = dict(_named(trial))
         told = tuple(names.get(each, f"a weight of shape {tuple(trained[each].shape)}") for each in outside)
         return cls(told, len(trained), Location(*trial.entry))
+
+
+def _named(trial: Trial) -> Iterator[tuple[int, str]]:
+    """The identity of each weight that hangs on an attribute of the user's objects, and its name there."""
+    for owner in trial.objects:
+        for attribute, value in getattr(owner, "__dict__", {}).items():
+            name = f"{type(owner).__name__}.{attribute}"
+            if isinstance(value, nn.Module):
+                yield from ((id(weight), f"{name}.{key}") for key, weight in value.named_parameters())
+            elif isinstance(value, nn.Parameter):
+                yield id(value), name
