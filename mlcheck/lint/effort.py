@@ -28,7 +28,7 @@ class Abandoned(Exception):
 
 
 class Effort:
-    """The steps left to a root. `landmarks` counts the facts so far, `promises` says which functions can come to one."""
+    """The steps left to a root. `landmarks` counts facts, `promises` says which functions can come to one."""
 
     def __init__(self, landmarks: Callable[[], int], promises: Callable[[FunctionInfo], bool]) -> None:
         self.steps = STEPS_PER_ROOT
