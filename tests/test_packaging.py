@@ -83,6 +83,7 @@ def test_the_installed_wheel_lints_and_explains_with_nothing_beside_it(built: Pa
     python = shutil.which("python", path=str(binaries))
     assert python
     (tmp_path / "loop.py").write_text(
+        "import torch\n\n\n"
         "def train(model, loader, optimizer, criterion):\n"
         "    for inputs, labels in loader:\n"
         "        loss = criterion(model(inputs), labels)\n"
