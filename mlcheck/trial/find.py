@@ -8,7 +8,7 @@ import inspect
 import os
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from torch import nn
 
-from mlcheck.trial import functions
+from mlcheck.trial import functions, lightning
 from mlcheck.trial.config import Hyperparameters, hyperparameters, read_config
 from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.trial import EntryError, Trial
 
 _ACCEPTED = (
-    "an entry point is a class derived from determined.pytorch.PyTorchTrial, or a function without required "
-    "arguments that returns model, optimizer, loss and training loader"
+    "an entry point is a script (train.py), a class derived from determined.pytorch.PyTorchTrial or from "
+    "LightningModule, or a function without required arguments that returns model, optimizer, loss and training loader"
 )
 
 
@@ -89,6 +89,8 @@ def _adapt(
 ) -> Trial:
     if isinstance(target, type) and issubclass(target, PyTorchTrial):
         return adapter.build(target, entry, _place(target, entry), adapter.settings(values, config, seed, device))
+    if lightning.is_lightning_module(target):
+        return _scripts()(lightning.fit_of(target, entry, values), _place(target, entry))
     if isinstance(target, FunctionType):
         return functions.build(target, entry, _place(target, entry), values, device)
     raise EntryError(f"`{entry}` is {_kind(target)}, which cannot be driven: {_ACCEPTED}")
@@ -97,13 +99,21 @@ def _adapt(
 def _script(path: Path, arguments: tuple[str, ...]) -> Trial:
     if not path.is_file():
         raise EntryError(_no_file(path))
+    from mlcheck.trial.script.program import Script
+
+    return _scripts()(Script(path, arguments), (str(path), 1))
+
+
+def _scripts() -> Callable[[Any, tuple[str, int]], Trial]:
+    """The adapter for programs that train by themselves."""
     try:
-        from mlcheck.trial.script import adapter as scripts
+        from mlcheck.trial.script.adapter import build
+
+        return build
     except ModuleNotFoundError as error:
         if error.name != "greenlet":
             raise
-        raise EntryError("to run a script step by step, greenlet is needed: pip install greenlet") from None
-    return scripts.build(path, arguments)
+        raise EntryError("to run a program step by step, greenlet is needed: pip install greenlet") from None
 
 
 def _find(entry: str) -> Any:
@@ -205,8 +215,6 @@ def _place(target: Any, entry: str) -> tuple[str, int]:
 
 
 def _kind(target: Any) -> str:
-    if isinstance(target, type) and any(base.__name__ == "LightningModule" for base in target.__mro__):
-        return f"the LightningModule {target.__name__}"
     if isinstance(target, type) and issubclass(target, nn.Module):
         return f"the model class {target.__name__} alone"
     if isinstance(target, type):

@@ -74,10 +74,11 @@ def test_a_file_named_like_a_standard_module_hides_nothing(write: Write) -> None
         ("no/such/file.py:build", "there is no file no/such/file.py"),
         ("train:biuld", "there is no `biuld` in .*train.py; did you mean `build`?"),
         ("train.py:biuld", "there is no `biuld` in .*train.py; did you mean `build`?"),
-        ("train:NUMBER", "`train:NUMBER` is an object of type int, which cannot be driven: an entry point is a class"),
+        ("train:NUMBER", "`train:NUMBER` is an object of type int, which cannot be driven: an entry point is a script"),
         ("train:Net", "`train:Net` is the model class Net alone, which cannot be driven"),
         ("train:Plain", "`train:Plain` is the class Plain, which cannot be driven"),
-        ("train:Lit", "`train:Lit` is the LightningModule Lit, which cannot be driven"),
+        ("train:Lit", "`train:Lit` has no train_dataloader, and beside it must be one LightningDataModule"),
+        ("trian.py", "there is no file trian.py; did you mean `train.py`?"),
         ("train:torch", "`train:torch` is a module, which cannot be driven"),
     ],
 )

@@ -14,6 +14,7 @@ from script_programs import DRAWN, FAULTS, HEAD, IN_ORDER, LOOPS, SOUND, broken
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.script.adapter import build
+from mlcheck.trial.script.program import Script
 from mlcheck.trial.trial import EntryError, NotReached, Trial
 
 Load = Callable[..., Trial]
@@ -29,7 +30,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 
     def loaded(text: str, *arguments: str) -> Trial:
         Path("train.py").write_text(text, encoding="utf-8")
-        trials.append(build(Path("train.py"), arguments))
+        trials.append(build(Script(Path("train.py"), arguments), ("train.py", 1)))
         return trials[-1]
 
     yield loaded

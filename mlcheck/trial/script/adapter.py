@@ -14,6 +14,7 @@ from mlcheck.trial.script.driver import Driver, Start
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
+from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import LoopKey
 from mlcheck.trial.script.scout import Scout
 from mlcheck.trial.trial import EntryError, NotReached, Trial
@@ -22,27 +23,25 @@ _SCOUTING_S = 20.0
 _SHOWN = 6
 
 
-def build(path: Path, arguments: tuple[str, ...]) -> Trial:
-    """Run the script twice: once to see what it does, once up to its first training batch, where it waits.
+def build(program: Program, entry: tuple[str, int]) -> Trial:
+    """Run the program twice: once to see what it does, once up to its first training batch, where it waits.
 
-    Raises EntryError where it does not train; whatever the script raises passes through.
+    Raises EntryError where it does not train; whatever the program raises passes through.
     """
-    if not path.is_file():
-        raise EntryError(f"there is no file {path}")
     outputs = Outputs(Path(os.environ.get(SCRATCH) or tempfile.mkdtemp(prefix="mlcheck-script-")))
     instruments = Instruments()
     instruments.install()
     outputs.install()
     try:
-        plan = Scout(instruments, outputs, _SCOUTING_S).explore(path.resolve(), arguments)
-        return _trial(path, arguments, plan, instruments, outputs)
+        plan = Scout(instruments, outputs, _SCOUTING_S).explore(program)
+        return _trial(program, entry, plan, instruments, outputs)
     except BaseException:
         instruments.remove()
         outputs.uninstall()
         raise
 
 
-def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Instruments, outputs: Outputs) -> Trial:
+def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: Instruments, outputs: Outputs) -> Trial:
     models: dict[str, Any] = {}
     optimizers: dict[str, Any] = {}
     schedulers: dict[str, Any] = {}
@@ -65,16 +64,16 @@ def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Inst
             mine.update(new)
         objects[:] = [*held.others, *start.variables]
 
-    driver = Driver(path.resolve(), arguments, plan, instruments, outputs, _SCOUTING_S, exchange)
+    driver = Driver(program, plan, instruments, outputs, _SCOUTING_S, exchange)
     try:
         driver.snapshot()
     except NotReached as why:
-        raise EntryError(f"{path.name} does not do the same twice: {why}") from None
+        raise EntryError(f"{program.name} does not do the same twice: {why}") from None
     driver.restore(None)
     repeats = driver.repeats_batches()
     evaluates = bool(plan.evaluating) or plan.evaluates_by_calls
     return Trial(
-        name=path.stem,
+        name=program.name,
         models=models,
         optimizers=optimizers,
         schedulers=schedulers,
@@ -83,9 +82,9 @@ def _trial(path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Inst
         evaluate_step=driver.evaluate_step if evaluates else None,
         validation_batches=driver.validation_batches if evaluates else None,
         owns_loop=True,
-        entry=(str(path), 1),
+        entry=entry,
         device=_device(models),
-        notices=_notices(path, plan, instruments, outputs),
+        notices=_notices(program.name, plan, instruments, outputs),
         record=[("script", place) for place in (_place(plan.training), *_evaluations(plan))],
         objects=objects,
         loaders=loaders,
@@ -100,29 +99,32 @@ def _device(models: dict[str, Any]) -> torch.device:
 
 
 def _place(loop: LoopKey | None) -> str:
-    return f"{os.path.relpath(loop.place[0])}:{loop.place[1]}" if loop else ""
+    """Where a loop stands; the framework's own loops are nowhere in the user's files."""
+    if loop is None:
+        return ""
+    return f"{os.path.relpath(loop.place[0])}:{loop.place[1]}" if loop.place[0] else "its framework's loop"
 
 
 def _evaluations(plan: Plan) -> list[str]:
     return list(dict.fromkeys(map(_place, sorted(plan.evaluating))))
 
 
-def _notices(path: Path, plan: Plan, instruments: Instruments, outputs: Outputs) -> list[str]:
+def _notices(name: str, plan: Plan, instruments: Instruments, outputs: Outputs) -> list[str]:
     places = _evaluations(plan)
     if plan.training:
         evaluates = f"evaluates at {', '.join(places)}" if places else "has no evaluation over a DataLoader"
         notices = [
-            f"{path.name} trains at {_place(plan.training)} and {evaluates}; it was run as it is, its loops cut short"
+            f"{name} trains at {_place(plan.training)} and {evaluates}; it was run as it is, its loops cut short"
         ]
     else:
-        notices = [f"{path.name} trains without a DataLoader: it is followed from one forward pass to the next"]
+        notices = [f"{name} trains without a DataLoader: it is followed from one forward pass to the next"]
     if plan.error:
-        notices.append(f"with its loops cut short, {path.name} raised {plan.error}")
+        notices.append(f"with its loops cut short, {name} raised {plan.error}")
     if outputs.redirected:
         written = [os.path.relpath(file) if file.startswith(os.getcwd()) else file for file in outputs.redirected]
         more = f" and {len(written) - _SHOWN} more" if len(written) > _SHOWN else ""
         notices.append(
-            f"what {path.name} writes went to a scratch folder, and your files are as they were: "
+            f"what {name} writes went to a scratch folder, and your files are as they were: "
             f"{', '.join(written[:_SHOWN])}{more}"
         )
     notices += [f"{name} was left out: modules run eagerly" for name in instruments.left_out]

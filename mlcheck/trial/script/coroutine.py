@@ -1,18 +1,17 @@
-"""One run of a script in a greenlet: it goes on until it asks for something, and waits for the answer."""
+"""One run of a program in a greenlet: it goes on until it asks for something, and waits for the answer."""
 
 from __future__ import annotations
 
-import builtins
 import os
 import sys
 from contextlib import suppress
-from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import Any
 
 from greenlet import getcurrent, greenlet
 
 from mlcheck.trial.script.ambient import Switch
+from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Ended, Given, Request
 from mlcheck.trial.traceback import is_user_file
 
@@ -24,10 +23,10 @@ class Abandoned(BaseException):
 
 
 class Run:
-    """`path` run as `python path arguments`, with `__name__ == "__main__"`, up to its first request and further."""
+    """A program, run up to its first request and further."""
 
-    def __init__(self, path: Path, arguments: tuple[str, ...]) -> None:
-        self._path, self._arguments = path, arguments
+    def __init__(self, program: Program) -> None:
+        self._program = program
         self._greenlet = greenlet(self._main)
         self._switch = Switch()
         self._process = os.getpid()
@@ -79,14 +78,8 @@ class Run:
         return found
 
     def _main(self, _: object) -> Ended:
-        module = ModuleType("__main__")
-        module.__file__ = str(self._path)
-        vars(module)["__builtins__"] = builtins
-        sys.modules["__main__"] = module
-        sys.argv = [str(self._path), *self._arguments]
-        sys.path.insert(0, str(self._path.parent))
         try:
-            exec(compile(self._path.read_bytes(), str(self._path), "exec"), vars(module))  # noqa: S102 - its purpose
+            self._program.run()
         except SystemExit as left:
             return Ended(exit_code=left.code)
         except Abandoned:

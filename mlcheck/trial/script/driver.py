@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from mlcheck.trial.script.instruments import Instruments, watched_calls
 from mlcheck.trial.script.objects import Held, Newcomers, globals_of, held_by
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
+from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Did, Ended, Given, Request, WantsBatch
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import NotReached
@@ -54,10 +54,10 @@ class Driver:
     """
 
     def __init__(
-        self, path: Path, arguments: tuple[str, ...], plan: Plan, instruments: Instruments, outputs: Outputs,
+        self, program: Program, plan: Plan, instruments: Instruments, outputs: Outputs,
         seconds: float, on_start: Callable[[Start], None],
     ) -> None:  # fmt: skip
-        self._path, self._arguments, self._plan = path, arguments, plan
+        self._program, self._plan = program, plan
         self._instruments, self._outputs, self._seconds, self._on_start = instruments, outputs, seconds, on_start
         self._run: Run | None = None
         self._request: Request = Ended()
@@ -143,8 +143,9 @@ class Driver:
             self._run.abandon()
         self._run, self._loader, self._evaluated = None, None, None
         self._outputs.clear()
+        self._outputs.forgives = True
         new = Newcomers()
-        run = self._run = Run(self._path, self._arguments)
+        run = self._run = Run(self._program)
         self._instruments.begin(run)
         self._instruments.waits_for, self._instruments.turn = self._waits(), 0
         self._steps, self._is_elsewhere = 0, False
@@ -183,7 +184,7 @@ class Driver:
             if time.monotonic() > end:
                 break
             self._pass_by(self._request)
-        raise NotReached(f"{self._path.name} did not get there in {self._seconds:.0f} s")
+        raise NotReached(f"{self._program.name} did not get there in {self._seconds:.0f} s")
 
     @contextmanager
     def _unwatched(self) -> Iterator[None]:
@@ -243,6 +244,6 @@ class Driver:
 
     def _told_end(self) -> str:
         return (
-            f"{self._path.name} ended after {self._steps} training steps: give it arguments for more epochs or steps "
-            "(mlcheck probe train.py -- ARGUMENTS)"
+            f"{self._program.name} ended after {self._steps} training steps: give it arguments for more epochs or "
+            "steps (mlcheck probe train.py -- ARGUMENTS)"
         )

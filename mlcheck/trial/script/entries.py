@@ -1,9 +1,21 @@
-"""A folder's entries from two places, as if from one."""
+"""Files in two places, as if in one: what is really there, and a folder's entries from both."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any, Self
+
+_lstat = os.lstat
+
+
+def really_exists(path: str) -> bool:
+    """Whether something is really there, whatever the script has been told."""
+    try:
+        _lstat(path)
+    except OSError:
+        return False
+    return True
 
 
 class Entries:

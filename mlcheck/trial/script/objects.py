@@ -58,7 +58,7 @@ def held_by(frames: list[FrameType], newcomers: Newcomers) -> Held:
     """What the script has made by now. Raises nothing: objects without a variable are named by their class."""
     new = newcomers.all()
     modules = [one for one in new if isinstance(one, nn.Module)]
-    optimizers = [one for one in new if isinstance(one, Optimizer)]
+    optimizers = _distinct([one for one in new if isinstance(one, Optimizer)])
     stepped = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
     roots = _roots(modules)
     copies = [one for one in roots if isinstance(one, AveragedModel)]
@@ -71,6 +71,15 @@ def held_by(frames: list[FrameType], newcomers: Newcomers) -> Held:
         schedulers=named.of([one for one in new if isinstance(one, LRScheduler)]),
         others=others + [one for one in new if isinstance(one, torch.amp.GradScaler)],
     )
+
+
+def _distinct(optimizers: list[Optimizer]) -> list[Optimizer]:
+    """Without wrappers of frameworks, which share the parameter groups of the optimizer inside."""
+    by_groups: dict[int, Optimizer] = {}
+    for one in sorted(optimizers, key=lambda one: len(type(one).__mro__)):
+        by_groups.setdefault(id(one.param_groups), one)
+    kept = {id(one) for one in by_groups.values()}
+    return [one for one in optimizers if id(one) in kept]
 
 
 def _roots(modules: list[nn.Module]) -> list[nn.Module]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -19,18 +20,18 @@ from typing import Any
 
 import torch
 
-from mlcheck.trial.script.entries import Entries
+from mlcheck.trial.script.entries import Entries, really_exists
 
 _FREE = ("/dev/", "/proc/")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_lstat = os.lstat
 
 
 class Outputs:
     """While installed, writes go below `scratch`. `redirected` lists the files that the script meant, in order.
 
     What it wrote before it began to train (`keep`: prepared data) stays there for the runs that follow, the
-    rest (checkpoints, logs) is taken away by `clear`.
+    rest (checkpoints, logs) is taken away by `clear`. With `forgives`, a checkpoint of what cannot be pickled is
+    left out: while a script is examined, some of what it saves has been replaced.
     """
 
     def __init__(self, scratch: Path) -> None:
@@ -41,6 +42,7 @@ class Outputs:
         self._active = False
         self._stack = ExitStack()
         self.redirected: dict[str, None] = {}
+        self.forgives = False
 
     def install(self) -> None:
         temporary = os.path.join(self._scratch, "tmp")
@@ -77,7 +79,7 @@ class Outputs:
 
     def keep(self) -> None:
         """Only what is new: a file of the user's that was changed is to be found unchanged by the next run."""
-        self._kept = {path for path in self._written() if not _exists(path.removeprefix(self._files))}
+        self._kept = {path for path in self._written() if not really_exists(path.removeprefix(self._files))}
 
     def clear(self) -> None:
         for path in self._written():
@@ -100,7 +102,7 @@ class Outputs:
             return path
         goes = self._files + meant
         os.makedirs(os.path.dirname(goes), exist_ok=True)
-        if bring and not _exists(goes) and meant not in self._removed and os.path.isfile(path):
+        if bring and not really_exists(goes) and meant not in self._removed and os.path.isfile(path):
             shutil.copyfile(path, goes)
         self._removed.discard(meant)
         return goes
@@ -110,7 +112,7 @@ class Outputs:
         meant = self._guarded(path)
         if meant is None:
             return path
-        if _exists(self._files + meant):
+        if really_exists(self._files + meant):
             return self._files + meant
         if self._is_removed(meant):
             raise FileNotFoundError(2, os.strerror(2), os.fsdecode(path))
@@ -164,7 +166,7 @@ class Outputs:
         def entered(path: Any) -> None:
             """The user's own folder, where there is one: what is read by relative names lies there."""
             meant = self._guarded(path)
-            original(path if meant is None or _exists(meant) else self._source(path))
+            original(path if meant is None or really_exists(meant) else self._source(path))
 
         return entered
 
@@ -185,7 +187,7 @@ class Outputs:
         meant = self._guarded(path)
         if meant is None or not os.path.isdir(self._files + meant):
             return [self._source(path)]
-        below = [] if self._is_removed(meant) or not _exists(meant) else [path]
+        below = [] if self._is_removed(meant) or not really_exists(meant) else [path]
         return [*below, self._files + meant]
 
     def _writing(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,7 +206,7 @@ class Outputs:
             if meant is None or kwargs.get("dir_fd") is not None or not os.path.lexists(path):
                 return original(path, *args, **kwargs)
             self._note(path)
-            if _exists(self._files + meant):
+            if really_exists(self._files + meant):
                 original(self._files + meant, *args, **kwargs)
             self._removed.add(meant)
             return None
@@ -235,10 +237,15 @@ class Outputs:
 
     def _saving(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def saved(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-            if not isinstance(f, str | os.PathLike):
-                return original(obj, f, *args, **kwargs)
-            self._note(f)
-            return original(obj, self._target(f, bring=False), *args, **kwargs)
+            is_path = isinstance(f, str | os.PathLike)
+            if is_path:
+                self._note(f)
+            try:
+                return original(obj, self._target(f, bring=False) if is_path else f, *args, **kwargs)
+            except (AttributeError, TypeError, pickle.PicklingError):
+                if not self.forgives:
+                    raise
+                return None
 
         return saved
 
@@ -251,12 +258,3 @@ class Outputs:
         meant = self._guarded(path) if writes else None
         if meant is not None:
             raise PermissionError(f"the script is run for inspection, so nothing is written to {meant}")
-
-
-def _exists(path: str) -> bool:
-    """Whether something is really there, whatever the script has been told."""
-    try:
-        _lstat(path)
-    except OSError:
-        return False
-    return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -14,6 +13,7 @@ from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
+from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Ended, LoopKey, Pass, Request, WantsBatch
 from mlcheck.trial.trial import EntryError
 
@@ -55,10 +55,10 @@ class Scout:
         self._first_optimizer = self._turn_began = 0
         self._turns: list[int] = []
 
-    def explore(self, path: Path, arguments: tuple[str, ...]) -> Plan:
+    def explore(self, program: Program) -> Plan:
         """Raises EntryError where the script never trains, and whatever it raises by itself."""
         self._began, self._start_up_s = time.monotonic(), 0.0
-        run = Run(path, arguments)
+        run = Run(program)
         instruments = self._instruments
         instruments.begin(run)
         instruments.on_step, instruments.on_backward = self._see_step, self._see_backward
@@ -71,7 +71,7 @@ class Scout:
             instruments.on_call = lambda _: None
             instruments.waits_for = frozenset()
             run.abandon()
-        return self._plan(path, end)
+        return self._plan(program.name, end)
 
     def _follow(self, run: Run) -> Ended | None:
         """Until the script ends, or enough was seen (None)."""
@@ -152,13 +152,13 @@ class Scout:
             self._start_up_s = time.monotonic() - self._began
             self._outputs.keep()
 
-    def _plan(self, path: Path, end: Ended | None) -> Plan:
+    def _plan(self, name: str, end: Ended | None) -> Plan:
         if end and end.error and not self._cut_short:
             raise end.error
         if not self._backwards:
             how = f" with sys.exit({end.exit_code!r})" if end and end.exit_code else ""
             raise EntryError(
-                f"{path.name} ended{how} without a training step: neither backward nor an optimizer was called in this "
+                f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "
                 "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS)"
             )
         training, companions = self._training()
