@@ -18,7 +18,7 @@ from typing import Any
 from mlcheck import __version__
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.answers import Asked
-from mlcheck.lint.grouping import Import, Outline
+from mlcheck.lint.outlines import Group, Import, Outline
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MOST_BYTES = 32_000_000
@@ -35,6 +35,7 @@ class Cache:
         self._path = os.path.join(folder, f"lint-{sys.version_info.major}.{sys.version_info.minor}.json")
         self._outlines: dict[str, Any] = {}
         self._answers: dict[str, Any] = {}
+        self._groups: dict[str, Any] = {}
         self._checks: list[list[str]] = []
         self._used: set[str] = set()
         self._changed = False
@@ -66,6 +67,19 @@ class Cache:
         self._used.add(digest)
         self._changed = True
 
+    def groups(self, key: str) -> list[Group] | None:
+        """How the files of a run fall into groups."""
+        kept = self._groups.get(key)
+        if kept is None:
+            return None
+        self._used.add(key)
+        return [Group(tuple(members), frozenset(called)) for members, called in kept]
+
+    def keep_groups(self, key: str, groups: Sequence[Group]) -> None:
+        self._groups[key] = [[found.members, sorted(found.called_elsewhere)] for found in groups]
+        self._used.add(key)
+        self._changed = True
+
     def answers(self, key: str) -> tuple[list[Answer], dict[str, int]] | None:
         """The findings of a group, and how much of each kind was seen."""
         kept = self._answers.get(key)
@@ -86,7 +100,7 @@ class Cache:
                 checksum, _, body = file.read().partition(b"\n")
             if checksum.decode("ascii", "replace") != self._checksum(body):
                 return
-            self._outlines, self._answers, self._checks = json.loads(body)
+            self._outlines, self._answers, self._groups, self._checks = json.loads(body)
         except (OSError, ValueError):
             return
 
@@ -96,7 +110,7 @@ class Cache:
             return
         body = self._body()
         while len(body) > _MOST_BYTES:
-            if not (_forget(self._outlines, self._used) + _forget(self._answers, self._used)):
+            if not (sum(_forget(kept, self._used) for kept in (self._outlines, self._answers, self._groups))):
                 return
             body = self._body()
         try:
@@ -109,7 +123,7 @@ class Cache:
             return
 
     def _body(self) -> bytes:
-        return json.dumps([self._outlines, self._answers, self._checks], separators=(",", ":")).encode()
+        return json.dumps([self._outlines, self._answers, self._groups, self._checks], separators=(",", ":")).encode()
 
     def _checksum(self, body: bytes) -> str:
         """Over the version too: what another one found out counts for nothing."""

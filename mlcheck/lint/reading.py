@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from mlcheck.core.finding import Location
 from mlcheck.lint.discover import PythonFile
-from mlcheck.lint.grouping import NOTHING, Outline, outline
+from mlcheck.lint.outlines import NOTHING, Outline, outline
 from mlcheck.lint.source import Source, Unreadable, decode, parse
 
 

@@ -17,7 +17,7 @@ from mlcheck.lint.answers import Answers, Asked, counted
 from mlcheck.lint.baseline import Baseline, Fingerprints, Known, read_baseline, write_baseline
 from mlcheck.lint.cache import Answer, Cache, key
 from mlcheck.lint.discover import discover
-from mlcheck.lint.grouping import Group, Member, Outline, group
+from mlcheck.lint.outlines import Group, Member, Outline
 from mlcheck.lint.reading import Buffer, Text, without_cycle_collector
 from mlcheck.lint.select import LintSettings, Selection
 from mlcheck.lint.suppress import IDLE_COMMENTS, Suppressions
@@ -118,7 +118,7 @@ class _Reading:
             progress(done, len(self._texts))
         seen: Counter[str] = Counter()
         with without_cycle_collector():
-            for found in group([Member(text.path, text.module, self._outline(text)) for text in self._texts]):
+            for found in self._groups():
                 texts = {self._texts[number].path: self._texts[number] for number in found.members}
                 if not self._told.keys().isdisjoint(texts):
                     seen += self._ask(found, texts, answers)
@@ -131,12 +131,26 @@ class _Reading:
         self._cache.save()
         self._mark(answers)
 
+    def _groups(self) -> list[Group]:
+        """The files, in groups; as they were kept where no file changed, came or went."""
+        if not self._settings.cache:
+            from mlcheck.lint.grouping import group
+
+            return group([Member(text.path, text.module, text.outline()) for text in self._texts])
+        name = key([(text.path, text.module, text.digest) for text in self._texts])
+        kept = self._cache.groups(name)
+        if kept is None:
+            from mlcheck.lint.grouping import group
+
+            kept = group([Member(text.path, text.module, self._outline(text)) for text in self._texts])
+            self._cache.keep_groups(name, kept)
+        return kept
+
     def _outline(self, text: Text) -> Outline:
-        kept = self._cache.outline(text.digest) if self._settings.cache else None
+        kept = self._cache.outline(text.digest)
         if kept is None:
             kept = text.outline()
-            if self._settings.cache:
-                self._cache.keep_outline(text.digest, kept)
+            self._cache.keep_outline(text.digest, kept)
         return kept
 
     def _ask(self, found: Group, texts: dict[str, Text], answers: Answers) -> Counter[str]:

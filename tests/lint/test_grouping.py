@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.lint.grouping import Member, group, outline
+from mlcheck.lint.grouping import group
+from mlcheck.lint.outlines import Member, outline
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.source import Source
 
