@@ -1,0 +1,51 @@
+"""Judges the scale of what enters the first layer."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.first_inputs import FirstInput, FirstInputs
+
+LARGE = 10.0
+SMALL = 0.01
+APART = 1000.0
+
+
+def check(seen: FirstInputs) -> Verdict:
+    findings = tuple(finding for one in seen.inputs if (finding := _fault(one)))
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.inputs))
+    told = ", ".join(f"`{one.layer}` {one.low:.3g} to {one.high:.3g} (rms {one.rms:.3g})" for one in seen.inputs[:3])
+    return Verdict(Outcome.PASS, f"the data enters {told}", looked_at=len(seen.inputs))
+
+
+def _fault(one: FirstInput) -> Finding | None:
+    place = Location(symbol=one.layer.partition(" ")[0])
+    numbers = {"rms": one.rms, "low": one.low, "high": one.high}
+    if one.rms > LARGE:
+        return Finding(
+            f"inputs from {one.low:.4g} to {one.high:.4g} (rms {one.rms:.3g}) go straight into `{one.layer}`, which is "
+            "initialised for about 1",
+            place,
+            help="scale them to mean 0 and deviation 1 with the training data's numbers, or begin with a norm",
+            numbers=numbers,
+        )
+    if 0 < max(abs(one.low), abs(one.high)) < SMALL:
+        return Finding(
+            f"inputs go straight into `{one.layer}` and are no larger than {max(abs(one.low), abs(one.high)):.2g}: "
+            "next to the biases they are nothing",
+            place,
+            help="scale them to mean 0 and deviation 1 with the training data's numbers",
+            numbers=numbers,
+        )
+    varying = sorted(spread for spread in one.spreads if spread > 0)
+    if len(varying) > 1 and varying[-1] > APART * varying[0] and varying[-1] > 1:
+        return Finding(
+            f"the features that enter `{one.layer}` differ in scale by {varying[-1] / varying[0]:.3g}: deviations from "
+            f"{varying[0]:.2g} to {varying[-1]:.3g}",
+            place,
+            help="scale each feature by itself, with the training data's numbers",
+            numbers=numbers,
+        )
+    return None

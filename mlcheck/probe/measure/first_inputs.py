@@ -1,0 +1,82 @@
+"""The data as it enters the first layer with weights: its scale, feature by feature."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from mlcheck.probe.measure.drive import first_batches, seed_all
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.modules import Names
+from mlcheck.probe.measure.simplified import stilled
+from mlcheck.trial.trial import Trial
+
+BATCHES = 3
+_WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd, nn.RNNBase)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstInput:
+    """What a layer gets straight from the data, no trained module before it: `spreads` are per feature."""
+
+    layer: str
+    rms: float
+    low: float
+    high: float
+    spreads: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstInputs:
+    """Layers that see the data itself, in three batches."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 24
+
+    inputs: tuple[FirstInput, ...]
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps, whatever the limit
+        names = Names(trial.models)
+        kept: dict[nn.Module, list[Tensor]] = {}
+
+        def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
+            given = args[0] if args else None
+            if isinstance(given, Tensor) and given.is_floating_point() and not given.requires_grad and given.ndim > 1:
+                kept.setdefault(module, []).append(given.detach().cpu())
+
+        hooks = [
+            module.register_forward_pre_hook(keep)
+            for model in trial.models.values()
+            for module in model.modules()
+            if isinstance(module, _WEIGHTED)
+        ]
+        try:
+            with stilled(trial), torch.enable_grad():
+                seed_all(0)
+                for index, batch in enumerate(first_batches(trial, BATCHES)):
+                    trial.train_step(batch, index)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        found = tuple(_input(names.module(module), module, given) for module, given in kept.items())
+        if not found:
+            raise NotMeasured(
+                "no layer with weights gets numbers straight from the data (embeddings, norms come first)"
+            )
+        return cls(found)
+
+
+def _input(name: str, module: nn.Module, given: list[Tensor]) -> FirstInput:
+    values = torch.cat([tensor.double().flatten() for tensor in given]).nan_to_num(0.0, 0.0, 0.0)
+    channels = isinstance(module, nn.modules.conv._ConvNd)
+    rows = [(t.movedim(1, -1) if channels else t).reshape(-1, t.shape[1 if channels else -1]).double() for t in given]
+    same = len({row.shape[1] for row in rows}) == 1
+    spreads = torch.cat(rows).nan_to_num(0.0, 0.0, 0.0).std(0, correction=0).tolist() if same else []
+    return FirstInput(
+        name, math.sqrt(float(values.pow(2).mean())), float(values.min()), float(values.max()), tuple(spreads)
+    )

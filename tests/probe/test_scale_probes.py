@@ -1,0 +1,63 @@
+"""Scales of inputs and targets: one program with the fault each, and programs that only look like it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import SOUND, ask, classes, cross_entropy, mlp, trial_of
+from test_data_probes import says
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+
+
+def fed(change: Any, model: nn.Module | None = None) -> Any:
+    return trial_of(model or mlp(), [(change(x), y) for x, y in classes(8)], cross_entropy)
+
+
+def one_wide(x: Tensor) -> Tensor:
+    wide = x.clone()
+    wide[:, 0] *= 10
+    wide[:, 1:] /= 500
+    return wide
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: 40 * x + 128, "go straight into `0 (Linear)`"),
+        (lambda x: 1e-4 * x, "no larger than"),
+        (one_wide, "differ in scale by"),
+    ],
+    ids=("large", "small", "apart"),
+)
+def test_inputs_of_another_scale(change: Any, words: str) -> None:
+    says(ask("inputs-not-scaled", fed(change)), Outcome.WARN, words)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x, lambda x: x.sigmoid(), lambda x: (x > 1.5).float(), lambda x: (3 * x).round().clamp(0, 12)],
+    ids=("standard", "unit", "one-hot", "counts"),
+)
+def test_common_scales_pass(change: Any) -> None:
+    says(ask("inputs-not-scaled", fed(change)), Outcome.PASS, "the data enters `0 (Linear)`")
+
+
+def test_a_norm_before_the_first_layer_scales() -> None:
+    trial = fed(lambda x: 40 * x + 128, nn.Sequential(nn.BatchNorm1d(8), *mlp()))
+    assert ask("inputs-not-scaled", trial).outcome is Outcome.SKIP
+    assert ask("inputs-not-scaled", SOUND["lstm"]()).outcome is Outcome.SKIP
+
+
+def prices(scale: float) -> Any:
+    batches = [(torch.randn(32, 8), scale * torch.rand(32, 1)) for _ in range(3)]
+    return trial_of(mlp(8, 1), batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+
+
+def test_targets_in_hundreds_of_thousands() -> None:
+    says(ask("targets-not-scaled", prices(3e5)), Outcome.WARN, "the targets of mse_loss run from")
+    says(ask("targets-not-scaled", prices(5.0)), Outcome.PASS)
