@@ -13,12 +13,12 @@ _TRAINING = re.compile(r"\b(?:is_|self\.)?train(?:ing|_mode)?\b|\beval\b|\bdeter
 
 
 def conditions(context: Context) -> list[ast.expr]:
-    """The tests of the `if`s and `while`s around a place, up to its function, innermost first."""
+    """The tests of the `if`s around a place, up to its function, innermost first."""
     found = []
     for outer in context.outwards():
         if outer.kind in ("function", "lambda", "class"):
             break
-        if isinstance(outer.node, ast.If | ast.While | ast.IfExp):
+        if isinstance(outer.node, ast.If):
             found.append(outer.node.test)
     return found
 
