@@ -1,4 +1,4 @@
-"""What other files can notice of a file, apart from the analysis: a run that finds all in its cache never loads that."""
+"""What other files can notice of a file: all that a run has to know before it asks its cache."""
 
 from __future__ import annotations
 
