@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from mlcheck import __version__
-from mlcheck.cli import commands, init, load, sbs, sign
+from mlcheck.cli import commands
 from mlcheck.cli.output import FORMATS
 from mlcheck.cli.words import Help, Overview, Parser, commands_of, near, options_of
 from mlcheck.core.outcome import By, Profile, Severity, Stage
@@ -22,7 +22,7 @@ _ENTRY = (
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments of one command. Prints a sentence and exits with 2 where they make no sense."""
-    parser = build_parser()
+    parser = build_parser(argv[0] if argv else "")
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         command = commands_of(parser)[arguments.command]
@@ -33,7 +33,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(command: str = "") -> argparse.ArgumentParser:
+    """All commands. When it is `lint` that starts, what the rarer ones need is not loaded for their options."""
     parser = Parser(
         prog="mlcheck",
         description="The pre-launch checklist for PyTorch.",
@@ -45,15 +46,21 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mlcheck {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
 
-    init.add_options(_command(subparsers, "init", "", "look at this repository and write its [tool.mlcheck] table"))
+    whole = command != "lint"
+    starting = _command(subparsers, "init", "", "look at this repository and write its [tool.mlcheck] table")
     _add_checking_commands(subparsers)
     loading = _command(
         subparsers, "load", "[ENTRY]", "may this model go live? must-pass cases, quality, latency and memory under load"
     )
-    load.add_options(loading)
-    _add_report_options(loading, html="", json="")
-    sbs.add_options(_command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read"))
-    _add_saved_commands(subparsers)
+    judging = _command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read")
+    if whole:
+        from mlcheck.cli import init, load, sbs
+
+        init.add_options(starting)
+        load.add_options(loading)
+        _add_report_options(loading, html="", json="")
+        sbs.add_options(judging)
+    _add_saved_commands(subparsers, whole)
     _add_catalog_commands(subparsers)
     return parser
 
@@ -120,7 +127,7 @@ def _command(
     )
 
 
-def _add_saved_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
+def _add_saved_commands(subparsers: argparse._SubParsersAction[Parser], whole: bool) -> None:
     """Commands about reports that were saved and questions they left open."""
     report = _command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")
@@ -138,9 +145,12 @@ def _add_saved_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
     comparing.set_defaults(run=commands.compare)
 
     signing = _command(subparsers, "sign", "RULE", "answer what only a person can answer, with your name")
-    sign.add_sign_options(signing)
     waiving = _command(subparsers, "waive", "RULE", "accept the failure of a rule, with your name and reason")
-    sign.add_waive_options(waiving)
+    if whole:
+        from mlcheck.cli import sign
+
+        sign.add_sign_options(signing)
+        sign.add_waive_options(waiving)
 
 
 def _add_catalog_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import NoReturn
 
 from mlcheck.cli.streams import complain
@@ -52,6 +51,8 @@ def options_of(command: argparse.ArgumentParser) -> list[str]:
 
 def near(word: str, known: Iterable[str]) -> str:
     """`: did you mean --x?`, or nothing."""
+    from difflib import get_close_matches
+
     found = get_close_matches(word, list(known), n=1)
     return f": did you mean `{found[0]}`?" if found else ""
 
