@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import AttributeSet, Class, Sites
+from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import is_plain, module_classes, text_of
+from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "module class"
 _FACTORIES = frozenset(
@@ -25,50 +26,90 @@ _FACTORIES = frozenset(
         "Tensor",
     )
 )
+_RANDOM = ("torch.rand", "torch.randn")
+_KEEPS = frozenset(
+    ["float", "view", "reshape", "unsqueeze", "double", "repeat", "expand", "long", "t", "transpose", "clone", "div"]
+)
+_ELSEWHERE = ("cuda", "to(device", "device=", "LightningModule", "accelerat", "mps", ".double()", ".half()", "bfloat16")
 _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tensor", ".type(", "as_tensor")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    if not _moves_modules(facts.sites):
+    moved = _mentions(facts.sites, _ELSEWHERE)
+    saved = _mentions(facts.sites, ("state_dict",))
+    if not moved and not saved:
         return
     for cls in facts.sites.once(module_classes):
         if not is_plain(cls):
             continue
         for name, assignments in cls.attributes.items():
-            if len(assignments) == 1 and assignments[0][0].name == "__init__" and _is_constant(cls, assignments[0][1]):
-                used = _used_with_input(cls, name)
-                if used is not None:
-                    function, assigned = assignments[0]
-                    yield Finding(
-                        f"`self.{name}` is a plain tensor: `model.to(device)` leaves it on the CPU, "
-                        "and no checkpoint holds it",
-                        function.place(assigned.node).location,
-                        help=f'use `self.register_buffer("{name}", ...)`; with `persistent=False` it is not saved',
-                        related=(cls.file.place(used, function.inner).location,),
-                    )
+            function, assigned = assignments[0]
+            if function.name != "__init__" or not all(_renews(name, later) for _, later in assignments[1:]):
+                continue
+            made = _made(cls, assigned)
+            if made is None or not (moved or (saved and made in _RANDOM)):
+                continue
+            used = _used_with_input(cls, name)
+            if used is not None:
+                yield _finding(cls, name, function, assigned, made, used)
 
 
-def _moves_modules(sites: Sites) -> bool:
-    """Whether the program knows of another device than the CPU."""
-    return any(True for _ in sites.mentioning(["cuda", "to(device", "device=", "LightningModule", "accelerat", "mps"]))
+def _finding(cls: Class, name: str, function: Function, assigned: AttributeSet, made: str, used: ast.AST) -> Finding:
+    lost = "no checkpoint holds it, and each run draws another" if made in _RANDOM else "no checkpoint holds it"
+    return Finding(
+        f"`self.{name}` is a plain tensor: `model.to(...)` leaves it behind, {lost}",
+        function.place(assigned.node).location,
+        help=f'use `self.register_buffer("{name}", ...)`; with `persistent=False` it is not saved',
+        related=(cls.file.place(used, function.inner).location,),
+    )
 
 
-def _is_constant(cls: Class, assigned: AttributeSet) -> bool:
-    """A tensor of at least one dimension, made on the default device."""
-    node = assigned.value
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
-        if node.func.attr not in ("float", "view", "reshape", "unsqueeze", "double", "repeat", "expand", "long", "t"):
-            return False
-        node = node.func.value
-    if not isinstance(node, ast.Call) or cls.file.resolve(node.func, assigned.context) not in _FACTORIES:
-        return False
+def _mentions(sites: Sites, words: tuple[str, ...]) -> bool:
+    return any(True for _ in sites.mentioning(words))
+
+
+def _renews(name: str, later: AttributeSet) -> bool:
+    """`self.mean = 0.9 * self.mean + ...`: a state that is carried on."""
+    return later.value is not None and f"self.{name}" in ast.unparse(later.value)
+
+
+def _made(cls: Class, assigned: AttributeSet) -> str | None:
+    """The function that makes the tensor, of at least one dimension, on the default device; None for anything else."""
+    found = {_factory(cls, origin.node, origin.context) for origin in _bases(cls, assigned)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _bases(cls: Class, assigned: AttributeSet) -> list[Origin]:
+    """Where the tensor comes from, through names and methods that keep it on its device."""
+    found: list[Origin] = []
+    todo = [Origin(cls.file, assigned.value, assigned.context)] if assigned.value is not None else []
+    seen: set[int] = set()
+    while todo:
+        origin = todo.pop()
+        node = origin.node
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+            node = node.func.value
+        if not isinstance(node, ast.Name):
+            found.append(Origin(cls.file, node, origin.context))
+            continue
+        further = origins(cls.file, node, origin.context)
+        todo += [one for one in further if id(one.node) not in seen and one.node is not node]
+        found += [one for one in further if one.node is node]
+        seen.update(id(one.node) for one in further)
+    return found
+
+
+def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
+    named = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    if not isinstance(node, ast.Call) or named not in _FACTORIES or not isinstance(named, str):
+        return None
     if any(keyword.arg in ("device", "requires_grad", None) for keyword in node.keywords) or not node.args:
-        return False
-    named = cls.file.resolve(node.func, assigned.context)
+        return None
     first = node.args[0]
-    if named == "torch.tensor":
-        return isinstance(first, ast.List | ast.Tuple) and bool(first.elts)
-    return not (isinstance(first, ast.Tuple | ast.List) and not first.elts)
+    listed = isinstance(first, ast.List | ast.Tuple)
+    if named == "torch.tensor" and not listed:
+        return None
+    return None if isinstance(first, ast.List | ast.Tuple) and not first.elts else named
 
 
 def _used_with_input(cls: Class, name: str) -> ast.AST | None:

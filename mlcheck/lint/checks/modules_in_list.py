@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, is_plain, module_classes, text_of
+from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "module class"
 _REGISTERS = (
@@ -54,8 +55,12 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
     if assigned.value is None:
         return False
     value, context = cls.file.value(assigned.value, assigned.context)
+    value, context = _returned(cls, value, context)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
         value = value.left
+    if isinstance(value, ast.Call) and len(value.args) == 1 and isinstance(value.args[0], ast.GeneratorExp):
+        if cls.file.resolve(value.func, context) in ("builtins.list", "builtins.tuple"):
+            value = ast.ListComp(value.args[0].elt, value.args[0].generators)
     if isinstance(value, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp):
         where = _inside(context, value)
         if any(_is_hidden_layer(cls, function, element, where) for element in flat([value])):
@@ -71,6 +76,16 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         _is_hidden_layer(cls, where, element, context)
         for where, element, context in _put_in(cls, name, local, function)
     )
+
+
+def _returned(cls: Class, value: ast.expr, context: Context) -> tuple[ast.expr, Context]:
+    """The list that a function of this file returns, for a call of it."""
+    named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) else None
+    if isinstance(named, Function) and named.file is cls.file:
+        found = list(returns(named))
+        if len(found) == 1:
+            return cls.file.value(found[0], named.inner)
+    return value, context
 
 
 def _inside(context: Context, value: ast.expr) -> Context:

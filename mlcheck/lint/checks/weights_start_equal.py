@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites import UNKNOWN, Call, Context, File, canonical
 from mlcheck.lint.sites.modules import LEARNING
 
 LOOKS_AT = "initialisation"
@@ -20,6 +20,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
     for file in facts.sites.mentioning([*_FILLS, ".fill_(", ".zero_("]):
         for call in file.calls(*_FILLS, "fill_", "zero_"):
+            if _fills_all(call):
+                yield _finding(call, "All parameters start equal: the units of each layer get equal gradients")
             target, value = _filled(call)
             if not isinstance(target, ast.Name) or value is None:
                 continue
@@ -40,6 +42,24 @@ def _finding(call: Call, message: str) -> Finding:
         call.place.location,
         help="was `bias` meant? For weights use `nn.init.kaiming_normal_` or `xavier_uniform_`; for a norm's scale 1",
     )
+
+
+def _fills_all(call: Call) -> bool:
+    """`for p in net.parameters(): nn.init.constant_(p, 0.1)`, `p.data.fill_(0.1)`."""
+    func, named = call.node.func, call.file.resolve(call.node.func, call.context)
+    loop = call.loops[0].node if call.loops else None
+    if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith((".parameters()", ".named_parameters()")):
+        return False
+    if isinstance(named, str) and canonical(named) in _INITS and call.node.args:
+        filled: ast.expr = call.node.args[0]
+    elif isinstance(func, ast.Attribute) and func.attr == "fill_" and call.constant("value", 0) not in (0, UNKNOWN):
+        filled = func.value
+    else:
+        return False
+    filled = filled.value if isinstance(filled, ast.Attribute) and filled.attr == "data" else filled
+    last = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
+    chosen = any(outer.kind in ("if", "try") for outer in call.context.outwards() if outer.outer is not None)
+    return isinstance(filled, ast.Name) and isinstance(last, ast.Name) and filled.id == last.id and not chosen
 
 
 def _filled(call: Call) -> tuple[ast.expr | None, float | None]:

@@ -75,6 +75,8 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     name = canonical(named)
     if name in LEARNING or name == PARAMETER:
         return True
+    if name == "copy.deepcopy" and node.args:
+        return holds_parameters(file, node.args[0], context, depth - 1)
     parts = [*node.args, *(keyword.value for keyword in node.keywords)]
     return name in CONTAINERS and any(holds_parameters(file, part, context, depth - 1) for part in flat(parts))
 
