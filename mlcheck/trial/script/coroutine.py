@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from types import FrameType
-from typing import Any
 
 from greenlet import getcurrent, greenlet
 
 from mlcheck.trial.script.ambient import Switch
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Ended, Given, Request
+from mlcheck.trial.script.surroundings import Surroundings
 from mlcheck.trial.traceback import is_user_file
 
 _PATIENCE = 20
@@ -30,19 +29,24 @@ class Run:
         self._greenlet = greenlet(self._main)
         self._switch = Switch()
         self._process = os.getpid()
+        self._folder = os.getcwd()
         self._given_up = False
-        self._surroundings = _Surroundings()
+        self._surroundings = Surroundings()
 
     def advance(self, answer: Answer | Given | None = None, watched: bool = True) -> Request:
         """Let the script go on with the answer to its last request, until the next.
 
         Unless `watched`, the examiner's function modes are off meanwhile.
         """
+        home = os.getcwd()
+        os.chdir(self._folder)
         self._switch.to_script(watched)
         try:
             request: Request = self._greenlet.switch(answer)
         finally:
             self._switch.to_examiner()
+            self._folder = os.getcwd()
+            os.chdir(home)
         return request
 
     def ask(self, request: Request) -> Answer | Given | None:
@@ -87,27 +91,3 @@ class Run:
         except Exception as error:
             return Ended(error)
         return Ended()
-
-
-class _Surroundings:
-    """What a script may change in the process around it, and a second run must find as the first did."""
-
-    def __init__(self) -> None:
-        self._folder = os.getcwd()
-        self._environment = dict(os.environ)
-        self._argv, self._path = sys.argv, list(sys.path)
-        self._modules: dict[str, Any] = dict(sys.modules)
-
-    def restore(self) -> None:
-        os.chdir(self._folder)
-        os.environ.clear()
-        os.environ.update(self._environment)
-        sys.argv, sys.path[:] = self._argv, self._path
-        for name in [name for name, module in sys.modules.items() if name not in self._modules and _is_users(module)]:
-            del sys.modules[name]
-        sys.modules["__main__"] = self._modules["__main__"]
-
-
-def _is_users(module: object) -> bool:
-    file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_user_file(file)

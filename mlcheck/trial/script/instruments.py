@@ -62,6 +62,7 @@ class Instruments:
         self._replace(DataLoader, "__iter__", self._asking(DataLoader.__iter__))
         self._replace(torch.autograd, "backward", self._heard(torch.autograd.backward))
         self._replace(nn.Module, "__call__", self._calling(nn.Module.__call__))
+        self._replace(torch, "set_num_interop_threads", lambda _: None)  # it may be called once a process only
         self._replace(torch, "compile", self._not_compiling())
         self._replace(nn.Module, "compile", self._not_compiling())
         self._stack.callback(register_optimizer_step_post_hook(self._after_step).remove)

@@ -1,0 +1,77 @@
+"""A script that resists: it ignores signals, starts processes, leaves its folder, writes home, exits with a code."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from script_programs import HEAD
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.engine import ProbeOptions, run_probes
+
+UNRULY = """\
+import multiprocessing, os, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen(["sleep", "TOKEN"])
+multiprocessing.set_start_method("fork")
+with open(os.path.expanduser("~/note.txt"), "w") as note:
+    note.write("x")
+import torch
+torch.set_num_interop_threads(1)
+torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
+"""
+LOOP = """
+os.chdir("/")
+sys.argv[:] = ["changed"]
+train_loader = DataLoader(TensorDataset(x[:64], y[:64]), 16, shuffle=True, num_workers=1)
+model = nn.parallel.DistributedDataParallel(model)
+try:
+    for epoch in range(20):
+        model.train()
+        for data, target in train_loader:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = F.cross_entropy(model(data), target)
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        with torch.inference_mode():
+            for data, target in test_loader:
+                model(data)
+        torch.save(model.state_dict(), "/model.pt")
+        if epoch == 15:
+            sys.exit(3)
+finally:
+    open(os.path.join(os.environ["HOME"], "last.txt"), "w").close()
+"""
+
+
+@pytest.mark.slow
+def test_it_gets_its_report_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = f"300.{uuid.uuid4().int % 10**9}"
+    home, folder = tmp_path / "home", tmp_path / "work"
+    home.mkdir()
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (folder / "train.py").write_text(UNRULY.replace("TOKEN", token) + HEAD + LOOP, encoding="utf-8")
+    rules = ("missing-zero-grad", "missing-eval-mode", "train-not-restored")
+    report = run_probes(ProbeOptions("train.py", only=rules, folder=str(folder), arguments=("--epochs", "3")))
+    outcomes = {result.rule: result.outcome for result in report.results}
+    assert outcomes["entry-does-not-run"] is Outcome.PASS, report.results
+    assert outcomes["missing-zero-grad"] is Outcome.FAIL
+    assert outcomes["missing-eval-mode"] is Outcome.PASS
+    assert outcomes["train-not-restored"] is Outcome.PASS
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["train.py"]
+    assert not Path("/model.pt").exists()
+    assert any("note.txt" in notice and "model.pt" in notice for notice in report.notices)
+    commands = (entry / "cmdline" for entry in Path("/proc").glob("[0-9]*"))
+    assert not [command for command in commands if token.encode() in _bytes(command)]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
