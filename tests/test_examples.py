@@ -18,6 +18,7 @@ ALARMS = {Outcome.FAIL, Outcome.ERROR, Outcome.WARN}
 
 # A folder of examples/broken -> the rule that must be named as the cause, where it is not the folder's own name.
 NAMED_OTHERWISE = {
+    "cannot_overfit_one_batch": "learning-rate-too-low",
     "crash": "entry-does-not-run",
     "empty_loader": "entry-does-not-run",
     "hang": "entry-does-not-run",

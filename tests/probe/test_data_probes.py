@@ -207,3 +207,9 @@ def test_few_features_that_spread_more_are_no_other_scale() -> None:
     some: Tensor = x.clone()
     some[:, :3] *= 50
     says(ask("splits-scaled-differently", trial_on(table(), TensorDataset(some, y))), Outcome.PASS)
+
+
+def test_a_sample_with_nan_is_named_by_its_index() -> None:
+    spoilt = Changed(table(), lambda i, s: (s[0] / 0 if i == 123 else s[0], s[1]))
+    says(ask("non-finite-batch", trial_on(spoilt)), Outcome.FAIL, "sample 123 of the data set holds")
+    says(ask("non-finite-batch", trial_on(table())), Outcome.PASS)

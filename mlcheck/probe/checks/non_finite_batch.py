@@ -6,10 +6,14 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.batches import Batches
+from mlcheck.probe.measure.samples import BadSample, Samples
 
 
-def check(seen: Batches) -> Verdict:
+def check(seen: Batches, samples: Samples | None) -> Verdict:
     scope = "the whole training data" if seen.whole_pass else f"the first {seen.batches} batches"
+    by_index = samples.training.non_finite if samples else []
+    if not seen.non_finite and by_index:
+        return _by_index(by_index, seen.samples)
     if not seen.non_finite:
         return Verdict(
             Outcome.PASS, f"all values are finite in {scope} ({seen.samples:,} samples)", looked_at=seen.samples
@@ -21,5 +25,15 @@ def check(seen: Batches) -> Verdict:
             f"`{bad.name}` holds {bad.values} NaN or infinite values in {bad.batches} of {seen.batches} batches; "
             f"the first is {bad.value} in batch {bad.batch}, row {bad.row}{column}"
         )
+        if by_index:
+            message += f"; sample {by_index[0].index} of the data set {by_index[0].what}"
         findings.append(Finding(message, numbers={"values": float(bad.values), "batches": float(bad.batches)}))
     return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=seen.samples)
+
+
+def _by_index(bad: list[BadSample], looked_at: int) -> Verdict:
+    """Bad samples that no batch of the pass showed: there was no time for all of it."""
+    more = f", and {len(bad) - 1} others" if len(bad) > 1 else ""
+    message = f"training sample {bad[0].index} {bad[0].what}{more}"
+    finding = Finding(message, numbers={"index": float(bad[0].index), "samples": float(len(bad))})
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=looked_at)

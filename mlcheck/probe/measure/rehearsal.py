@@ -14,7 +14,7 @@ from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.traceback import user_traceback
-from mlcheck.trial.trial import NotReached, Trial
+from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 STEPS = 3
 _SECONDS = 5.0
@@ -87,7 +87,7 @@ class Rehearsal:
                 metrics = trial.train_step(batches[index % len(batches)], index)
                 self.metrics.append(_numbers(metrics))
                 self.steps += 1
-        except NotReached:
+        except (NotReached, RejectedConfig):
             raise
         except Exception as error:
             self._broke("training step", error)
@@ -107,6 +107,8 @@ class Rehearsal:
                 self.evaluated = True
         except NotReached:
             return
+        except RejectedConfig:
+            raise
         except Exception as error:
             self._broke("evaluation", error)
 
