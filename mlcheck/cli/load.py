@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mlcheck.load.limits import Limits
     from mlcheck.load.locust_engine import Fleet
 
+_INTERRUPTED = 130
 _QUICK_S = 3.0
 _QUICK_WORKERS = 4
 
@@ -33,7 +34,7 @@ def load(arguments: argparse.Namespace) -> int:
         raise Mistake("give an entry point or --url, not both")
     if not arguments.entry and not arguments.url:
         raise Mistake("name what answers queries, as in `mlcheck load module:predict`; `mlcheck load --init` shows how")
-    from mlcheck.load.options import LoadOptions
+    from mlcheck.load.options import INTERRUPTED, LoadOptions
     from mlcheck.load.run import run_load
 
     if arguments.locust_join:
@@ -61,7 +62,8 @@ def load(arguments: argparse.Namespace) -> int:
     with progress() as show:
         report = run_load(options, show, _keeper(arguments.json))
     report = replace(report, arguments=_repeating(arguments))
-    return commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
+    code = commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
+    return _INTERRUPTED if INTERRUPTED in report.notices else code
 
 
 def _fleet(arguments: argparse.Namespace, limits: Limits) -> Fleet | None:

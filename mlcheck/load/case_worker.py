@@ -29,6 +29,7 @@ def main(text: str) -> None:
     try:
         service = load_service(job["entry"])
         if job["do"] == "golden":
+            channel.send({"kind": "loaded"}, time_limit_s=job["timeout_s"])
             channel.send({"kind": "golden"} | _golden(service, read_golden(Path(job["path"]))[job["number"]]))
         else:
             _conduct(service, job, channel)

@@ -97,8 +97,8 @@ def _end_children() -> None:
 
 def _golden_case(entry: str, path: Path, case: Query, number: int, timeout_s: float, folder: str) -> Case:
     heard: list[dict[str, Any]] = []
-    job = {"do": "golden", "entry": entry, "path": str(path.resolve()), "number": number}
-    end = _child(job, timeout_s + _START_UP_S, folder, heard.append)
+    job = {"do": "golden", "entry": entry, "path": str(path.resolve()), "number": number, "timeout_s": timeout_s}
+    end = _child(job, _START_UP_S, folder, heard.append)
     message = heard[-1] if heard else {}
     if message.get("kind") == "mistake":
         raise Mistake(message["text"])

@@ -12,6 +12,8 @@ from mlcheck.load.queries import Query, read_queries
 from mlcheck.load.satisfaction import Ratings, read_ratings
 from mlcheck.load.sbs import Judgements, read_judgements
 
+INTERRUPTED = "interrupted: this is what was measured until then"
+
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:

@@ -18,7 +18,7 @@ from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
 from mlcheck.load.limits import Limits
 from mlcheck.load.locust_engine import Fleet, LocustFailed, climb_with_locust
 from mlcheck.load.machine import cores
-from mlcheck.load.options import Files, LoadOptions, read_files
+from mlcheck.load.options import INTERRUPTED, Files, LoadOptions, read_files
 from mlcheck.load.overhead import dispatch_us, overhead_us
 from mlcheck.load.quality import LabelledRun, join
 from mlcheck.load.satisfaction import Ratings
@@ -62,7 +62,7 @@ def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Rep
     try:
         run.measure()
     except KeyboardInterrupt:
-        return report("interrupted: this is what was measured until then")
+        return report(INTERRUPTED)
     return report()
 
 

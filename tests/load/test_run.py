@@ -16,8 +16,9 @@ import pytest
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result
-from mlcheck.load.cases import Conduct, run_conduct
+from mlcheck.load.cases import Conduct, run_conduct, run_golden
 from mlcheck.load.checks import answer_not_repeatable, bad_query_breaks_service, batch_changes_answer
+from mlcheck.load.golden import read_golden
 from mlcheck.load.limits import Cases, Latencies, Latency, Limits, Plan
 from mlcheck.load.options import LoadOptions
 from mlcheck.load.run import run_load
@@ -134,6 +135,15 @@ def test_answers_that_change(queries: Path) -> None:
     assert bad_query_breaks_service.check(sampled).outcome is Outcome.PASS
 
 
+def test_a_golden_case_that_hangs_is_stopped_and_named(queries: Path, tmp_path: Path) -> None:
+    golden = tmp_path / "golden.jsonl"
+    golden.write_text('{"id": "seven", "input": {"x": 7}, "expect": 1}\n', encoding="utf-8")
+    entry = f"{SERVICES}:hangs_on_seven"
+    (case,) = run_golden(entry, golden, read_golden(golden), 1.0, ".", lambda *_: None).cases
+    assert case.told == "nothing was heard from the process for 1 s, so it was stopped"
+    assert "in hangs_on_seven" in case.traceback
+
+
 def test_fields_that_may_change_and_answers_that_change_of_themselves(queries: Path) -> None:
     timed = conducted("tells_its_time", queries)
     assert answer_not_repeatable.check(timed).outcome is Outcome.FAIL
@@ -218,6 +228,7 @@ def test_an_interrupted_run_leaves_what_it_has_and_nobody_behind(number: int, qu
     assert any("until then" in notice or "not finished" in notice for notice in report["notices"])
     if number == signal.SIGINT:
         assert "this is what was measured until then" in printed
+        assert process.returncode == 130
     while marked(tmp_path) and time.monotonic() < until:
         time.sleep(0.1)
     assert marked(tmp_path) == []
