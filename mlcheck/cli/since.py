@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from mlcheck.lint.run import LintSettings
 
 # What decides which files are read and what they are called, besides the code itself.
-_READ = ("*.py", ":(glob)**/.gitignore", ":(glob)**/pyproject.toml", ":(glob)**/setup.py", ":(glob)**/setup.cfg")
+_READ = (
+    "*.py",
+    "*.yaml",
+    "*.yml",
+    ":(glob)**/.gitignore",
+    ":(glob)**/pyproject.toml",
+    ":(glob)**/setup.py",
+    ":(glob)**/setup.cfg",
+)
 
 
 @contextmanager
@@ -26,7 +34,7 @@ def baseline_of(revision: str, paths: Sequence[str], settings: LintSettings) -> 
 
     Raises Mistake outside of a repository, for a revision or a path it does not have.
     """
-    from mlcheck.lint.run import run_lint
+    from mlcheck.experiment.run import run_lint_and_configs
 
     if revision.startswith("-"):
         raise Mistake(f"--new-since: `{revision}` is no revision")
@@ -40,7 +48,7 @@ def baseline_of(revision: str, paths: Sequence[str], settings: LintSettings) -> 
         os.makedirs(here, exist_ok=True)
         old = replace(settings, baseline=known, write_baseline=True, cache=_absolute(settings.cache))
         with chdir(here):
-            run_lint([path for path in asked if os.path.exists(path)], old)
+            run_lint_and_configs([path for path in asked if os.path.exists(path)], old)
         yield replace(settings, baseline=known)
 
 

@@ -13,6 +13,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
+from mlcheck.lint.baseline import settle
 from mlcheck.lint.gitignore import Pattern, is_ignored, patterns_above, read_patterns
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.select import Selection
@@ -53,6 +54,10 @@ def run_lint_and_configs(
     configs = [path for path in named if os.path.exists(path)] + [path for given in rest for path in _configs(given)]
     missing = [f"{path}: no such file" for path in named if not os.path.exists(path)]
     results, notices = _judged(list(dict.fromkeys(configs)), selection) if configs else ([], [])
+    if results:
+        lines = {path: _bytes(path).decode("utf-8-sig", "replace").splitlines() for path in configs}
+        results, settled = settle(results, settings, lines)
+        notices += settled
     return replace(
         read,
         subject=", ".join(paths),

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.report import Result
 from mlcheck.lint.answers import counted
+from mlcheck.lint.select import LintSettings
 
 _MOST_CODE = 200
 
@@ -95,6 +98,43 @@ class Baseline:
         gone = {entry.fingerprint for entry in mended}
         kept = {name: entry for name, entry in self._known.items() if name not in gone}
         return sorted({**kept, **{entry.fingerprint: entry for entry in found}}.values(), key=_by_place)
+
+
+def settle(
+    results: Sequence[Result], settings: LintSettings, lines: Mapping[str, Sequence[str]]
+) -> tuple[list[Result], list[str]]:
+    """Results about other files than code, with fingerprints and without what is known; and what is to be told.
+
+    `lines` are those of each file that was looked at.
+    """
+    baseline, marks = opened(settings), Fingerprints(settings.root)
+    settled, found = [], []
+    for result in results:
+        new = []
+        for finding in result.findings:
+            made, entry = marks.mark(result.rule, finding, lines.get(finding.location.path, ()))
+            found.append(entry)
+            if not (baseline.hides(made.fingerprint) or settings.write_baseline):
+                new.append(made)
+        known = len(result.findings) - len(new)
+        told = f"nothing new; {counted(known, 'finding')} known in the baseline"
+        hidden = replace(result, outcome=Outcome.PASS, summary=told) if known and not new else result
+        settled.append(replace(hidden, findings=tuple(new)))
+    mended = baseline.mended([result.rule for result in results], {marks.path(path) for path in lines}, settings.root)
+    if not settings.write_baseline:
+        return settled, list(baseline.notices(mended))
+    if not (found or mended):
+        return settled, []
+    renewed = baseline.renewed(found, mended)
+    write_baseline(settings.baseline, renewed)
+    return settled, [f"{settings.baseline}: written with {counted(len(renewed), 'known finding')}"]
+
+
+def opened(settings: LintSettings) -> Baseline:
+    """The known findings; none when they are about to be written for the first time."""
+    if not settings.baseline or (settings.write_baseline and not os.path.exists(settings.baseline)):
+        return Baseline(settings.baseline)
+    return read_baseline(settings.baseline)
 
 
 def read_baseline(path: str) -> Baseline:

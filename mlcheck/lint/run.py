@@ -14,7 +14,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.report import Report
 from mlcheck.lint.answers import Answers, Asked, counted
-from mlcheck.lint.baseline import Baseline, Fingerprints, Known, read_baseline, write_baseline
+from mlcheck.lint.baseline import Fingerprints, Known, opened, write_baseline
 from mlcheck.lint.cache import Answer, Cache, key
 from mlcheck.lint.discover import discover
 from mlcheck.lint.outlines import Group, Member, Outline
@@ -106,7 +106,7 @@ class _Reading:
         self._texts = texts
         self._told = {text.path: text for text in told}
         self._settings, self._selection = settings, selection
-        self._baseline = _baseline(settings)
+        self._baseline = opened(settings)
         self._cache = cache
 
     def run(self, answers: Answers, progress: Progress | None) -> None:
@@ -220,13 +220,6 @@ class _Reading:
 
     def _lines(self, place: Location) -> Sequence[str]:
         return self._told[place.path].lines if place.path in self._told else ()
-
-
-def _baseline(settings: LintSettings) -> Baseline:
-    """The known findings; none when they are about to be written for the first time."""
-    if not settings.baseline or (settings.write_baseline and not os.path.exists(settings.baseline)):
-        return Baseline(settings.baseline)
-    return read_baseline(settings.baseline)
 
 
 def _in_characters(finding: Finding, texts: dict[str, Text]) -> Finding:
