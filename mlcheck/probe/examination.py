@@ -19,7 +19,7 @@ from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import user_traceback
-from mlcheck.trial.trial import NotReached, Trial
+from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 
 class Listener(Protocol):
@@ -115,6 +115,8 @@ class Examination:
                     found = reason
         except NotReached as why:
             return NotMeasured(str(why), Outcome.INCONCLUSIVE)
+        except RejectedConfig as why:
+            return NotMeasured(f"configuration rejected: {why}")
         self._tell_unrestored(needed, state)
         return found
 

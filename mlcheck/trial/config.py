@@ -84,16 +84,21 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def hyperparameters(config: Mapping[str, Any], overrides: Mapping[str, Any], source: str) -> Hyperparameters:
-    """One value per hyperparameter: a constant is itself, a range its representative, an override (by dotted
-    name) wins over both. Raises EntryError for a group that is not a mapping or a range that cannot be read.
+MIDDLE = 0.5
+
+
+def hyperparameters(
+    config: Mapping[str, Any], overrides: Mapping[str, Any], source: str, share: float = MIDDLE
+) -> Hyperparameters:
+    """One value per hyperparameter: a constant is itself, a range the value at `share` of its way, an override (by
+    dotted name) wins over both. Raises EntryError for a group that is not a mapping or a range that cannot be read.
     """
     declared = config.get("hyperparameters")
     if declared is None:
         declared = {}
     if not isinstance(declared, Mapping):
         raise EntryError(f"`hyperparameters` in {source} must be a mapping of names to values, not {_kind(declared)}")
-    chosen = _choose_group(declared, "", source)
+    chosen = _choose_group(declared, "", source, share)
     for name, value in overrides.items():
         *groups, last = name.split(".")
         inner = chosen
@@ -111,18 +116,19 @@ def _group(items: Mapping[str, Any], path: str, source: str) -> Hyperparameters:
     return group
 
 
-def _choose_group(declared: Mapping[str, Any], path: str, source: str) -> Hyperparameters:
-    return _group({name: _choose(value, f"{path}{name}", source) for name, value in declared.items()}, path, source)
+def _choose_group(declared: Mapping[str, Any], path: str, source: str, share: float) -> Hyperparameters:
+    chosen = {name: _choose(value, f"{path}{name}", source, share) for name, value in declared.items()}
+    return _group(chosen, path, source)
 
 
-def _choose(value: Any, name: str, source: str) -> Any:
-    """The representative of a search range: the first category; the midpoint; for `log` the middle exponent."""
+def _choose(value: Any, name: str, source: str, share: float) -> Any:
+    """A value of a search range: the midpoint (for `log` of the exponents) and first category, or as `share` says."""
     if not isinstance(value, Mapping):
         return value
     if "type" not in value:
-        return _choose_group(value, f"{name}.", source)
+        return _choose_group(value, f"{name}.", source, share)
     try:
-        return _representative(value)
+        return _representative(value, share)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise EntryError(
             f"the hyperparameter `{name}` in {source} cannot be read as a {value['type']!r} range: "
@@ -130,18 +136,21 @@ def _choose(value: Any, name: str, source: str) -> Any:
         ) from error
 
 
-def _representative(value: Mapping[str, Any]) -> Any:
+def _representative(value: Mapping[str, Any], share: float) -> Any:
     match value["type"]:
         case "const":
             return value["val"]
         case "categorical":
-            return value["vals"][0]
+            return value["vals"][0 if share == MIDDLE else round(share * (len(value["vals"]) - 1))]
         case "int":
-            return (int(value["minval"]) + int(value["maxval"])) // 2
+            first, last = int(value["minval"]), int(value["maxval"])
+            return first + int(share * (last - first))
         case "double":
-            return (float(value["minval"]) + float(value["maxval"])) / 2
+            low, high = float(value["minval"]), float(value["maxval"])
+            return low + share * (high - low)
         case "log":
-            return float(value.get("base", 10)) ** ((float(value["minval"]) + float(value["maxval"])) / 2)
+            low, high = float(value["minval"]), float(value["maxval"])
+            return float(value.get("base", 10)) ** (low + share * (high - low))
     raise ValueError("unknown type")
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
 import os
 import random
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -20,15 +16,18 @@ import torch
 from torch import nn
 
 from mlcheck.trial import functions, lightning
-from mlcheck.trial.config import Hyperparameters, hyperparameters, read_config
+from mlcheck.trial.config import MIDDLE, Hyperparameters, hyperparameters, read_config
 from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
-from mlcheck.trial.trial import EntryError, Trial
+from mlcheck.trial.importing import find_object, no_file, put_folder_first
+from mlcheck.trial.trial import EntryError, RejectedConfig, Trial
 
 _ACCEPTED = (
     "an entry point is a script (train.py), a class derived from determined.pytorch.PyTorchTrial or from "
     "LightningModule, or a function without required arguments that returns model, optimizer, loss and training loader"
 )
+
+_ELSEWHERE = (0.25, 0.75, 0.0, 1.0)  # of a search space whose middle is rejected
 
 
 @dataclass(frozen=True)
@@ -63,20 +62,47 @@ def load_trial(entry: str, options: EntryOptions = EntryOptions()) -> Trial:
         package.ClusterInfo(package.TrialInfo(values, config, seed)) if config is not None else None
     )
     if options.prep:
-        _put_folder_first(entry)
-        prepare = _find(options.prep)
+        put_folder_first(entry)
+        prepare = find_object(options.prep)
         if not callable(prepare):
             raise EntryError(f"the prep `{options.prep}` must be a function, not {_kind(prepare)}")
         prepare()
     if entry.endswith(".py"):
         _seed_everything(seed)
         return _script(Path(entry), options.arguments)
-    target = _find(entry)
+    target = find_object(entry)
     _seed_everything(seed)
-    trial = _adapt(target, entry, values, config, seed, _device(options.device))
+    trial = _accepted(target, entry, values, config, seed, options)
     if hides_real and isinstance(target, type):
         trial.notices.append("the installed `determined` package is replaced by mlcheck's stand-in")
     return trial
+
+
+def _accepted(
+    target: Any, entry: str, values: Hyperparameters, config: dict[str, Any] | None, seed: int, options: EntryOptions
+) -> Trial:
+    """The trial at the middle of its search space; where it refuses that, at the first of a few points it accepts."""
+    device = _device(options.device)
+    refused: RejectedConfig | None = None
+    for share in (MIDDLE, *_ELSEWHERE):
+        if refused:
+            elsewhere = hyperparameters(config or {}, options.hparams, values.source, share)
+            if elsewhere == values:
+                continue
+            values.clear()
+            values.update(elsewhere)  # in place: the cluster's information holds the same mapping
+            _seed_everything(seed)
+        try:
+            trial = _adapt(target, entry, values, config, seed, device)
+        except RejectedConfig as error:
+            refused = refused or error
+            continue
+        if refused:
+            chosen = ", ".join(f"{name}={value!r}" for name, value in values.items())
+            trial.notices.append(f"the trial rejects the middle of its search space ({refused}); examined: {chosen}")
+        return trial
+    assert refused is not None
+    raise refused
 
 
 def _adapt(
@@ -98,7 +124,7 @@ def _adapt(
 
 def _script(path: Path, arguments: tuple[str, ...]) -> Trial:
     if not path.is_file():
-        raise EntryError(_no_file(path))
+        raise EntryError(no_file(path))
     from mlcheck.trial.script.program import Script
 
     return _scripts()(Script(path, arguments), (str(path), 1))
@@ -114,91 +140,6 @@ def _scripts() -> Callable[[Any, tuple[str, int]], Trial]:
         if error.name != "greenlet":
             raise
         raise EntryError("to run a program step by step, greenlet is needed: pip install greenlet") from None
-
-
-def _find(entry: str) -> Any:
-    """The object an entry point names."""
-    where, separator, name = entry.rpartition(":")
-    if not separator or not where or not name:
-        raise EntryError(f"`{entry}` names no entry point: write `module:Name` or `path/to/file.py:Name`")
-    module = _import_file(Path(where)) if where.endswith(".py") or os.sep in where else _import_module(where)
-    if not hasattr(module, name):
-        own = [key for key, value in vars(module).items() if isinstance(value, type | FunctionType)]
-        near = difflib.get_close_matches(name, own, n=2, cutoff=0.5)
-        raise EntryError(f"there is no `{name}` in {module.__file__ or where}{_did_you_mean(near)}")
-    return getattr(module, name)
-
-
-def _import_file(path: Path) -> ModuleType:
-    """Run a file as the module of its name, its folder first on the path, as `python path` would have it."""
-    if not path.is_file():
-        raise EntryError(_no_file(path))
-    _put_first(str(path.resolve().parent))
-    name = path.stem if path.stem not in sys.stdlib_module_names else f"{path.stem}_entry"
-    spec = spec_from_file_location(name, path.resolve())
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except ImportError as error:
-        _explain(error, str(path))
-        raise
-    return module
-
-
-def _no_file(path: Path) -> str:
-    folder = path.parent if path.parent.is_dir() else Path()
-    near = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*.py")], n=2)
-    return f"there is no file {path}{_did_you_mean([str(folder / name) for name in near])}"
-
-
-def _import_module(name: str) -> ModuleType:
-    _put_first(str(Path.cwd()))
-    importlib.invalidate_caches()
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            files = [path.stem for path in Path.cwd().glob("*.py")]
-            near = difflib.get_close_matches(name, files, n=2)
-            raise EntryError(f"there is no module `{name}` in {Path.cwd()}{_did_you_mean(near)}") from None
-        _explain(error, name)
-        raise
-    except ImportError as error:
-        _explain(error, name)
-        raise
-
-
-def _explain(error: ImportError, where: str) -> None:
-    """Raise EntryError for the import errors whose cause is mlcheck or the way the entry point is written."""
-    missing = error.name or ""
-    if missing.split(".")[0] == package.ROOT:
-        raise EntryError(
-            f"{where} imports a part of Determined that mlcheck does not stand in for ({error}): "
-            "it runs PyTorchTrial classes only"
-        ) from error
-    if "relative import" in str(error):
-        raise EntryError(
-            f"{where} uses relative imports, so it is part of a package: name it `package.module:Name`, "
-            "from the folder above the package"
-        ) from error
-
-
-def _put_folder_first(entry: str) -> None:
-    """Let a prep function import, and change, the modules beside the entry point."""
-    where = Path(entry if entry.endswith(".py") else entry.rpartition(":")[0])
-    _put_first(str(where.resolve().parent if where.suffix == ".py" else Path.cwd()))
-
-
-def _put_first(folder: str) -> None:
-    if sys.path[:1] != [folder]:
-        sys.path.insert(0, folder)
-
-
-def _did_you_mean(near: list[str]) -> str:
-    return f"; did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else ""
 
 
 def _place(target: Any, entry: str) -> tuple[str, int]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import RejectedConfig, Trial
@@ -491,6 +492,47 @@ def test_invalid_hp_is_a_rejected_config(load: Load, where: str) -> None:
 
     with pytest.raises(RejectedConfig, match="too wide"):
         run()
+
+
+SPACE = """
+hyperparameters:
+  global_batch_size: 2
+  a: {type: int, minval: 0, maxval: 8}
+  b: {type: categorical, vals: [x, y]}
+"""
+PICKY = """
+class T(Base):
+    def __init__(self, context):
+        if context.get_hparam("a") CONDITION:
+            raise det.InvalidHP(f"a is {context.get_hparam('a')}")
+        self.info = det.get_cluster_info().trial.hparams
+        super().__init__(context)
+"""
+
+
+def test_a_point_is_looked_for_that_the_trial_accepts(load: Load) -> None:
+    trial = load(PICKY.replace("CONDITION", "< 5"), SPACE)
+    (told,) = [notice for notice in trial.notices if "rejects" in notice]
+    assert told == (
+        "the trial rejects the middle of its search space (a is 4); examined: global_batch_size=2, a=6, b='y'"
+    )
+    assert trial.objects[0].info["a"] == 6
+    assert not [notice for notice in load(PICKY.replace("CONDITION", "< 3"), SPACE).notices if "rejects" in notice]
+    chosen = load(PICKY.replace("CONDITION", "== 4"), SPACE, hparams={"b": "x"})
+    assert "a=2, b='x'" in " ".join(chosen.notices)
+
+
+def test_a_rejection_within_a_step_is_no_failure(load: Load) -> None:
+    source = (
+        "class T(Base):\n    def train_batch(self, batch, epoch_idx, batch_idx):\n        raise det.InvalidHP('late')\n"
+    )
+    with pytest.raises(RejectedConfig, match="late"):
+        Rehearsal.measure(load(source), 10.0)
+
+
+def test_a_search_space_that_is_rejected_everywhere(load: Load) -> None:
+    with pytest.raises(RejectedConfig, match="a is 4"):
+        load(PICKY.replace("CONDITION", ">= 0"), SPACE)
 
 
 def test_what_the_context_tells(load: Load) -> None:
