@@ -1,0 +1,110 @@
+"""partial-checkpoint: a checkpoint from which the run cannot go on as it was."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Context, File, Sites
+from mlcheck.lint.sites.origins import origins
+
+LOOKS_AT = "checkpoint save"
+_PROGRESS = ("epoch", "epochs", "start_epoch", "step", "iteration")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    saves = list(facts.sites.calls("torch.save"))
+    facts.sites.seen[LOOKS_AT] = len(saves)
+    for call in saves:
+        for node, file, context in _parts(call):
+            if isinstance(node, ast.Attribute) and node.attr == "state_dict" and _is_method(file, node.value):
+                yield Finding(
+                    f"`{ast.unparse(node)}` is the method, not what it returns: the file holds no weights by name",
+                    file.place(node, context).location,
+                    help=f"call it: `{ast.unparse(node)}()`",
+                )
+    yield from _resumed_without_optimizer(facts.sites)
+
+
+def _is_method(file: File, owner: ast.expr) -> bool:
+    """Whether the owner is used as a module or an optimizer elsewhere in the file."""
+    name = re.escape(ast.unparse(owner))
+    used = rf"(?<![\w.]){name}\.(?:state_dict|load_state_dict|parameters|zero_grad|train|eval|step)\("
+    return re.search(used, file.text) is not None
+
+
+def _parts(call: Call) -> Iterator[tuple[ast.expr, File, Context]]:
+    """What is saved: the object, or the values of the dictionary."""
+    if not call.node.args:
+        return
+    for origin in origins(call.file, call.node.args[0], call.context):
+        values = origin.node.values if isinstance(origin.node, ast.Dict) else [origin.node]
+        yield from ((value, origin.file, origin.context) for value in values)
+
+
+def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
+    """A function that reads model and epoch from a checkpoint that holds the optimizer, and leaves that out."""
+    for call in sites.calls("torch.load"):
+        names = call.file.names_given(call.node)
+        if call.function is None or len(names) != 1:
+            continue
+        read = _keys_read(call.function.node, names[0])
+        epoch = next((key for key in read if key.lower() in _PROGRESS), None)
+        model = any("model" in key or "state_dict" in key or "net" in key for key in read if not _is_optimizer(key))
+        if epoch is None or not model or any(_is_optimizer(key) for key in read):
+            continue
+        if _hands_on(call.function.node, names[0]) or not _trains(call):
+            continue
+        saved = [key for save in sites.calls("torch.save") if save.file is call.file for key in _keys(save)]
+        if any(_is_optimizer(key) for key in saved):
+            yield Finding(
+                f"The run goes on at the saved `{epoch}` with a new optimizer, though the old one was saved",
+                call.place.location,
+                help="call `optimizer.load_state_dict(...)`, and that of the scheduler and the scaler",
+            )
+
+
+def _keys_read(function: ast.AST, name: str) -> list[str]:
+    """The keys of `name["key"]` and `name.get("key")`."""
+    found = []
+    for node in ast.walk(function):
+        key = None
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
+            key = node.slice
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
+            owner = node.func.value
+            key = node.args[0] if node.args and isinstance(owner, ast.Name) and owner.id == name else None
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            found.append(key.value)
+    return found
+
+
+def _hands_on(function: ast.AST, name: str) -> bool:
+    """Whether the checkpoint as a whole goes to somebody else."""
+    for node in ast.walk(function):
+        given = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else []
+        if isinstance(node, ast.Return) and node.value is not None:
+            given = [node.value]
+        if any(isinstance(argument, ast.Name) and argument.id == name for argument in given):
+            return True
+    return False
+
+
+def _trains(call: Call) -> bool:
+    """Whether the same function goes on training."""
+    return any(other.function is call.function for other in call.file.calls("backward", "zero_grad"))
+
+
+def _keys(save: Call) -> list[str]:
+    return [
+        key.value
+        for origin in origins(save.file, save.node.args[0], save.context)
+        if save.node.args and isinstance(origin.node, ast.Dict)
+        for key in origin.node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    ]
+
+
+def _is_optimizer(key: str) -> bool:
+    return key.lower().startswith("opt") or "optim" in key.lower()
