@@ -202,6 +202,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         modes.set_mode(m, owner, value, m.place(node))
         return
     value = with_name(value, name)
+    before = m.store.get(("a", key, name))
     m.store.set(("a", key, name), value)
     if isinstance(owner, Object):
         known = m.store.get(("attrs", key)) or ()
@@ -209,7 +210,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
             m.store.set(("attrs", key), (*known, name))
     name_object(m, value, name)
     if modes.is_module(owner):
-        holding.put(m, owner, name, value, node)
+        holding.put(m, owner, name, value, before, node)
         modes.adopt(m, owner, value)
 
 

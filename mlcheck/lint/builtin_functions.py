@@ -106,6 +106,8 @@ def _object(kind: str) -> Callable[[Machine, Args, Kwargs, ast.AST], Value]:
 
 
 def _dict(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    if len(args) == 1 and not kwargs and snapshots.is_state(args[0]):
+        return args[0]
     table = containers.table(m, args[0]) if args else Table({})
     if table is None:
         return containers.new_dict(m, Table(dict(kwargs), True))

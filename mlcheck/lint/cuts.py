@@ -78,6 +78,12 @@ def lost(m: Machine, backward: Backward, traces: Traces) -> None:
     """Modules of an optimizer whose results reach this backward only past a cut."""
     if backward.severed is not None:
         return
+    trains = any(forward.grad.kind == "on" for forward in backward.forwards)
+    for forward in backward.forwards if trains else ():
+        if forward.grad.kind == "off" and isinstance(forward.module, Object):
+            for key in m.store.get(("optimizers",)) or ():
+                if forward.module.id in (m.store.get(("owns", key)) or ()):
+                    _remember(m, key, Lost(forward.place, forward, backward.place))
     for trace in traces:
         if not isinstance(trace, Cut) or trace.forward.grad.kind != "on" or trace.forward.frozen:
             continue
@@ -87,9 +93,13 @@ def lost(m: Machine, backward: Backward, traces: Traces) -> None:
         for key in m.store.get(("optimizers",)) or ():
             owned = m.store.get(("owns", key)) or frozenset()
             if (known and not owned.isdisjoint(around)) or not owned.isdisjoint({*forward.touched} & owned):
-                held: dict[object, Lost] = dict(m.store.get(("lost", key)) or {})
-                held[forward.place.spot] = Lost(trace.place, forward, backward.place)
-                m.store.set(("lost", key), held)
+                _remember(m, key, Lost(trace.place, forward, backward.place))
+
+
+def _remember(m: Machine, optimizer: object, fact: Lost) -> None:
+    held: dict[object, Lost] = dict(m.store.get(("lost", optimizer)) or {})
+    held[fact.forward.place.spot] = fact
+    m.store.set(("lost", optimizer), held)
 
 
 def stepped(m: Machine, optimizer: object) -> None:

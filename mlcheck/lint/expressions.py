@@ -6,7 +6,18 @@ import ast
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from mlcheck.lint import attributes, calls, containers, graph, names, shape_indexing, shape_rules, slices, statements
+from mlcheck.lint import (
+    attributes,
+    calls,
+    containers,
+    graph,
+    names,
+    shape_indexing,
+    shape_rules,
+    slices,
+    snapshots,
+    statements,
+)
 from mlcheck.lint.conditions import compare, decide, key_of, truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Machine
@@ -294,6 +305,8 @@ def _comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorE
     finally:
         m.frame.scope = outer
     if isinstance(node, ast.DictComp):
+        if (shared := snapshots.rebuilt(node, first)) is not None:
+            return shared
         keyed = [item for item in found if isinstance(item, Tuple) and isinstance(item.items[0], Const)]
         named = {item.items[0].value: item.items[1] for item in keyed if isinstance(item.items[0], Const)}
         if exact and len(named) == len(found):

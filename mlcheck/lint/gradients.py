@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 
-from mlcheck.lint import containers, cuts, graph, holding, modes, scaling, snapshots
+from mlcheck.lint import cuts, graph, holding, keeping, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Forward, Grads, Mode, Place, Step
 from mlcheck.lint.machine import Machine
@@ -16,7 +16,6 @@ from mlcheck.lint.values import (
     Object,
     Params,
     Symbol,
-    Table,
     Tensor,
     Traces,
     Value,
@@ -52,30 +51,13 @@ def register(m: Machine, value: Value) -> Hashable:
         m.store.set(("optimizers",), (*known, key))
         clean = isinstance(value, Object) and value.cls is None
         m.store.set(("grads", key), frozenset([Grads("clean")]) if clean else _UNKNOWN)
-        owners = _owners(m, value)
+        owners = holding.owners_of(m, value)
         m.store.set(("owns", key), owners)
         m.store.set(("may own", key), owners or holding.possible_owners(m, value))
         if isinstance(value, Object) and value.place is not None:
             made = Optimizer(value.place, key, value.type, owners, m.now(), always(m))
             m.facts.training.optimizers[key] = made
     return key
-
-
-def _owners(m: Machine, value: Value) -> frozenset[Hashable]:
-    """Identities of the modules whose parameters it holds; empty when unknown."""
-    if not isinstance(value, Object):
-        return frozenset()
-    given = value.args[0] if value.args else value.kwargs.get("params")
-    groups = containers.contents(m, given) if given is not None else None
-    parts = list(groups.items) if groups is not None and not isinstance(groups, Table) else [given or Const(None)]
-    found: set[Hashable] = set()
-    for part in parts:
-        table = containers.table(m, part)
-        merged = containers.merged_params(m, [table.items.get("params", Const(None)) if table else part])
-        if not isinstance(merged, Params) or not merged.owners:
-            return frozenset()
-        found |= merged.owners
-    return frozenset(found)
 
 
 def _change(m: Machine, key: Hashable, rule: dict[str, str], place: Place | None, weak: bool = False) -> None:
@@ -109,6 +91,7 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     fact.scaled = scaled and isinstance(loss, Tensor) and scaling.is_on(loss.scaler)
     fact.severed = cuts.severed_at(m, loss)
     cuts.lost(m, fact, cutting)
+    keeping.differentiated(m, loss)
     m.store.set(("scaling",), frozenset([Grads("scaled" if scaled else "plain", place)]))
     optimizers = m.store.get(("optimizers",)) or ()
     m.store.set(("trained at",), m.fresh())

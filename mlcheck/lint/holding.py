@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 
-from mlcheck.lint import modes
+from mlcheck.lint import containers, modes
 from mlcheck.lint.certainty import always, assumed
 from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.training import Freeze, Replaced, Thawed, Unheld
-from mlcheck.lint.values import Const, Object, Params, Select, Tuple, Value, owner_key
+from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key
 
 _PARAMETERS: tuple[str, ...] = (
     "Linear",
@@ -44,6 +44,23 @@ def _inside(m: Machine, module: Object) -> list[Value]:
     return found
 
 
+def owners_of(m: Machine, value: Value) -> frozenset[Hashable]:
+    """The modules whose parameters an optimizer holds; empty when unknown."""
+    if not isinstance(value, Object):
+        return frozenset()
+    given = value.args[0] if value.args else value.kwargs.get("params")
+    groups = containers.contents(m, given) if given is not None else None
+    parts = list(groups.items) if groups is not None and not isinstance(groups, Table) else [given or Const(None)]
+    found: set[Hashable] = set()
+    for part in parts:
+        table = containers.table(m, part)
+        merged = containers.merged_params(m, [table.items.get("params", Const(None)) if table else part])
+        if not isinstance(merged, Params) or not merged.owners:
+            return frozenset()
+        found |= merged.owners
+    return frozenset(found)
+
+
 def possible_owners(m: Machine, optimizer: Value) -> frozenset[Hashable]:
     """The modules whose parameters it may hold, where one or the other is chosen; empty when unknown."""
     if not isinstance(optimizer, Object):
@@ -62,12 +79,14 @@ def possible_owners(m: Machine, optimizer: Value) -> frozenset[Hashable]:
     return frozenset(found)
 
 
-def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> None:
+def put(m: Machine, owner: Value, name: str, value: Value, before: Value | None, node: ast.AST) -> None:
     """`owner.name = value`: parameters that come after the optimizer are not in it."""
     optimizers = m.store.get(("optimizers",)) or ()
     if not optimizers or m.moment is not None or not isinstance(value, Object) or not modes.is_module(value):
         return
     around = set(modes.ancestors(m, owner_key(owner)))
+    if isinstance(before, Object):
+        around.add(before.id)
     for key in optimizers:
         made = m.facts.training.optimizers.get(key)
         if made is None or made.owners.isdisjoint(around) or not isinstance(key, int) or value.id < key:

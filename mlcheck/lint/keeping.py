@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import containers
+from mlcheck.lint import containers, graph
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.training import Kept
-from mlcheck.lint.values import Object, Table, Tensor, Tuple, Value, live
+from mlcheck.lint.values import Object, Symbol, Table, Tensor, Tuple, Value, live
 
 _DIFFERENTIABLE = ("loss", "raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
 
 
+def _is_differentiable(value: Tensor | Symbol) -> bool:
+    return isinstance(value, Tensor) and value.kind in _DIFFERENTIABLE
+
+
 def graph_of(m: Machine, value: Value) -> frozenset[Forward]:
     """The module calls behind a loss or an output, or one in a tuple or dictionary; empty where there is none."""
-    if isinstance(value, Tensor) and value.kind in _DIFFERENTIABLE:
-        calls = live(value.traces)
+    known = m.store.get(("differentiated",)) or ()
+    if isinstance(value, Tensor | Symbol) and (_is_differentiable(value) or any(value is other for other in known)):
+        calls = live(value.traces) - {graph.UNSEEN}
         return calls if all(call.grad.kind == "on" for call in calls) else frozenset()
     held = containers.contents(m, value)
     inside = held.items.values() if isinstance(held, Table) else held.items if isinstance(held, Tuple) else ()
     return next((calls for item in inside if isinstance(item, Tensor) and (calls := graph_of(m, item))), frozenset())
 
 
-def added(m: Machine, node: ast.AugAssign, change: Value) -> None:
+def differentiated(m: Machine, loss: Value) -> None:
+    """A backward ran on this very value: it had a graph."""
+    m.store.set(("differentiated",), (*(m.store.get(("differentiated",)) or ()), loss)[-4:])
+
+
+def rebound(m: Machine, node: ast.Assign, value: Value) -> None:
+    """`total = total + loss`."""
+    total = node.value.left if isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add) else None
+    if m.loops and total is not None and len(node.targets) == 1 and ast.unparse(total) == ast.unparse(node.targets[0]):
+        added(m, node, node.targets[0], value)
+
+
+def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change: Value) -> None:
     """`target += change`, where the target was there before this turn of the loop."""
-    target = node.target
-    calls = graph_of(m, change) if m.loops and isinstance(change, Tensor) else frozenset()
+    calls = graph_of(m, change) if m.loops and isinstance(change, Tensor | Symbol) else frozenset()
     if not calls or m.grad.kind != "on" or not isinstance(target, ast.Name | ast.Attribute):
         return
     name = target.id if isinstance(target, ast.Name) else target.attr

@@ -120,8 +120,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
                 return _module(m, owner, name, args, kwargs, node)
             if gradients.is_optimizer(m, owner):
                 return _optimizer(m, owner, name, args, kwargs, node)
-            if owner.type == snapshots.STATE and name == "copy":
-                return owner
+            if owner.type == snapshots.STATE and name in ("copy", "items"):
+                return snapshots.view(m, owner, name)
             if schedulers.is_scheduler(m, owner):
                 return schedulers.call(m, owner, name, args, kwargs, node)
             if owner.type.endswith("GradScaler"):

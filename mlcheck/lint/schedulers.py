@@ -21,7 +21,7 @@ def make(m: Machine, name: str, args: Sequence[Value], kwargs: Mapping[str, Valu
         return None
     made = Object(name, m.fresh(), None, tuple(args), dict(kwargs), m.place(node))
     optimizer = args[0] if args else kwargs.get("optimizer")
-    m.facts.training.schedulers[made.id] = Scheduler(m.place(node), made.id, name, optimizer, m.now())
+    m.facts.training.schedulers[made.id] = Scheduler(m.place(node), made.id, name, optimizer, m.now(), dict(kwargs))
     return made
 
 

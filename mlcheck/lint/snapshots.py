@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Hashable
 
 from mlcheck.lint import containers, modes
@@ -13,6 +14,7 @@ from mlcheck.lint.training import SelfCopy, Snapshot
 from mlcheck.lint.values import Object, Params, Symbol, Table, Value, owner_key
 
 STATE = "torch.state_dict"
+_AVERAGE = re.compile(r"(?:^|_)(?:ema|shadow|averaged|polyak)(?:_|$)", re.IGNORECASE)
 
 
 def state_dict(m: Machine, module: Value, node: ast.AST) -> Object:
@@ -20,6 +22,25 @@ def state_dict(m: Machine, module: Value, node: ast.AST) -> Object:
     made = Object(STATE, m.fresh(), None, (module,), {}, m.place(node))
     m.store.set(("alias", made.id), owner_key(module))
     return made
+
+
+def is_state(value: Value) -> bool:
+    return isinstance(value, Object) and value.type == STATE
+
+
+def view(m: Machine, state: Object, name: str) -> Object:
+    """`state.copy()`, which shares all tensors, and `state.items()`."""
+    return state if name == "copy" else Object(STATE + ".items", m.fresh(), None, (state,))
+
+
+def rebuilt(node: ast.DictComp, source: Value) -> Value | None:
+    """`{k: v for k, v in state.items()}`: another dictionary of the same tensors."""
+    if not isinstance(source, Object) or source.type != STATE + ".items":
+        return None
+    target = node.generators[0].target
+    if isinstance(target, ast.Tuple) and len(target.elts) == 2 and len(node.generators) == 1:
+        return source.args[0] if ast.unparse(node.value) == ast.unparse(target.elts[1]) else None
+    return None
 
 
 def load(m: Machine, module: Value, state: Value | None, node: ast.AST) -> None:
@@ -41,6 +62,9 @@ def zipped(m: Machine, columns: tuple[Value, ...], node: ast.AST) -> None:
 
 def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     """A variable may come to hold weights for later: when it is bound in a loop, and not in each of its turns."""
+    if isinstance(target, ast.Name | ast.Attribute) and _AVERAGE.search(_name(target)):
+        if modes.is_module(value) or modes.known_as_module(m, value):
+            m.store.set(("average", owner_key(value)), m.place(target))
     if not isinstance(target, ast.Name | ast.Attribute) or not m.loops or not isinstance(value, Object | Symbol):
         return
     key, item, place = _shared(m, target, value)
@@ -68,18 +92,24 @@ def _shared(m: Machine, target: ast.expr, value: Object | Symbol) -> tuple[Hasha
         for name, held in table.items.items() if isinstance(table, Table) else ():
             if isinstance(held, Object) and (key := m.store.get(("alias", held.id))) is not None:
                 return key, str(name), held.place
-    name = target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
-    if name.lower().startswith("best") and (modes.is_module(value) or modes.known_as_module(m, value)):
+    if _name(target).lower().startswith("best") and (modes.is_module(value) or modes.known_as_module(m, value)):
         return owner_key(value), None, None
     return None, None, None
 
 
+def _name(target: ast.expr) -> str:
+    return target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
+
+
 def stepped(m: Machine, optimizer: Hashable) -> None:
     """An optimizer stepped: what shares its parameters' memory is no longer what it was."""
+    owned = m.store.get(("owns", optimizer)) or frozenset()
+    for owner in owned:
+        if (place := m.store.get(("average", owner))) is not None:
+            m.facts.training.self_copies.append(SelfCopy(place))
     keys: tuple[Hashable, ...] = m.store.get(("snapshots",)) or ()
     if not keys:
         return
-    owned = m.store.get(("owns", optimizer)) or frozenset()
     alone = len(m.store.get(("optimizers",)) or ()) == 1
     now = m.now()
     for key in keys:

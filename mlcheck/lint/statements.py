@@ -148,6 +148,7 @@ def _expression(m: Machine, node: ast.Expr) -> bool:
 
 def _assign(m: Machine, node: ast.Assign) -> bool:
     value = expressions.evaluate(m, node.value)
+    keeping.rebound(m, node, value)
     for target in node.targets:
         assign(m, target, value)
     return True
@@ -167,7 +168,7 @@ def _augmented(m: Machine, node: ast.AugAssign) -> bool:
     old, change = expressions.evaluate(m, reading), expressions.evaluate(m, node.value)
     if isinstance(target, ast.Attribute) and target.attr == "grad":
         return True
-    keeping.added(m, node, change)
+    keeping.added(m, node, target, change)
     new = expressions.arithmetic(m, type(node.op).__name__, old, change)
     if isinstance(new, Const) and isinstance(new.value, int | float):
         new = m.symbol()

@@ -68,6 +68,7 @@ class Scheduler:
     type: str
     optimizer: Value | None
     when: Turn
+    arguments: dict[str, Value] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -41,8 +41,10 @@ def _after_the_loop(facts: Facts) -> Iterator[Finding]:
     stepped = {(step.key, loop.node) for step in facts.steps for loop, _ in step.when.loops}
     for step in facts.steps:
         for grads in step.grads:
+            if grads.kind != "fresh" or grads.loop is None or (step.key, grads.loop) in stepped:
+                continue
             clearing = cleared.get((step.key, grads.loop))
-            if grads.kind != "fresh" or clearing is None or grads.loop is None or (step.key, grads.loop) in stepped:
+            if clearing is None:
                 continue
             if any(isinstance(node, ast.Break) for node in ast.walk(grads.loop)):
                 continue

@@ -54,9 +54,9 @@ def _is_step_of_training(facts: Facts, made: Optimizer, loop: Loop) -> bool:
     steps = [step for step in facts.steps if step.key == made.key and loop in dict(step.when.loops)]
     if not steps or not isinstance(loop.node, ast.For):
         return False
-    target = ast.unparse(loop.node.target).lower()
+    head = f"{ast.unparse(loop.node.target)} {ast.unparse(loop.node.iter)} {made.place.symbol}".lower()
     deeper = {len(step.when.loops) - len(made.when.loops) for step in steps}
-    return "epoch" in target or target == "ep" or deeper == {0}
+    return "epoch" in head or head.startswith("ep ") or deeper == {0}
 
 
 def _left_to_a_default(facts: Facts) -> Iterator[Finding]:

@@ -1,27 +1,90 @@
 """parameter-without-gradient: a module of the optimizer whose results reach the loss only past a cut."""
 
+import ast
+import re
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 
 LOOKS_AT = "optimizer step"
+_CUTS = ("detach", "item", "numpy", "tolist")
+_LAYERS = ("Linear", "Conv", "Sequential", "LSTM", "GRU", "RNN", "Embedding", "ModuleList")
 _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _inside_modules(facts)
     trained: set[Hashable] = set()
     for forward in facts.forwards:
-        trained |= forward.touched if forward.trained else set()
+        trained |= forward.touched if forward.trained and forward.grad.kind != "off" else set()
     for lost in facts.training.lost:
         forward = lost.forward
         if forward.touched.isdisjoint(trained) and not _is_meant(forward):
+            off = forward.grad.kind == "off"
+            why = "`{}` runs without gradients" if off else "The graph is cut behind `{}`"
             yield Finding(
-                f"The graph is cut behind `{forward.name}`: the optimizer holds it, and it never gets a gradient",
+                f"{why.format(forward.name)}: the optimizer holds it, and it never gets one",
                 lost.place.location,
-                help=f"take out the cut, or leave `{forward.name}` out of the optimizer",
+                help=f"take out the {'`no_grad`' if off else 'cut'}, or leave `{forward.name}` out of the optimizer",
                 related=(forward.place.location, lost.backward.location),
             )
+
+
+def _inside_modules(facts: Facts) -> Iterator[Finding]:
+    """Layers whose every call, all in one forward, ends in a cut."""
+    for cls in facts.sites.classes:
+        forward = cls.methods.get("forward")
+        text = cls.file.module.text_of(cls.node) if forward is not None and "torch.nn.Module" in cls.libraries else ""
+        if forward is None or not any(f".{name}" in text for name in (*_CUTS, "data")) or _is_frozen(text):
+            continue
+        for name, sets in cls.attributes.items():
+            if len(sets) != 1 or any(word in name for word in _NOT_TRAINED) or not _is_layer(sets[0][1].value):
+                continue
+            cuts = {statement: _ends_in_a_cut(statement.value) for statement in _assignments(forward.node, name)}
+            if cuts and all(cuts.values()) and _mentions(facts, name) == len(cuts) + 1:
+                statement = next(iter(cuts))
+                yield Finding(
+                    f"The graph is cut behind `self.{name}`: its parameters never get a gradient",
+                    forward.place(statement.value).location,
+                    help=f"take out the cut; or freeze `{name}` openly with `requires_grad_(False)`",
+                    related=(forward.place(sets[0][1].target).location,),
+                )
+
+
+def _is_frozen(text: str) -> bool:
+    return any(word in text for word in ("requires_grad", "no_grad", "load", "pretrained"))
+
+
+def _is_layer(value: ast.expr | None) -> bool:
+    if not isinstance(value, ast.Call):
+        return False
+    name = ast.unparse(value.func)
+    return name.rpartition(".")[2].startswith(_LAYERS) and name.startswith(("nn.", "torch.nn."))
+
+
+def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Return]:
+    """Statements of the function that call `self.name`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.Return) and f"self.{name}(" in ast.unparse(node):
+            yield node
+
+
+def _ends_in_a_cut(value: ast.expr | None) -> bool:
+    """`....detach()` around the whole expression."""
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        return True
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if value.func.attr in _CUTS:
+            return True
+        value = value.func.value
+    return False
+
+
+def _mentions(facts: Facts, name: str) -> int:
+    """How often any file speaks of an attribute of that name."""
+    word = re.compile(rf"\.{re.escape(name)}\b")
+    return sum(len(word.findall(file.text)) for file in facts.sites.files.values())
 
 
 def _is_meant(forward: Forward) -> bool:

@@ -1,12 +1,12 @@
 """scheduler-granularity: a schedule in epochs is stepped for every batch, or one in batches for every epoch."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop
 from mlcheck.lint.training import Scheduler, SchedulerStep
-from mlcheck.lint.values import owner_key
+from mlcheck.lint.values import Symbol, owner_key
 
 LOOKS_AT = "learning-rate scheduler"
 _BATCHES = 1000
@@ -93,6 +93,17 @@ def _in_batches(scheduler: Scheduler) -> str:
         given = _arguments(scheduler, "num_warmup_steps", "num_training_steps")
     for name in ("steps_per_epoch", "total_steps", "num_training_steps", "T_max"):
         value = given.get(name)
-        if value is not None and "len(" in ast.unparse(value) and "//" not in ast.unparse(value):
+        known = scheduler.arguments.get(name)
+        counted = isinstance(known, Symbol) and _counts_batches(known.key)
+        if value is not None and (counted or "len(" in ast.unparse(value)) and "//" not in ast.unparse(value):
             return f"{name}={ast.unparse(value)}"
     return ""
+
+
+def _counts_batches(key: Hashable, depth: int = 6) -> bool:
+    """Whether a number was computed with `len(...)`, and not divided again."""
+    if not isinstance(key, tuple) or depth == 0:
+        return False
+    if key[:2] in (("bin", "FloorDiv"), ("bin", "Div")):
+        return False
+    return key[:1] == ("builtins.len",) or any(_counts_batches(part, depth - 1) for part in key)

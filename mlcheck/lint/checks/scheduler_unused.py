@@ -54,9 +54,19 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
         word = re.compile(rf"\b{re.escape(target.id)}\b")
         return any(len(word.findall(file.text)) > (file in files) for file in facts.sites.files.values())
     if isinstance(target, ast.Attribute):
-        word = re.compile(rf"\b{re.escape(target.attr)}\b")
-        return sum(len(word.findall(file.text)) for file in facts.sites.files.values()) > 1
+        name = target.attr
+        texts = [file for file in facts.sites.files.values() if name in file.text]
+        if any(f'"{name}"' in file.text or f"'{name}'" in file.text for file in texts):
+            return True
+        return any(_is_read_here(file.module.source.tree, name) for file in texts)
     return True
+
+
+def _is_read_here(tree: ast.AST, name: str) -> bool:
+    """Whether an attribute of that name is read, and not only a module of PyTorch that is called so."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    modules = {node.value for node in nodes if node.attr[:1].isupper()}
+    return any(node.attr == name and isinstance(node.ctx, ast.Load) and node not in modules for node in nodes)
 
 
 def _target(tree: ast.AST, place: Place) -> ast.expr | None:
