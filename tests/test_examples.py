@@ -22,8 +22,8 @@ NAMED_OTHERWISE = {
     "crash": "entry-does-not-run",
     "empty_loader": "entry-does-not-run",
     "hang": "entry-does-not-run",
-    "loader_raises_at_17": "entry-does-not-run",
-    "nan_loss": "entry-does-not-run",
+    "loader_raises_at_17": "unreadable-sample",
+    "nan_loss": "non-finite-gradient",
 }
 BROKEN = sorted(path.name for path in (EXAMPLES / "broken").iterdir() if path.is_dir())
 # What lint alone must find, without running anything.

@@ -28,7 +28,7 @@ class Average:
                 mine.copy_(theirs)
 
 
-def averaged(buffers: bool, norm: bool = True, update: bool = True) -> Trial:
+def averaged(buffers: bool, norm: bool = True, update: bool = True, evaluated: bool = True) -> Trial:
     model = nn.Sequential(nn.Linear(8, 16), *([nn.BatchNorm1d(16)] if norm else []), nn.ReLU(), nn.Linear(16, 5))
     average = Average(model, buffers)
     trial = trial_of(model, classes(8), cross_entropy)
@@ -40,13 +40,22 @@ def averaged(buffers: bool, norm: bool = True, update: bool = True) -> Trial:
             average.update()
         return metrics
 
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"val_loss": float(cross_entropy(average.shadow.eval(), batch))}
+
     trial.train_step, trial.objects = step, (average,)
+    trial.evaluate_step = evaluate if evaluated else trial.evaluate_step
     return trial
 
 
 def test_parameters_averaged_without_buffers() -> None:
     verdict = ask("average-without-buffers", averaged(buffers=False))
     says(verdict, Outcome.FAIL, "`shadow` averages the parameters of `model`", "`1.running_mean`")
+
+
+def test_statistics_that_may_be_recomputed_only_warn() -> None:
+    says(ask("average-without-buffers", averaged(buffers=False, evaluated=False)), Outcome.WARN)
 
 
 def test_averages_that_follow_pass() -> None:

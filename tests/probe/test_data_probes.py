@@ -213,3 +213,8 @@ def test_a_sample_with_nan_is_named_by_its_index() -> None:
     spoilt = Changed(table(), lambda i, s: (s[0] / 0 if i == 123 else s[0], s[1]))
     says(ask("non-finite-batch", trial_on(spoilt)), Outcome.FAIL, "sample 123 of the data set holds")
     says(ask("non-finite-batch", trial_on(table())), Outcome.PASS)
+
+
+def test_a_few_whole_numbers_repeat_by_chance() -> None:
+    ids = TensorDataset(torch.randint(5, (300, 3)), torch.zeros(300).long())
+    assert ask("samples-repeat", trial_on(ids)).outcome is Outcome.PASS

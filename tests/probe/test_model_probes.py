@@ -186,6 +186,19 @@ def test_a_bottleneck_or_something_between_passes(between: nn.Module | None) -> 
     says(ask("linear-without-activation", on_classes(nn.Sequential(*layers))), Outcome.PASS)
 
 
+def test_a_projection_that_is_added_again_passes() -> None:
+    class Skip(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.project, self.mix, self.head = nn.Linear(8, 32), nn.Linear(32, 32), nn.Linear(32, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.project(x)
+            return self.head(F.relu(x + self.mix(x)))
+
+    says(ask("linear-without-activation", on_classes(Skip())), Outcome.PASS)
+
+
 @pytest.mark.parametrize(("rate", "outcome"), [(0.95, Outcome.WARN), (0.5, Outcome.PASS)])
 def test_dropout_rates(rate: float, outcome: Outcome) -> None:
     says(ask("dropout-too-strong", on_classes(nn.Sequential(*mlp(), nn.Dropout(rate)))), outcome)

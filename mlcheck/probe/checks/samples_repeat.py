@@ -10,13 +10,14 @@ from mlcheck.probe.measure.samples import Samples, Split
 MANY = 0.2
 NEARLY_ALL = 0.5
 FEW_SAMPLES = 50
+LONG = 32
 
 
 def check(seen: Samples) -> Verdict:
     splits = [split for split in (seen.training, seen.validation) if split and len(split.digests) >= FEW_SAMPLES]
     if not splits:
         return Verdict(Outcome.SKIP, reason=f"there are fewer than {FEW_SAMPLES} samples")
-    findings = [(split, _share(split)) for split in splits if _share(split) > MANY]
+    findings = [(split, _share(split)) for split in splits if _share(split) > MANY and _is_rich(split)]
     if not findings:
         told = "; ".join(f"{len(set(s.digests.values())):,} different {s.name} samples of {s.read:,}" for s in splits)
         return Verdict(Outcome.PASS, told, looked_at=sum(split.read for split in splits))
@@ -33,6 +34,11 @@ def check(seen: Samples) -> Verdict:
 def _share(split: Split) -> float:
     """The share of samples that equal an earlier one in every bit, label included."""
     return 1 - len(set(split.digests.values())) / len(split.digests)
+
+
+def _is_rich(split: Split) -> bool:
+    """Whether samples hold fractions or many numbers: a few whole ones repeat by chance."""
+    return split.continuous or any(tensor.numel() >= LONG for tensor in split.kept.values())
 
 
 def _fault(split: Split) -> Finding:

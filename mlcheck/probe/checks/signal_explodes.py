@@ -10,6 +10,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.activations import Activations
 
 GROWTH = 1000.0
+LARGE = 100.0
 FEW = 3
 
 
@@ -26,7 +27,7 @@ def check(seen: Activations) -> Verdict:
     bad = next((layer for layer, spread in zip(layers, spreads) if not math.isfinite(spread)), None)
     first = next((spread for spread in spreads if spread > 0), 1.0)
     growth = max(spreads) / first if bad is None else math.inf
-    if bad is None and (growth < GROWTH or spreads.index(max(spreads)) < FEW - 1):
+    if bad is None and (growth < GROWTH or max(spreads) < LARGE or spreads.index(max(spreads)) < FEW - 1):
         return Verdict(
             Outcome.PASS,
             f"over {len(layers)} layers the output is at most {growth:.3g} times the first layer's",

@@ -8,6 +8,8 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.parameters import Parameters, WeightStory
 
+FEW = 4
+
 
 def check(seen: Parameters) -> Verdict:
     judged = [weight for weight in seen.weights if weight.trained and weight.ran and weight.kind != "Embedding"]
@@ -15,8 +17,12 @@ def check(seen: Parameters) -> Verdict:
         return Verdict(Outcome.SKIP, reason="no trained weight of two dimensions or more was used")
     stuck = [w for w in judged if w.twins >= 2 and w.twins_after >= w.twins and not (w.changed and w.constant == 0)]
     stuck = [w for w in stuck if w.twins == w.rows]
+    if stuck and seen.updates < FEW:
+        return Verdict(
+            Outcome.INCONCLUSIVE, reason=f"{stuck[0].name} has equal units, and only {seen.updates} updates were made"
+        )
     constant = [w for w in judged if w.constant and w.constant_after is None and w not in stuck]
-    findings = (*_stuck(stuck, seen.steps), *_constant(constant))
+    findings = (*_stuck(stuck, seen.updates), *_constant(constant))
     if findings:
         outcome = Outcome.FAIL if stuck else Outcome.WARN
         return Verdict(outcome, findings[0].message, findings=findings, looked_at=len(judged))
@@ -24,20 +30,20 @@ def check(seen: Parameters) -> Verdict:
     note = f"; {listed(zero)} began at zero and moved apart" if zero else ""
     return Verdict(
         Outcome.PASS,
-        f"the units of all {len(judged)} weights differ after {seen.steps} steps{note}",
+        f"the units of all {len(judged)} weights differ after {seen.updates} updates{note}",
         looked_at=len(judged),
     )
 
 
-def _stuck(stories: list[WeightStory], steps: int) -> list[Finding]:
+def _stuck(stories: list[WeightStory], updates: int) -> list[Finding]:
     if not stories:
         return []
     names = listed([story.name for story in stories])
     what = "are all zero" if all(story.constant == 0 for story in stories) else "have units that are all equal"
     return [
         Finding(
-            f"{names} {what} at the start and still are after {steps} steps: equal units get equal gradients and learn "
-            "the same, or nothing",
+            f"{names} {what} at the start and still are after {updates} updates: equal units get equal gradients and "
+            "learn the same, or nothing",
             Location(symbol=stories[0].name.removesuffix(".weight")),
             help="initialise them at random: nn.init.kaiming_normal_ before ReLU, xavier_uniform_ otherwise",
             numbers={"weights": float(len(stories))},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 
 from mlcheck.probe.measure.drive import Clock, repeated_batches, seed_all
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.modules import ModuleWatch
+from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.trial.trial import Trial
 
 STEPS = 12
@@ -22,6 +25,7 @@ class Average:
 
     `follows` says that its parameters moved, `identical` that they are those of the model still, bit for bit.
     `stale` are running statistics that moved in the model and not in the copy, `buffers` all that moved in the model.
+    `evaluated` says that the evaluation ran the copy.
     """
 
     copy: str
@@ -30,6 +34,7 @@ class Average:
     identical: bool
     stale: tuple[str, ...]
     buffers: int
+    evaluated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,8 @@ class Averages:
             steps += 1
             if steps >= STEPS or not clock.left():
                 break
-        return cls(tuple(_average(pair, then) for pair, then in zip(pairs, before)), steps)
+        ran = _evaluated(trial)
+        return cls(tuple(_average(pair, then, ran) for pair, then in zip(pairs, before)), steps)
 
 
 Pair = tuple[str, nn.Module, str, nn.Module]
@@ -108,7 +114,18 @@ def _attributes(owner: Any, depth: int, path: str = "") -> Iterator[tuple[str, A
             yield from _attributes(value, depth - 1, f"{path}{name}.")
 
 
-def _average(pair: Pair, before: tuple[Values, Values]) -> Average:
+def _evaluated(trial: Trial) -> set[nn.Module]:
+    """The modules that the evaluation of one batch runs."""
+    if trial.evaluate_step is None or trial.validation_batches is None:
+        return set()
+    watch = ModuleWatch()
+    with watch:
+        for batch in islice(trial.validation_batches(), 1):
+            trial.evaluate_step(map_tensors(batch, Tensor.detach))
+    return watch.with_grad | watch.without_grad
+
+
+def _average(pair: Pair, before: tuple[Values, Values], ran: set[nn.Module]) -> Average:
     name, copy, title, model = pair
     mine, theirs = _tensors(copy), _tensors(model)
     parameters = [key for key, _ in copy.named_parameters()]
@@ -120,4 +137,5 @@ def _average(pair: Pair, before: tuple[Values, Values]) -> Average:
         identical=all(torch.equal(mine[key], theirs[key]) for key in parameters),
         stale=tuple(key for key in moved if key in mine and torch.equal(mine[key], before[0][key])),
         buffers=len(moved),
+        evaluated=copy in ran,
     )

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from mlcheck.probe.measure.drive import Clock, repeated_batches, seed_all
+from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.trial.trial import Trial
 
-STEPS = 6
+UPDATES = 5
+MOST_STEPS = 64
 _ENOUGH = 256
 
 
@@ -44,7 +46,7 @@ class WeightStory:
 @dataclass(slots=True)
 class Parameters:
     """`shared` are pairs of distinct parameters in the same memory, `copies` an embedding and a linear layer that
-    began with the same values without being one parameter. `steps` is how many were taken."""
+    began with the same values without being one parameter. `updates` is how often every optimizer stepped."""
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 18
@@ -52,7 +54,7 @@ class Parameters:
     weights: list[WeightStory]
     shared: list[tuple[str, str]]
     copies: list[tuple[str, str]]
-    steps: int = 0
+    updates: int = 0
     total: int = 0
     modules: list[tuple[str, str, int]] = field(default_factory=list)
 
@@ -63,13 +65,14 @@ class Parameters:
             (_story(name, module, weight), module, weight, weight.detach().clone()) for name, module, weight in owners
         ]
         copied = _copies(owners)
-        clock, steps, watch = Clock(min(5.0, seconds / 10)), 0, ModuleWatch()
+        clock, steps, watch, gradients = Clock(min(5.0, seconds / 10)), 0, ModuleWatch(), GradientWatch([])
         seed_all(0)
-        with watch:
+        with watch, gradients:
             for batch in repeated_batches(trial):
                 trial.train_step(batch, steps)
                 steps += 1
-                if steps >= STEPS or not clock.left():
+                updates = min((gradients.stepped.get(id(opt), 0) for opt in trial.optimizers.values()), default=0)
+                if updates >= UPDATES or steps >= MOST_STEPS or not clock.left():
                     break
         ran = watch.with_grad | watch.without_grad
         for story, module, weight, then in before:
@@ -78,7 +81,7 @@ class Parameters:
             story.changed = not torch.equal(weight.detach(), then)
             story.fresh = "" if story.changed or _is_copy(then, owners, weight) else _fresh(module, weight.detach())
         total = sum(p.numel() for model in trial.models.values() for p in model.parameters())
-        return cls([story for story, *_ in before], _shared(trial), copied, steps, total, _by_module(trial))
+        return cls([story for story, *_ in before], _shared(trial), copied, updates, total, _by_module(trial))
 
 
 Owner = tuple[str, nn.Module, Tensor]

@@ -49,6 +49,7 @@ class RateTrials:
     rate: float
     steps: int
     trials: tuple[RateTrial, ...]
+    scheduled: bool
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -69,7 +70,7 @@ class RateTrials:
             runs.append(_run(trial, compared, 1e-4, math.inf))
         if not runs[-1].diverged and runs[-1].factor == FACTORS[-1] and runs[-1].losses[-1] > UNMOVED * first.losses[0]:
             runs.append(_run(trial, compared, 1e4, math.inf))
-        return cls(rate, steps, tuple(runs))
+        return cls(rate, steps, tuple(runs), bool(trial.schedulers))
 
     def of(self, factor: float) -> RateTrial:
         return next(trial for trial in self.trials if trial.factor == factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -25,6 +26,7 @@ _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 _MATMUL = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 
 
+_LOOKS = {"__get__", "size", "dim", "numel", "is_floating_point", "stride", "is_complex"}
 _MASKING = {Tensor.masked_fill, torch.masked_fill}
 
 
@@ -94,11 +96,12 @@ class _Links(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pairs: list[LinearPair] = []
+        self._found: list[tuple[int, LinearPair]] = []
         self.attentions: list[Attention] = []
         self.names: Names | None = None
         self._softmax: dict[int, tuple[Tensor, int, Location]] = {}
         self._linear: dict[int, tuple[Tensor, nn.Linear]] = {}
+        self._uses: Counter[int] = Counter()
 
     def left(self, module: nn.Module, output: Any) -> None:
         if isinstance(module, nn.Linear) and isinstance(output, Tensor):
@@ -111,12 +114,19 @@ class _Links(TorchFunctionMode):
             return
         first = known[1]
         widths = (first.in_features, first.out_features, module.out_features)
-        self.pairs.append(LinearPair(self.names.path(first), self.names.path(module), widths))
+        self._found.append((id(given), LinearPair(self.names.path(first), self.names.path(module), widths)))
+
+    @property
+    def pairs(self) -> list[LinearPair]:
+        """Those whose middle goes nowhere else: a residual connection, or queries, keys and values, need it apart."""
+        return [pair for middle, pair in self._found if self._uses[middle] == 1]
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         given = kwargs or {}
+        if getattr(func, "__name__", "") not in _LOOKS:
+            self._uses.update(id(argument) for argument in args if id(argument) in self._linear)
         result = func(*args, **given)
         first = args[0] if args else None
         if func in _SOFTMAX and isinstance(result, Tensor) and result.ndim >= 3:
