@@ -54,6 +54,7 @@ def analyse(
         for path, run in roots.plan(machine):
             _guarded(crashes, "", path, run)
     machine.facts.unreadable.extend(source for source in sources if isinstance(source, Unreadable))
+    machine.facts.unreadable.extend(s.outdated for s in sources if isinstance(s, Source) and s.outdated)
     for check in find_checks(package):
         if rules is not None and check.rule not in rules:
             continue

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 import warnings
 from dataclasses import dataclass, field
 
+_ASYNC = re.compile(r"(?<=[(, ])async(?=\s*=[^=])")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A parsed file. `module` is its dotted name; `package` is True for an `__init__.py`."""
+    """A parsed file. `module` is its dotted name; `package` is True for an `__init__.py`.
+
+    `outdated` says why Python itself refuses it, where it was written for an older one and could be read all the same.
+    """
 
     path: str
     text: str
     tree: ast.Module = field(repr=False)
     module: str = ""
+    outdated: Unreadable | None = None
 
     @property
     def package(self) -> bool:
@@ -45,13 +52,30 @@ def parse(path: str, data: bytes, module: str = "") -> Source | Unreadable:
             warnings.simplefilter("ignore")
             tree = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     except SyntaxError as error:
-        return Unreadable(path, error.lineno or 0, max(error.offset or 0, 0), f"syntax error: {error.msg}")
+        problem = Unreadable(path, error.lineno or 0, max(error.offset or 0, 0), f"syntax error: {error.msg}")
+        return _of_older_python(path, text, module, problem) or problem
     except (RecursionError, MemoryError):
         return Unreadable(path, 0, 0, "the code is nested too deeply to be parsed")
     except ValueError as error:
         return Unreadable(path, 0, 0, str(error))
     assert isinstance(tree, ast.Module)
     return Source(path, text, tree, module)
+
+
+def _of_older_python(path: str, text: str, module: str, problem: Unreadable) -> Source | None:
+    """A file that only a keyword argument called `async` keeps from being read: `x.cuda(async=True)`, as before 3.7.
+
+    Every place in it stays where it is.
+    """
+    renamed = _ASYNC.sub("asink", text)
+    if renamed == text:
+        return None
+    try:
+        tree = compile(renamed, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    assert isinstance(tree, ast.Module)
+    return Source(path, text, tree, module, problem)
 
 
 def decode(path: str, data: bytes) -> str | Unreadable:

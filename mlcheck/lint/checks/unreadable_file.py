@@ -7,9 +7,11 @@ from mlcheck.lint.facts import Facts
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    read = {file.path for file in facts.sites.files.values()}
     for file in facts.unreadable:
+        said = "Python cannot run this file" if file.path in read else "Nothing in this file was checked"
         yield Finding(
-            f"Nothing in this file was checked: {file.reason}",
+            f"{said}: {file.reason}",
             Location(file.path, file.line, file.column),
             help="put it right, or leave it out of the run",
         )

@@ -1,0 +1,45 @@
+"""Files that only an older Python reads: what can be read of them is, and every place stays where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlcheck.lint.run import LintSettings, run_lint
+from mlcheck.lint.source import Source, Unreadable, parse
+
+OLD = b"x = y.cuda(async=True)\nz = f(1, async = False, k=2)\n"
+
+
+def test_a_keyword_called_async_is_read_and_told() -> None:
+    source = parse("old.py", OLD)
+    assert isinstance(source, Source)
+    assert source.text == OLD.decode()
+    assert source.outdated is not None
+    assert source.outdated.line == 1
+    assert source.tree.body[1].value.keywords[1].col_offset == OLD.split(b"\n")[1].index(b"k=2")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"async = 1\n", b"print 'x', async=True\n", b"f(async=)\n", b"if async == 1: pass\n", b"def async(): pass\n"],
+)
+def test_what_is_wrong_otherwise_stays_unreadable(text: bytes) -> None:
+    assert isinstance(parse("old.py", text), Unreadable)
+
+
+def test_sound_code_is_not_outdated() -> None:
+    source = parse("new.py", b"async def f():\n    return [x async for x in g()]\n")
+    assert isinstance(source, Source)
+    assert source.outdated is None
+
+
+def test_a_rule_looks_into_such_a_file(tmp_path: Path) -> None:
+    program = tmp_path / "old.py"
+    program.write_text(
+        "import torch\nx = y.cuda(async=True)\nm = torch.load(p, weights_only=False)\n", encoding="utf-8"
+    )
+    report = run_lint([str(program)], LintSettings(select=("unsafe-load", "unreadable-file")))
+    found = {(result.rule, finding.location.line) for result in report.results for finding in result.findings}
+    assert found == {("unsafe-load", 3), ("unreadable-file", 2)}
