@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function
+from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, own_attribute
 from mlcheck.lint.sites.modules import is_module
 
@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(calls)
     for call in calls:
         function = call.function
-        if function is None or function.cls is None or not is_module(function.cls) or _switches_itself(function.cls):
+        if function is None or not _is_of_a_module(facts.sites, function):
             continue
         attention = call.name == _ATTENTION
         rate = call.argument("dropout_p", 4) if attention else call.argument("p", 1)
@@ -71,6 +71,21 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
         return isinstance(value, int | float) and value > 0
     default = init.parameters[given.id]
     return default is None or not (isinstance(default, ast.Constant) and not default.value)
+
+
+def _is_of_a_module(sites: Sites, function: Function) -> bool:
+    """A method of a module, or a function that only forward passes call."""
+    if function.cls is not None:
+        return is_module(function.cls) and not _switches_itself(function.cls)
+    callers = [call.function for call in sites.calls_of(function) or ()]
+    return bool(callers) and all(
+        caller is not None
+        and caller.cls is not None
+        and caller.name == "forward"
+        and is_module(caller.cls)
+        and not _switches_itself(caller.cls)
+        for caller in callers
+    )
 
 
 def _switches_itself(cls: Class) -> bool:

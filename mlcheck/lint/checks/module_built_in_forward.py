@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.guards import conditions, in_forward
-from mlcheck.lint.sites.modules import LEARNING
+from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, holds_parameters
 
 LOOKS_AT = "layer"
 _MODED = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
@@ -15,13 +15,15 @@ _MOVES = ("to", "cuda", "double", "float", "half")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    calls = list(facts.sites.calls(*sorted(LEARNING | _MODED)))
+    calls = list(facts.sites.calls(*sorted(LEARNING | _MODED), "torch.nn.Sequential"))
     facts.sites.seen[LOOKS_AT] = len(calls)
     for call in calls:
         if in_forward(call) is None or conditions(call.context) or not _is_used_here(call):
             continue
+        if call.name in CONTAINERS and not holds_parameters(call.file, call.node, call.context):
+            continue
         layer = f"nn.{call.name.rpartition('.')[2]}"
-        if call.name in LEARNING:
+        if call.name in LEARNING | CONTAINERS:
             message = f"`{layer}` is made anew in every forward pass: its weights are random and never trained"
         elif call.constant("p", 0, default=0.5) in (0, 0.0):
             continue

@@ -13,6 +13,7 @@ from mlcheck.lint.values import split_of_name
 LOOKS_AT = "choice of a model"
 _BEST = re.compile(r"best|lowest|highest", re.IGNORECASE)
 _STOPS = re.compile(r"stop", re.IGNORECASE)
+_DECIDES = re.compile(r"best|lowest|highest|stop|Plateau", re.IGNORECASE)
 _KEEPS = re.compile(r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(")
 _TRAINS = re.compile(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 
@@ -20,7 +21,7 @@ _TRAINS = re.compile(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["test", "Test"]):
-        if "torch" not in file.text or not (_BEST.search(file.text) or _STOPS.search(file.text)):
+        if "torch" not in file.text or not _DECIDES.search(file.text):
             continue
         reported: set[int] = set()
         for score, context, what in _choices(file):
@@ -50,6 +51,16 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
                     yield sides[best.index(False)], context, "which model is kept"
             elif isinstance(node, ast.Call) and node.args and _STOPS.search(ast.unparse(node.func)):
                 yield node.args[0], context, "when training stops"
+            elif isinstance(node, ast.Call) and node.args and _is_plateau_step(file, node, context):
+                yield node.args[0], context, "when the learning rate falls"
+
+
+def _is_plateau_step(file: File, node: ast.Call, context: Context) -> bool:
+    """`scheduler.step(score)` of a `ReduceLROnPlateau`."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "step" or "ReduceLROnPlateau" not in file.text:
+        return False
+    made, _ = file.value(node.func.value, context)
+    return isinstance(made, ast.Call) and ast.unparse(made.func).endswith("ReduceLROnPlateau")
 
 
 def _scopes(file: File) -> Iterator[tuple[ast.AST, Context]]:

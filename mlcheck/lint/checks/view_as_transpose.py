@@ -79,25 +79,42 @@ def _unchanged(node: ast.expr) -> ast.expr:
 
 
 def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
-    """Whether the names its shape was unpacked to come back in another order."""
+    """Whether the sizes of its dimensions come back in another order."""
     if not isinstance(owner, ast.Name):
         return False
+    groups = [_factors(size) for size in sizes]
+    inline = [[_dimension(factor, owner.id) for factor in group] for group in groups]
+    known = [group[0] for group in inline if len(group) == 1 and group[0] is not None]
+    if len(known) > 1 and len(set(known)) == len(known) and known != sorted(known):
+        return True
     names = _unpacked(call, owner)
     if len(names) < 2 or len(set(names)) != len(names):
         return False
-    groups = [_factors(size) for size in sizes]
-    named = [factor for group in groups for factor in group]
-    if groups.count(["-1"]) == 1:
-        groups[groups.index(["-1"])] = [name for name in names if name not in named]
-    if sorted(factor for group in groups for factor in group) != sorted(names):
+    texts = [[ast.unparse(factor) for factor in group] for group in groups]
+    named = [text for group in texts for text in group]
+    if texts.count(["-1"]) == 1:
+        texts[texts.index(["-1"])] = [name for name in names if name not in named]
+    if sorted(text for group in texts for text in group) != sorted(names):
         return False
-    return [factor for group in groups for factor in sorted(group, key=names.index)] != names
+    return [text for group in texts for text in sorted(group, key=names.index)] != names
 
 
-def _factors(node: ast.expr) -> list[str]:
+def _dimension(node: ast.expr, owner: str) -> int | None:
+    """Which dimension `x.size(2)` or `x.shape[2]` asks for."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[ast.Constant(value=int(dim))]):
+            return dim if name == owner else None
+        case ast.Subscript(
+            value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=int(dim))
+        ):
+            return dim if name == owner else None
+    return None
+
+
+def _factors(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return _factors(node.left) + _factors(node.right)
-    return [ast.unparse(node)]
+    return [node]
 
 
 def _unpacked(call: Call, owner: ast.Name) -> list[str]:
@@ -125,6 +142,8 @@ def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
 
 
 def _is_shape_of(node: ast.expr, name: str) -> bool:
+    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
+        return [_dimension(element, name) for element in node.elts] == list(range(len(node.elts)))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
         return node.func.attr == "size" and isinstance(node.func.value, ast.Name) and node.func.value.id == name
     return (
