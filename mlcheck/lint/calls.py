@@ -118,7 +118,10 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
     if isinstance(owner, Object) and owner.cls is not None:
         info = owner.cls.find(name)
         if info is not None:
-            return call(m, attributes.bind_method(m, info, owner, node), args, kwargs, node)
+            method = attributes.bind_method(m, info, owner, node)
+            if modules.is_entered(m, owner, info, name):
+                return modules.within(m, owner, lambda: call(m, method, args, kwargs, node), args, kwargs, node)
+            return call(m, method, args, kwargs, node)
         if any(name in base.assigned for base in owner.cls.mro):
             return call(m, attributes.get(m, owner, name, node), args, kwargs, node)
     return methods.call(m, owner, name, args, kwargs, node)

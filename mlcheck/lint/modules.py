@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from mlcheck.lint import attributes, calls, containers, losses, modes, precision, shape_rules
+from mlcheck.lint import attributes, calls, containers, frameworks, losses, modes, precision, shape_rules
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.values import (
     Function,
     Object,
@@ -42,15 +43,44 @@ def call_module(m: Machine, module: Object, args: list[Value], kwargs: dict[str,
     m.touched.add(key)
     if m.inside_module or _holds_loss(module):
         return _forward(m, module, args, kwargs, node)
+    return within(m, module, lambda: _forward(m, module, args, kwargs, node), args, kwargs, node, forward=True)
+
+
+def within(
+    m: Machine,
+    module: Object,
+    run: Callable[[], Value],
+    args: list[Value],
+    kwargs: dict[str, Value],
+    node: ast.AST,
+    forward: bool = False,
+) -> Value:
+    """Run code of a module, and put it on record as one call of the module: its `forward`, or what uses its layers."""
     fact = record(m, module, args, kwargs, node)
     outer, m.touched = m.touched, fact.touched
     m.inside_module += 1
     try:
-        result = _forward(m, module, args, kwargs, node)
+        result = run()
     finally:
         m.inside_module -= 1
         m.touched = outer
-    return traced(m, result, fact)
+        used = forward or fact.touched != {module.id}
+        if not used and m.facts.forwards[-1] is fact:
+            m.facts.forwards.pop()
+    return traced(m, result, fact) if used else result
+
+
+def is_entered(m: Machine, module: Object, info: FunctionInfo, name: str) -> bool:
+    """Whether a method of the model, called from outside of it, stands for a call: `model.predict(x)`.
+
+    A method that trains or evaluates by itself is the program's business, whatever its class derives from;
+    and where a method calls the model itself, that is the call.
+    """
+    if m.inside_module or not modes.is_module(module) or name in modes.OUTSIDE or name.startswith("__"):
+        return False
+    if module.cls is None or frameworks.owner_of(module.cls):
+        return False
+    return all(frame.bound is not module for frame in m.frames) and m.relevance.is_quiet(info)
 
 
 def _holds_loss(module: Object) -> bool:

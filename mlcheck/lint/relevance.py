@@ -125,6 +125,11 @@ class Relevance:
         """Whether a rule may have something to say in this function."""
         return node in self._seeds
 
+    def is_quiet(self, info: FunctionInfo) -> bool:
+        """Whether a method only uses layers: it neither leads to something that a rule judges nor calls `self`."""
+        sketch = self._sketches.get(info.node)
+        return sketch is not None and "self" not in sketch.calls and not self.promises(info)
+
     def promises(self, info: FunctionInfo) -> bool:
         """Whether a call of it may lead to something that a rule judges."""
         sketch = self._sketches.get(info.node)

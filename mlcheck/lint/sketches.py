@@ -27,6 +27,8 @@ _LIBRARIES: tuple[str, ...] = ("torch.nn.", "torch.optim.", "torch.utils.data.",
 _LIBRARIES += ("torch.cuda.amp.", "torchvision.models.", "torchvision.ops.")
 _IDLE = re.compile(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
 _ORDINARY = frozenset(name for kind in (str, list, dict, set, bytes, type(open)) for name in dir(kind))
+_ABOUT_MODULES = frozenset(["eval", "train", "parameters", "named_parameters", "state_dict", "load_state_dict", "to"])
+_ABOUT_MODULES |= {"cuda", "cpu", "zero_grad", "half", "float", "modules", "named_modules", "children", "apply", "size"}
 _BUILTINS = frozenset(dir(builtins))
 _VALUES = frozenset(["value", "item", "loop", "with", "param", "other"])
 
@@ -74,7 +76,7 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
             outer = _around(context, found, around)
             if not outer:
                 continue
-            value = (name not in defined or name in modules) and _is_value(call.func, context, modules)
+            value = _is_value(call.func, context, modules, defined)
             handed = {_last(part) for part in (*call.args, *(each.value for each in call.keywords))} & defined
             telling = told or value or _is_of(call.func, libraries)
             for sketch in outer:
@@ -122,13 +124,16 @@ def _around(
     return known[context]
 
 
-def _is_value(func: ast.expr, context: Context, modules: frozenset[str]) -> bool:
+def _is_value(func: ast.expr, context: Context, modules: Set[str], defined: Set[str]) -> bool:
     """Whether what is called is a variable or an attribute of one, which may hold a model or a loss."""
     if isinstance(func, ast.Attribute):
-        if func.attr in modules:
+        if func.attr in modules or (_last(func.value) in modules and func.attr not in _ABOUT_MODULES):
             return True
-        return isinstance(func.value, ast.Name) and func.value.id == "self" and func.attr not in _ORDINARY
-    return isinstance(func, ast.Name) and func.id not in _BUILTINS and _is_variable(func, context)
+        own = isinstance(func.value, ast.Name) and func.value.id == "self"
+        return own and func.attr not in _ORDINARY and func.attr not in defined
+    if not isinstance(func, ast.Name) or (func.id in defined and func.id not in modules):
+        return False
+    return func.id not in _BUILTINS and _is_variable(func, context)
 
 
 def _is_variable(name: ast.Name, context: Context) -> bool:
