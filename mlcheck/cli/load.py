@@ -132,7 +132,7 @@ def _limits(arguments: argparse.Namespace) -> Limits:
     if arguments.quick:
         few = tuple(number for number in plan.workers if number <= _QUICK_WORKERS) or plan.workers[:1]
         plan = replace(plan, workers=plan.workers if arguments.workers else few, duration_s=_QUICK_S)
-    for name in ("rate", "duration", "threads", "query_timeout"):
+    for name in ("rate", "duration", "threads", "query_timeout", "longest_stall"):
         value = getattr(arguments, name)
         if value is not None and value <= 0:
             raise Mistake(f"--{name.replace('_', '-')} must be above 0, not {value:g}")
@@ -184,7 +184,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="MODULE:NAME",
-        help="predict function, class or nn.Module; or a model file",
+        help="a predict function, a class or an nn.Module; or a model file",
     )
     parser.add_argument(
         "--url",
@@ -210,7 +210,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--query-timeout", type=float, metavar="SECONDS", help="longer counts as a hang (default: 30)")
     parser.add_argument("--only", action="append", default=[], metavar="RULE,...", help="measure and judge only these")
     parser.add_argument("--quick", action="store_true", help="up to 4 workers, phases of 3 seconds")
-    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of arrivals, orders and draws (default: 0)")
     group = parser.add_argument_group("a running service from many users (needs the extra `http`)")
     group.add_argument(
         "--locust", action="store_true", help="send at --rate with Locust, from as many users as it takes"

@@ -52,6 +52,7 @@ def test_init_writes_templates_and_spares_what_is_there(folder: Path, capsys: py
         (["a:b", "--rate", "-1"], "--rate must be above 0, not -1"),
         (["a:b", "--only", "missing-zero-grad"], "`missing-zero-grad` is no rule that load answers"),
         (["a:b", "--only", "query-failz"], "no rule is called `query-failz`; did you mean `query-fails`?"),
+        (["--url", "http://x", "--locust", "--longest-stall", "0"], "--longest-stall must be above 0, not 0"),
         (["a:b", "--slo", "none.toml"], "none.toml: cannot be read: No such file or directory"),
         (["a:b", "--queries", "none.jsonl"], "there is no file none.jsonl"),
         (["a:b", "--sbs-key", "key.json"], "--sbs-key and --sbs-answers belong together"),
