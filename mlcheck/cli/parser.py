@@ -186,10 +186,11 @@ def _add_rule_options(parser: argparse.ArgumentParser) -> None:
     ):
         group.add_argument(option, action="append", default=[], metavar="RULE,...", help=told)
     group.add_argument("--target-torch", default="", metavar="VERSION", help="the torch to judge for, such as 2.12")
-    group.add_argument("--baseline", default="", metavar="FILE", help="hide the known findings listed there")
     group.add_argument(
-        "--write-baseline", action="store_true", help="make what is found now the baseline, less what was mended"
+        "--baseline", default="", metavar="FILE", help="hide what is known (default: mlcheck-baseline.json)"
     )
+    group.add_argument("--no-baseline", action="store_true", help="show what is known too")
+    group.add_argument("--write-baseline", action="store_true", help="from now on, what is found now is known")
     group.add_argument("--no-cache", action="store_true", help="read everything anew, and keep nothing")
     group.add_argument("--cache-dir", default="", metavar="FOLDER", help="default: .mlcheck_cache beside the config")
 

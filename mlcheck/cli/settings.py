@@ -38,9 +38,6 @@ def _rooted(path: str, config: Config) -> str:
 def lint_settings(arguments: argparse.Namespace, config: Config) -> LintSettings:
     from mlcheck.lint.run import LintSettings
 
-    baseline = arguments.baseline or (_rooted(config.baseline, config) if config.baseline else "")
-    if arguments.write_baseline and not baseline:
-        baseline = _rooted(DEFAULT_BASELINE, config)
     return LintSettings(
         select=names(arguments.select) or config.select,
         ignore=names(arguments.ignore) + config.ignore,
@@ -48,10 +45,22 @@ def lint_settings(arguments: argparse.Namespace, config: Config) -> LintSettings
         per_file_ignores=config.per_file_ignores,
         root=config.root,
         target_torch=_version(arguments.target_torch or config.target_torch),
-        baseline=baseline,
+        baseline=_baseline(arguments, config),
         write_baseline=arguments.write_baseline,
         cache="" if arguments.no_cache else arguments.cache_dir or _rooted(config.cache_dir, config),
     )
+
+
+def _baseline(arguments: argparse.Namespace, config: Config) -> str:
+    """The one that is given, or set, or there; the usual one when it is about to be written."""
+    if arguments.no_baseline:
+        if arguments.write_baseline or arguments.baseline:
+            raise Mistake("--no-baseline goes with neither --baseline nor --write-baseline")
+        return ""
+    if arguments.baseline or config.baseline:
+        return str(arguments.baseline) or _rooted(config.baseline, config)
+    usual = _rooted(DEFAULT_BASELINE, config)
+    return usual if arguments.write_baseline or os.path.exists(usual) else ""
 
 
 def _version(text: str) -> str:

@@ -236,18 +236,28 @@ def test_a_baseline_is_written_used_and_shrinks(capsys: Out) -> None:
     write("train.py", FORGETFUL)
     assert main(["lint", "--write-baseline"]) == 0
     assert "mlcheck-baseline.json: written with 1 known finding" in capsys.readouterr().out
-    assert main(["lint"]) == 1
-    assert main(["lint", "--baseline", "mlcheck-baseline.json"]) == 0
-    write("pyproject.toml", '[tool.mlcheck]\nbaseline = "mlcheck-baseline.json"\n')
-    capsys.readouterr()
     assert main(["lint"]) == 0
     assert "mlcheck-baseline.json hides 1 finding" in capsys.readouterr().out
+    assert main(["lint", "--no-baseline"]) == 1
+    Path("mlcheck-baseline.json").rename("known.json")
+    assert main(["lint"]) == 1
+    assert main(["lint", "--baseline", "known.json"]) == 0
+    write("pyproject.toml", '[tool.mlcheck]\nbaseline = "known.json"\n')
+    assert main(["lint"]) == 0
+    assert main(["lint", "--no-baseline"]) == 1
+    capsys.readouterr()
     write("train.py", CAREFUL)
     assert main(["lint"]) == 0
     assert "1 finding mended" in capsys.readouterr().out
     assert main(["lint", "--write-baseline"]) == 0
     assert main(["lint"]) == 0
     assert "mended" not in capsys.readouterr().out.split("written")[1]
+
+
+@pytest.mark.parametrize("other", [["--write-baseline"], ["--baseline", "x.json"]])
+def test_no_baseline_is_none(capsys: Out, other: list[str]) -> None:
+    assert main(["lint", "--no-baseline", *other]) == 2
+    assert "goes with neither" in capsys.readouterr().err
 
 
 def test_the_cache_is_beside_the_config_and_can_be_elsewhere_or_off(monkeypatch: pytest.MonkeyPatch) -> None:
