@@ -1,0 +1,57 @@
+"""ranks-on-one-gpu: every process of a distributed run uses the same GPU."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.ranks import DDP, is_guarded
+
+LOOKS_AT = "distributed model"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    wraps = list(facts.sites.calls(DDP))
+    facts.sites.seen[LOOKS_AT] = len(wraps)
+    for wrap in wraps:
+        near = {wrap.file.path, *wrap.file.imports}
+        texts = [file.text for file in facts.sites.files.values() if file.path in near]
+        if "CUDA_VISIBLE_DEVICES" in "".join(texts) or is_guarded(wrap.file, wrap.context):
+            continue
+        number = _listed(wrap)
+        if number is None and not any("set_device(" in text for text in texts):
+            number = _moved(wrap)
+        if number is not None:
+            yield Finding(
+                f"Every process puts its replica on GPU {number}: the others stay idle, or NCCL refuses",
+                wrap.place.location,
+                help="use the local rank: `torch.cuda.set_device(local_rank)`, `device_ids=[local_rank]`",
+            )
+
+
+def _listed(wrap: Call) -> int | None:
+    """The number in `device_ids=[0]`."""
+    given = wrap.argument("device_ids", 1)
+    node, context = wrap.file.value(given, wrap.context) if given is not None else (None, wrap.context)
+    if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1:
+        return _number(wrap.file.constant(node.elts[0], context))
+    return None
+
+
+def _moved(wrap: Call) -> int | None:
+    """The number in `DDP(model.cuda(0))` and `DDP(model.to("cuda:0"))`."""
+    given = wrap.argument("module", 0)
+    node, context = wrap.file.value(given, wrap.context) if given is not None else (None, wrap.context)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 1:
+        return None
+    return _number(wrap.file.constant(node.args[0], context)) if node.func.attr in ("cuda", "to") else None
+
+
+def _number(value: object) -> int | None:
+    """The GPU that `0`, `"cuda:0"` and the like name."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.startswith("cuda:") and value[5:].isdigit():
+        return int(value[5:])
+    return None
