@@ -63,8 +63,7 @@ def zipped(m: Machine, columns: tuple[Value, ...], node: ast.AST) -> None:
 def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     """A variable may come to hold weights for later: when it is bound in a loop, and not in each of its turns."""
     if isinstance(target, ast.Name | ast.Attribute) and _AVERAGE.search(_name(target)):
-        if modes.is_module(value) or modes.known_as_module(m, value):
-            m.store.set(("average", owner_key(value)), m.place(target))
+        _averaged(m, target, value)
     if not isinstance(target, ast.Name | ast.Attribute) or not m.loops or not isinstance(value, Object | Symbol):
         return
     key, item, place = _shared(m, target, value)
@@ -81,6 +80,13 @@ def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     m.store.set(("snapshots", key), known | {fact})
     keys: tuple[Hashable, ...] = m.store.get(("snapshots",)) or ()
     m.store.set(("snapshots",), (*keys, key) if key not in keys else keys)
+
+
+def _averaged(m: Machine, target: ast.expr, value: Value) -> None:
+    """What is to be an average of weights is a module that has another name already."""
+    other = m.store.get(("name", owner_key(value))) or (value.name if isinstance(value, Symbol) else "")
+    if other and not _AVERAGE.search(other) and (modes.is_module(value) or modes.known_as_module(m, value)):
+        m.store.set(("average", owner_key(value)), m.place(target))
 
 
 def _shared(m: Machine, target: ast.expr, value: Object | Symbol) -> tuple[Hashable, str | None, Place | None]:

@@ -10,7 +10,7 @@ LOOKS_AT = "model call"
 
 def check(facts: Facts) -> Iterator[Finding]:
     for forward in facts.forwards:
-        if not forward.trained or forward.moded == "no":
+        if not forward.trained or forward.moded == "no" or forward.grad.kind == "off":
             continue
         for mode in forward.modes:
             if mode.kind != "eval" or mode.place is None or mode.when is None:
