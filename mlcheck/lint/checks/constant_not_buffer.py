@@ -7,7 +7,6 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import is_plain, module_classes, text_of
-from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "module class"
 _FACTORIES = frozenset(
@@ -75,28 +74,23 @@ def _renews(name: str, later: AttributeSet) -> bool:
 
 def _made(cls: Class, assigned: AttributeSet) -> str | None:
     """The function that makes the tensor, of at least one dimension, on the default device; None for anything else."""
-    found = {_factory(cls, origin.node, origin.context) for origin in _bases(cls, assigned)}
-    return found.pop() if len(found) == 1 else None
-
-
-def _bases(cls: Class, assigned: AttributeSet) -> list[Origin]:
-    """Where the tensor comes from, through names and methods that keep it on its device."""
-    found: list[Origin] = []
-    todo = [Origin(cls.file, assigned.value, assigned.context)] if assigned.value is not None else []
-    seen: set[int] = set()
+    found: set[str | None] = set()
+    todo = [(assigned.value, assigned.context)] if assigned.value is not None else []
+    seen: set[ast.expr] = set()
     while todo:
-        origin = todo.pop()
-        node = origin.node
+        node, context = todo.pop()
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
             node = node.func.value
         if not isinstance(node, ast.Name):
-            found.append(Origin(cls.file, node, origin.context))
+            found.add(_factory(cls, node, context))
             continue
-        further = origins(cls.file, node, origin.context)
-        todo += [one for one in further if id(one.node) not in seen and one.node is not node]
-        found += [one for one in further if one.node is node]
-        seen.update(id(one.node) for one in further)
-    return found
+        bindings = cls.file.bindings(node.id, context)
+        held = [(b.value, b.context) for b in bindings if b.kind == "value" and isinstance(b.value, ast.expr)]
+        if len(held) != len(bindings) or not held:
+            return None
+        todo += [(value, where) for value, where in held if value not in seen]
+        seen.update(value for value, _ in held)
+    return found.pop() if len(found) == 1 else None
 
 
 def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
