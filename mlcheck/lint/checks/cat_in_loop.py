@@ -1,0 +1,49 @@
+"""cat-in-loop: a tensor that is copied whole in every turn to grow by a little."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+
+LOOKS_AT = "concatenation"
+_JOINS = ("torch.cat", "torch.concat", "torch.vstack", "torch.hstack", "numpy.concatenate", "numpy.append")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = [call for call in facts.sites.calls(*_JOINS) if call.loops]
+    facts.sites.seen[LOOKS_AT] = len(calls)
+    for call in calls:
+        loop = call.loops[0].node
+        grown = _grown(call, loop)
+        if grown and not _is_read_otherwise(loop, grown, call.node):
+            yield Finding(
+                f"`{grown}` is copied whole in every turn to grow by a little",
+                call.place.location,
+                help=f"append to a list in the loop, and call `{call.name}` once after it",
+            )
+
+
+def _grown(call: Call, loop: ast.AST) -> str:
+    """`x` of `x = torch.cat([x, new])`, directly in a `for` over data."""
+    if not isinstance(loop, ast.For) or not call.node.args:
+        return ""
+    if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "range":
+        return ""
+    first = call.node.args[0]
+    parts = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Assign) and node.value is call.node and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            return name if any(isinstance(part, ast.Name) and part.id == name for part in parts) else ""
+    return ""
+
+
+def _is_read_otherwise(loop: ast.AST, name: str, join: ast.Call) -> bool:
+    """Whether a turn needs the joined tensor, as generating text does."""
+    own = {id(node) for node in ast.walk(join)}
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and id(node) not in own
+        for node in ast.walk(loop)
+    )

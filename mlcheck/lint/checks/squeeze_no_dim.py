@@ -1,0 +1,25 @@
+"""squeeze-no-dim: the batch goes too where it holds one sample."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.values import Symbol, Tensor
+
+LOOKS_AT = "loss"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loss in facts.losses:
+        node = loss.place.node
+        if not isinstance(node, ast.Call) or not isinstance(loss.input, Tensor | Symbol) or not loss.input.traces:
+            continue
+        for given in node.args[:1]:
+            if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "squeeze":
+                if not given.args and not given.keywords:
+                    yield Finding(
+                        "`squeeze()` drops every dimension of size 1: for a last batch of one sample, the batch too",
+                        loss.place.location,
+                        help="name the dimension: `squeeze(-1)`",
+                    )
