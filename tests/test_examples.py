@@ -13,7 +13,7 @@ from mlcheck.lint.run import LintSettings
 from mlcheck.probe.engine import ProbeOptions
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-SOUND = ["diabetes", "digits", "digits_function", "wine_loop"]
+SOUND = ["diabetes", "digits", "digits_function", "wine_loop", "wine_script"]
 ALARMS = {Outcome.FAIL, Outcome.ERROR, Outcome.WARN}
 
 # A folder of examples/broken -> the rule that must be named as the cause, where it is not the folder's own name.
@@ -24,6 +24,7 @@ NAMED_OTHERWISE = {
     "hang": "entry-does-not-run",
     "loader_raises_at_17": "unreadable-sample",
     "nan_loss": "non-finite-gradient",
+    "script_without_eval": "missing-eval-mode",
 }
 BROKEN = sorted(path.name for path in (EXAMPLES / "broken").iterdir() if path.is_dir())
 # What lint alone must find, without running anything.
@@ -34,6 +35,7 @@ READ = {
     "clip_before_unscale",
     "missing_zero_grad",
     "nll_without_log_softmax",
+    "script_without_eval",
     "sigmoid_before_bcelogits",
     "softmax_before_ce",
     "training_under_no_grad",
@@ -49,7 +51,8 @@ def check(folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int = 0, time_lim
     """What `mlcheck check` reports of an example, run in its folder as a user would."""
     monkeypatch.chdir(folder)
     has_config = Path("experiment.yaml").is_file()
-    entry = f"model_def:{trial_class(folder)}" if has_config else "train:build"
+    by_hand = "train.py" if "script" in folder.name else "train:build"
+    entry = f"model_def:{trial_class(folder)}" if has_config else by_hand
     config = "experiment.yaml" if has_config else ""
     options = ProbeOptions(entry=entry, config=config, seed=seed, time_limit=time_limit)
     return run_checklist((".",), LintSettings(), options, Questions(Path("signoff.toml")))
@@ -100,6 +103,9 @@ def test_lint_is_silent_on_what_is_sound(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_every_example_is_in_the_table() -> None:
-    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()} - {"broken"}
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()} - {
+        "broken",
+        "digit_service",
+    }  # a service: for `load`
     assert folders == set(SOUND)
     assert set(NAMED_OTHERWISE) | READ <= set(BROKEN)
