@@ -28,12 +28,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.once(module_classes):
         if not is_plain(cls):
             continue
-        text = text_of(cls)
-        if any(word in text for word in _REGISTERS):
-            continue
         for name, assignments in cls.attributes.items():
             hidden = [found for found in assignments if _hides(cls, name, *found)]
-            if hidden and not _is_registered(cls, name) and not _is_handled(facts.sites, name):
+            if hidden and not _is_reached(facts.sites, cls, name):
                 function, assigned = hidden[0]
                 kind = "dict" if _is_dict(cls, assigned) else "list"
                 yield Finding(
@@ -42,6 +39,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"wrap it in `{'nn.ModuleDict' if kind == 'dict' else 'nn.ModuleList'}` "
                     f"(`nn.Parameter{kind.title()}` for parameters)",
                 )
+
+
+def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
+    """Whether the layers may be registered, trained or moved in another way."""
+    text = text_of(cls)
+    if any(word in text for word in _REGISTERS):
+        return True
+    return _is_registered(cls, name) or _is_handled(sites, name)
 
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
@@ -70,7 +75,7 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) and not value.args else None
         empty = named in ("builtins.list", "builtins.dict", "collections.OrderedDict")
     local = assigned.value.id if isinstance(assigned.value, ast.Name) else ""
-    if local and _handed_on(cls, local, function.node):
+    if not empty or (local and _handed_on(cls, local, function.node)):
         return False
     return bool(empty) and any(
         _is_hidden_layer(cls, where, element, context)
@@ -97,6 +102,8 @@ def _inside(context: Context, value: ast.expr) -> Context:
 def _put_in(cls: Class, name: str, local: str, function: Function) -> Iterator[tuple[Function, ast.expr, Context]]:
     """What is appended to `self.name`, or to the local name it is assigned from."""
     for call in cls.file.calls("append"):
+        if call.cls is not cls:
+            continue
         around, owner = call.function, call.node.func
         if around is None or around.cls is not cls or not isinstance(owner, ast.Attribute) or len(call.node.args) != 1:
             continue

@@ -154,7 +154,10 @@ class Sites:
 
 def _is_renamed(last: str, text: str) -> bool:
     """Whether the text may give the name another: `import x as y`, `y = module.x`."""
-    return f"{last} as " in text or re.search(rf"=[ \t]*(?:\w+\.)*{last}[ \t]*(?:#|$)", text, re.MULTILINE) is not None
+    if f"{last} as " in text:
+        return True
+    ends = f"{last}\n" in text or f"{last} #" in text or f"{last}  #" in text
+    return ends and re.search(rf"=[ \t]*(?:\w+\.)*{last}[ \t]*(?:#|$)", text, re.MULTILINE) is not None
 
 
 def _named(file: File, known_as: tuple[str, ...], full: set[str]) -> Iterator[Call]:
