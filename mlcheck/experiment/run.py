@@ -14,6 +14,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.lint.baseline import settle
+from mlcheck.lint.discover import MissingPath
 from mlcheck.lint.gitignore import Pattern, is_ignored, patterns_above, read_patterns
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.select import Selection
@@ -47,12 +48,14 @@ def run_lint_and_configs(
     selection = _selection(settings)
     named = [path for path in paths if path.endswith(_ENDINGS) and not os.path.isdir(path)]
     rest = [path for path in paths if path not in named]
+    for path in named:
+        if not os.path.exists(path):
+            raise MissingPath(f"{path}: no such file or folder")
     code = replace(settings, select=_without_own(settings.select), extend_select=_without_own(settings.extend_select))
     read = run_lint(rest, code, progress) if rest or not named else Report("lint", ", ".join(paths), ())
     if settings.select and not code.select:
         read = replace(read, results=())
-    configs = [path for path in named if os.path.exists(path)] + [path for given in rest for path in _configs(given)]
-    missing = [f"{path}: no such file" for path in named if not os.path.exists(path)]
+    configs = named + [path for given in rest for path in _configs(given)]
     results, notices = _judged(list(dict.fromkeys(configs)), selection) if configs else ([], [])
     if results:
         lines = {path: _bytes(path).decode("utf-8-sig", "replace").splitlines() for path in configs}
@@ -62,7 +65,7 @@ def run_lint_and_configs(
         read,
         subject=", ".join(paths),
         results=tuple(sorted((*read.results, *results), key=lambda result: result.rule)),
-        notices=(*read.notices, *missing, *notices),
+        notices=(*read.notices, *notices),
     )
 
 

@@ -12,6 +12,7 @@ from mlcheck.core.check import find_checks
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report
 from mlcheck.experiment.run import RULES, run_lint_and_configs
+from mlcheck.lint.discover import MissingPath
 from mlcheck.lint.run import LintSettings
 
 CONFIG = """\
@@ -83,6 +84,11 @@ def test_a_config_by_name(write: Write) -> None:
 )
 def test_rules_are_chosen_by_name(write: Write, settings: LintSettings, rules: set[str]) -> None:
     assert {result.rule for result in run_lint_and_configs(["."], settings).results} == rules
+
+
+def test_a_config_that_does_not_exist_is_a_mistake(write: Write) -> None:
+    with pytest.raises(MissingPath, match=r"nope\.yaml: no such file"):
+        run_lint_and_configs(["nope.yaml"], LintSettings())
 
 
 def test_rules_are_left_out(write: Write) -> None:
