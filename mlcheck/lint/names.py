@@ -94,21 +94,23 @@ def import_from(m: Machine, node: ast.ImportFrom) -> None:
         m.bind(alias.asname or alias.name, value)
 
 
-def import_on_demand(m: Machine, module: ModuleInfo, name: str) -> Value | None:
-    """A name that only a `from x import *` of this module can have brought."""
+def import_on_demand(m: Machine, module: ModuleInfo, name: str, seen: frozenset[str] = frozenset()) -> Value | None:
+    """A name that only a `from x import *` of this module can have brought. `seen`: where it was looked for."""
     for star in m.store.get(("stars", m.program.name_of(module))) or ():
         if star.startswith("!"):
             if star in ("!torch.nn", "!torch.optim", "!torch", "!torch.nn.functional", "!torch.utils.data"):
                 if not hasattr(builtins, name):
                     return External(canonical(f"{star[1:]}.{name}"))
             continue
-        value = module_attribute(m, star, name)
+        value = module_attribute(m, star, name, seen=seen) if star not in seen else None
         if value is not None:
             return value
     return None
 
 
-def module_attribute(m: Machine, name: str, attribute: str, depth: int = 8) -> Value | None:
+def module_attribute(
+    m: Machine, name: str, attribute: str, depth: int = 8, seen: frozenset[str] = frozenset()
+) -> Value | None:
     """`name.attribute` of a project module: what its top level bound, a submodule, or what it re-exports."""
     if name.startswith("?"):
         inner = f"{name[1:]}.{attribute}"
@@ -121,13 +123,13 @@ def module_attribute(m: Machine, name: str, attribute: str, depth: int = 8) -> V
     load(m, module)
     value: Value | None = m.store.get(("v", name, attribute))
     if isinstance(value, Imported):
-        return module_attribute(m, value.module, value.name, depth - 1) if depth else None
+        return module_attribute(m, value.module, value.name, depth - 1, seen) if depth else None
     if value is None and f"{name}.{attribute}" in m.program.modules:
         # A library that a star import handed on hides the submodule of its name.
         passed_on = import_on_demand(m, module, attribute) if depth else None
         return passed_on if passed_on == External(attribute) else Module(f"{name}.{attribute}")
     if value is None and depth:
-        value = import_on_demand(m, module, attribute)
+        value = import_on_demand(m, module, attribute, seen | {name})
     return value
 
 

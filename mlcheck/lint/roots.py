@@ -54,7 +54,7 @@ def _top_level(m: Machine, module: ModuleInfo) -> None:
     m.store.set(("grad",), GradMode("on"))
     try:
         names.load(m, module)
-    except OutOfSteps:
+    except (OutOfSteps, RecursionError):
         pass
 
 

@@ -1,19 +1,21 @@
 """How long `mlcheck lint` takes, beside the least that could be done: `python tests/benchmarks/lint.py [FOLDER...]`.
 
 Whole processes, start-up included, take turns within one run, so that what else the machine does meets all alike.
-One file of 5 KB: against `python -c pass`. Folders: against a process that parses the same files with `ast.parse`.
-Medians; compare the ratios, not the seconds, between machines.
+One file of 5 KB: against `python -c pass`. Folders: against a process that parses the same files with `ast.parse`,
+and against `ruff check` where ruff is installed. `--profile FOLDER` says instead where the time of one run goes.
+Processor seconds, medians; compare the ratios, not the seconds, between machines.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import resource
 import statistics
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from pathlib import Path
 
 from mlcheck.lint.discover import discover
@@ -21,7 +23,8 @@ from mlcheck.lint.discover import discover
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "lint" / "fixtures" / "validation-in-the-middle-of-an-epoch" / "train.py"
 PASS = [sys.executable, "-c", "pass"]
-LINT = [sys.executable, "-m", "mlcheck", "lint"]
+LINT = [sys.executable, "-m", "mlcheck", "lint", "--no-cache"]
+RUFF = [sys.executable, "-m", "ruff", "check", "--no-cache", "--isolated", "--quiet", "--select", "F,E,B,NPY,PERF"]
 PARSE = [
     sys.executable,
     "-c",
@@ -43,7 +46,11 @@ def main() -> None:
         "folders", nargs="*", metavar="FOLDER", help="default: parts of the installed torch, and mlcheck"
     )
     parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--profile", metavar="FOLDER", help="profile one run over this folder, and measure nothing")
     arguments = parser.parse_args()
+    if arguments.profile:
+        profile(arguments.profile)
+        return
     folders = arguments.folders or default_folders()
     with tempfile.TemporaryDirectory() as scratch:
         measured = [*one_file(Path(scratch), arguments.repetitions)]
@@ -52,6 +59,14 @@ def main() -> None:
     print(f"{'what':46} {'files':>6} {'KB':>8} {'base s':>8} {'lint s':>8} {'ratio':>6} {'spread':>12}")
     for line in measured:
         print(line)
+
+
+def profile(folder: str) -> None:
+    """Where the time of one run goes: the functions of the linter that take most of it themselves."""
+    command = ["-m", "cProfile", "-s", "tottime", "-m", "mlcheck", "lint", "--no-cache", "--format", "concise", folder]
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+    table = done.stdout[done.stdout.index("function calls") :].splitlines()
+    print("\n".join(table[:45]))
 
 
 def default_folders() -> list[str]:
@@ -73,24 +88,36 @@ def whole_folder(folder: str, scratch: Path, repetitions: int) -> list[str]:
     files = [file.path for file in discover([folder]).files]
     names = scratch / "names"
     names.write_text("\0".join(files), encoding="utf-8")
-    base, lint = in_turn([[*PARSE, str(names)], [*LINT, folder]], repetitions)
+    rivals = {"ast.parse": [*PARSE, str(names)]}
+    if importlib.util.find_spec("ruff"):
+        rivals["ruff"] = [*RUFF, folder]
+    *bases, lint = in_turn([*rivals.values(), [*LINT, folder]], repetitions)
     size = sum(Path(path).stat().st_size for path in files)
-    return [row(f"{folder[-28:]}, against ast.parse", len(files), size, base, lint)]
+    return [
+        row(f"{folder[-28:]}, against {name}", len(files), size, base, lint)
+        for name, base in zip(rivals, bases, strict=True)
+    ]
 
 
 def in_turn(commands: list[list[str]], repetitions: int) -> list[list[float]]:
-    """Wall-clock seconds of each command, run one after the other in turn; the first round is not counted."""
+    """Processor seconds of each command, run one after the other in turn; the first round is not counted."""
     seconds: list[list[float]] = [[] for _ in commands]
     for repetition in range(repetitions + 1):
         for command, taken in zip(commands, seconds, strict=True):
-            start = time.perf_counter()
+            start = spent()
             done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
-            elapsed = time.perf_counter() - start
+            elapsed = spent() - start
             if done.returncode not in (0, 1):
                 raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.decode()[-500:]}")
             if repetition:
                 taken.append(elapsed)
     return seconds
+
+
+def spent() -> float:
+    """Processor seconds of all processes started and ended so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def row(what: str, files: int, size: int, base: list[float], lint: list[float]) -> str:

@@ -1,0 +1,122 @@
+"""Odd programs come to an end, without a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mlcheck.lint.engine import Crash, analyse
+from mlcheck.lint.source import Source, parse
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
+
+
+def crashes(files: dict[str, str]) -> list[str]:
+    sources = [parse(f"{name}.py", code.encode(), name) for name, code in files.items()]
+    assert all(isinstance(source, Source) for source in sources), sources
+    return [answer.traceback for answer in analyse(sources) if isinstance(answer, Crash)]
+
+
+def test_modules_that_import_everything_from_one_another() -> None:
+    one = HEAD + "from two import *\nx = missing\nloss = F.mse_loss(a, b)\nloss.backward()\n"
+    two = HEAD + "from one import *\nfrom three import *\ny = absent\n"
+    three = HEAD + "from two import *\nfrom one import *\nz = other\nloss.backward()\n"
+    assert crashes({"one": one, "two": two, "three": three}) == []
+
+
+def test_a_deep_expression_and_deep_nesting() -> None:
+    total = "loss = " + " + ".join(["x"] * 2_000) + "\nloss.backward()\n"
+    nested = "".join(f"{'  ' * depth}if c{depth}:\n" for depth in range(90)) + "  " * 90 + "loss.backward()\n"
+    calls = "y = " + "f(" * 60 + "x" + ")" * 60 + "\n"
+    assert crashes({"total": HEAD + total, "nested": HEAD + nested, "calls": HEAD + calls + "y.backward()\n"}) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def f():\n    return f\nf()()()().backward()\n",
+        "class A(A):\n    pass\nA().backward()\n",
+        "class A: pass\nclass B(A): pass\nA.__bases__ = (B,)\nclass A(B): pass\nA().fit().backward()\n",
+        "a = [a] = {}\na[0] = a\na.append(a)\na.backward()\n",
+        "def g(*, k=(lambda: g)()):\n    yield from g()\nfor x in g():\n    x.backward()\n",
+        "x = y = (x, y)\nx, (y, *x) = x\nx.backward()\n",
+        (
+            "class M(nn.Module):\n    def __init__(self):\n        self.m = M()\n        self.w = self.m.m.m.w\n"
+            "    def forward(self, x):\n        return self.forward(self(x))\nM()(1).backward()\n"
+        ),
+        "@property\n@staticmethod\n@(yield_ := torch.no_grad)\ndef f(x): return f(x)\nf(1).backward()\n",
+        "while True:\n    try:\n        continue\n    finally:\n        break\nelse:\n    loss.backward()\n",
+        "with torch.no_grad() as a, a() as a, (a if a else a): a.backward()\n",
+        "match [1, {'a': (b := 2)}]:\n    case [x, {'a': y, **r}] if x.backward(): y.backward()\n    case _: del x\n",
+        "def f(n):\n    global f\n    f = lambda *a, **k: f(*a, **k)\n    return f(n - 1)\nf(3).backward()\n",
+    ],
+)
+def test_definitions_in_terms_of_themselves(body: str) -> None:
+    assert crashes({"odd": HEAD + body}) == []
+
+
+NAMES = st.sampled_from(["model", "opt", "loss", "x", "y", "loader", "self", "Net", "step"])
+ATOMS = NAMES | st.sampled_from(
+    ["0", "None", "'a'", "nn.Linear(2, 2)", "torch.no_grad()", "nn.CrossEntropyLoss()", "[]"]
+)
+
+
+def _combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    methods = st.sampled_from(
+        ["backward", "step", "zero_grad", "eval", "train", "parameters", "softmax", "items", "fit"]
+    )
+    return st.one_of(
+        st.builds("{}({})".format, inner, inner),
+        st.builds("{}.{}({})".format, inner, methods, inner),
+        st.builds("({} if {} else {})".format, inner, inner, inner),
+        st.builds("[{} for {} in {}]".format, inner, NAMES, inner),
+        st.builds("({} + {})".format, inner, inner),
+        st.builds("{{'k': {}, **{}}}".format, inner, inner),
+        st.builds("(lambda {}: {})".format, NAMES, inner),
+        st.builds("F.cross_entropy({}, *{})".format, inner, inner),
+        st.builds("torch.optim.SGD({}, {})".format, inner, inner),
+    )
+
+
+EXPRESSIONS = st.recursive(ATOMS, _combined, max_leaves=8)
+
+
+def _block(inner: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[str]]:
+    heads = st.one_of(
+        st.builds("for {} in {}:".format, NAMES, EXPRESSIONS),
+        st.builds("while {}:".format, EXPRESSIONS),
+        st.builds("if {}:".format, EXPRESSIONS),
+        st.builds("with {} as {}:".format, EXPRESSIONS, NAMES),
+        st.builds("def {}({}, *args, **kwargs):".format, NAMES, NAMES),
+        st.builds("class {}({}):".format, NAMES, st.sampled_from(["nn.Module", "object", "Net", "nn.Sequential"])),
+    )
+
+    def indented(head: str, bodies: list[list[str]]) -> list[str]:
+        return [head, *(f"    {line}" for body in bodies for line in body)]
+
+    return st.builds(indented, heads, st.lists(inner, min_size=1, max_size=3))
+
+
+LINES = st.one_of(
+    st.builds("{} = {}".format, NAMES, EXPRESSIONS),
+    st.builds("{}.{} = {}".format, NAMES, NAMES, EXPRESSIONS),
+    st.builds("{}, {} = {}".format, NAMES, NAMES, EXPRESSIONS),
+    st.builds("{} += {}".format, NAMES, EXPRESSIONS),
+    EXPRESSIONS,
+).map(lambda line: [line])
+PROGRAMS = st.lists(st.recursive(LINES, _block, max_leaves=8), min_size=1, max_size=5)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(PROGRAMS)
+def test_generated_programs(program: list[list[str]]) -> None:
+    code = HEAD + "\n".join(line for part in program for line in part) + "\nloss.backward()\n"
+    assert crashes({"generated": code}) == []
+
+
+def test_one_file_twice_under_two_names(tmp_path: Path) -> None:
+    code = HEAD + "def train(model, opt, x, y):\n    F.mse_loss(model(x), y).backward()\n    opt.step()\n"
+    assert crashes({"a": code, "b": code}) == []
