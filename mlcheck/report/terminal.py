@@ -29,6 +29,7 @@ _STYLE = {
 }
 _MARGIN = 9
 _SHOWN_FINDINGS = 5
+_FEW = 3
 _SHOWN_TRACEBACK_LINES = 12
 
 
@@ -190,29 +191,53 @@ def _overruled(item: Item) -> Iterator[_Row]:
 
 
 def _stages(checklist: list[Item]) -> Iterator[_Row]:
-    """What no alarm is about: open questions with their reasons, then what passed, on a line or two."""
+    """What no alarm is about, by stage: open questions with their reasons; what is many and alike, by name alone."""
     together = digest.skipped_together(checklist)
     folded = {item.decided.rule for skipped in together.values() for item in skipped}
     calm = [item for item in checklist if item.outcome not in digest.ALARMS and item.decided.rule not in folded]
     for stage, found in digest.by_stage(calm).items():
         yield from _heading(stage.value)
-        for item in found:
-            yield _title(item)
-            yield from _evidence(item.decided)
-            for finding in item.decided.findings[:_SHOWN_FINDINGS]:
-                yield from _finding(finding)
-            if item.outcome is not Outcome.PASS:
-                yield from _overruled(item)
+        for alike in _alike(found):
+            if len(alike) > _FEW:
+                yield from _named(alike[0].outcome, digest.plural(len(alike), "item"), alike)
+                continue
+            for item in alike:
+                yield from _calm(item)
     if together:
         yield from _heading("skipped together")
     for reason, skipped in together.items():
-        label = Text(_label(Outcome.SKIP), style=_STYLE[Outcome.SKIP])
-        yield _Row(Text(f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}"), label=label, margin=_MARGIN)
-        yield _under(Text(", ".join(one_line(item.decided.rule, 80) for item in skipped), style="dim"))
+        yield from _named(Outcome.SKIP, f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}", skipped)
+
+
+def _alike(found: list[Item]) -> list[list[Item]]:
+    """The items one by one, but those that passed, were skipped or wait for a signature in groups."""
+    groups: dict[object, list[Item]] = {}
+    for item in found:
+        plain = item.outcome in (Outcome.PASS, Outcome.SKIP) or item.decided.reason == UNSIGNED
+        groups.setdefault(item.outcome if plain else item.decided.rule, []).append(item)
+    return list(groups.values())
+
+
+def _calm(item: Item) -> Iterator[_Row]:
+    yield _title(item)
+    yield from _evidence(item.decided)
+    for finding in item.decided.findings[:_SHOWN_FINDINGS]:
+        yield from _finding(finding)
+    if item.outcome is not Outcome.PASS:
+        yield from _overruled(item)
+
+
+def _named(outcome: Outcome, told: str, found: list[Item]) -> Iterator[_Row]:
+    """Many items in few lines: how many, and their names."""
+    yield _Row(Text(told), label=Text(_label(outcome), style=_STYLE[outcome]), margin=_MARGIN)
+    yield _under(Text(", ".join(one_line(item.decided.rule, 80) for item in found), style="dim"))
 
 
 def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:
     yield _Row(Text())
+    if any(len(found) > _FEW for calm in digest.by_stage(checklist).values() for found in _alike(calm)):
+        how = "every line with its evidence: `--html FILE`"
+        yield _Row(Text(how), label=Text("note"), margin=_MARGIN)
     if any(item.decided.reason == UNSIGNED for item in checklist):
         how = "a person answers with `mlcheck sign RULE --note ANSWER`"
         yield _Row(Text(how), label=Text("note"), margin=_MARGIN)

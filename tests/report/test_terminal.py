@@ -133,3 +133,19 @@ def test_what_is_skipped_for_one_reason_is_told_once(report):
     assert "SKIP     4 items: the entry point does not run\n         a-rule, b-rule, c-rule, d-rule\n" in text
     few = terminal.render(replace(many, results=many.results[:3]), width=80, color=False)
     assert few.count("the entry point does not run") == 3
+
+
+def test_what_is_many_and_alike_is_named_and_not_told_at_length(report):
+    passed = replace(report.results[-1], outcome=Outcome.PASS, summary="evidence of its own", reason="", findings=())
+    rules = ("a-rule", "b-rule", "c-rule", "d-rule")
+    text = terminal.render(
+        replace(report, results=tuple(replace(passed, rule=r) for r in rules)), width=80, color=False
+    )
+    assert "PASS     4 items\n         a-rule, b-rule, c-rule, d-rule\n" in text
+    assert "evidence of its own" not in text
+    assert "note     every line with its evidence: `--html FILE`" in text
+    few = terminal.render(
+        replace(report, results=tuple(replace(passed, rule=r) for r in rules[:3])), width=80, color=False
+    )
+    assert few.count("evidence of its own") == 3
+    assert "--html" not in few
