@@ -60,7 +60,7 @@ def test_definitions_in_terms_of_themselves(body: str) -> None:
 
 NAMES = st.sampled_from(["model", "opt", "loss", "x", "y", "loader", "self", "Net", "step"])
 ATOMS = NAMES | st.sampled_from(
-    ["0", "None", "'a'", "nn.Linear(2, 2)", "torch.no_grad()", "nn.CrossEntropyLoss()", "[]"]
+    ["(0)", "None", "'a'", "nn.Linear(2, 2)", "torch.no_grad()", "nn.CrossEntropyLoss()", "[]"]
 )
 
 
@@ -110,7 +110,7 @@ LINES = st.one_of(
 PROGRAMS = st.lists(st.recursive(LINES, _block, max_leaves=8), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(PROGRAMS)
 def test_generated_programs(program: list[list[str]]) -> None:
     code = HEAD + "\n".join(line for part in program for line in part) + "\nloss.backward()\n"
