@@ -19,6 +19,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             choice = grads.choice
             if grads.kind != "fresh" or choice is None or grads.loop not in around:
                 continue
+            if (clearing.key, choice.spot, choice.holds) in steps:
+                continue
             if step := steps.get((clearing.key, choice.spot, not choice.holds)):
                 yield Finding(
                     "This clears the gradients of every batch, and the step comes only after several of them",

@@ -28,6 +28,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if not around <= loops_around.get(grads.place.spot, set()):
                 continue
+            if (clearing.key, choice.spot, choice.holds) in steps:
+                continue
             if step := steps.get((clearing.key, choice.spot, not choice.holds)):
                 yield Finding(
                     "This clears what the batches after the last step of an epoch have gathered: they train nothing",

@@ -1,0 +1,66 @@
+"""accumulation-not-averaged: the gradients of several batches are summed, and nothing divides them."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Grads, Place, Step
+from mlcheck.lint.sites import File
+from mlcheck.lint.training import steps_by_choice
+
+LOOKS_AT = "optimizer step"
+_DIVIDING = ("div", "div_", "true_divide", "mul", "mul_", "sum", "accumulate", "no_sync", "step_optimizer")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    files = {file.path: file for file in facts.sites.files.values()}
+    steps = steps_by_choice(facts)
+    for step in facts.steps:
+        for grads in step.grads:
+            choice = grads.choice
+            if choice is None or grads.loop is None or grads.place is None or not _is_plain(facts, step):
+                continue
+            if (step.key, choice.spot, not choice.holds) in steps:
+                continue
+            around = [grads.loop, *_functions(files, grads.place), *_functions(files, step.place)]
+            if not any(map(_divides, around)) and _is_mean(facts, grads):
+                yield Finding(
+                    "The gradients of several batches add up here, and nothing divides them: the step grows with "
+                    "their number",
+                    grads.place.location,
+                    help="divide the loss by the number of batches that make one step",
+                    related=(step.place.location,),
+                )
+
+
+def _is_plain(facts: Facts, step: Step) -> bool:
+    """SGD, whose step is as long as the gradient, with a learning rate that is not divided; Adam rescales."""
+    made = facts.training.optimizers.get(step.key)
+    return made is not None and made.type == "torch.optim.SGD" and not _divides(made.place.node)
+
+
+def _functions(files: dict[str, File], place: Place) -> Iterator[ast.AST]:
+    """The function that the place stands in."""
+    file = files.get(place.path)
+    for function in file.functions if file is not None else ():
+        if place.node in set(ast.walk(function.node)):
+            yield function.node
+
+
+def _divides(code: ast.AST) -> bool:
+    """Whether anything is divided or scaled there, be it what it may."""
+    for node in ast.walk(code):
+        if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
+            return True
+        if isinstance(node, ast.Attribute) and (node.attr in _DIVIDING or "weight" in node.attr):
+            return True
+        if isinstance(node, ast.keyword) and node.arg == "reduction":
+            return True
+    return False
+
+
+def _is_mean(facts: Facts, grads: Grads) -> bool:
+    """Whether the loss behind the backward is known, and takes the mean as losses do by default."""
+    calls = {call for backward in facts.backwards if backward.place == grads.place for call in backward.forwards}
+    known = [loss for loss in facts.losses if not calls.isdisjoint(getattr(loss.input, "traces", ()))]
+    return bool(known) and not any({"reduction", "size_average", "reduce", "**"} & set(loss.settings) for loss in known)
