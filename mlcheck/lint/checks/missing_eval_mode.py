@@ -1,10 +1,12 @@
 """missing-eval-mode: a model is evaluated while it is in train mode."""
 
+import ast
 from collections.abc import Collection, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import evaluates
+from mlcheck.lint.sites import Sites
 
 LOOKS_AT = "model call"
 
@@ -14,6 +16,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for_training = {mode for forward in facts.forwards if forward.trained for mode in forward.modes}
     for forward in facts.forwards:
         if forward.place.spot in trained or not evaluates(forward) or not _left_in_train_mode(forward, for_training):
+            continue
+        if any(_is_chosen(facts.sites, mode) for mode in forward.modes):
             continue
         yield Finding(
             f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm behave as in training",
@@ -33,3 +37,20 @@ def _left_in_train_mode(forward: Forward, for_training: Collection[Mode]) -> boo
         mode.place and mode.when and mode.when.calls == forward.when.calls and mode not in for_training
         for mode in forward.modes
     )
+
+
+def _is_chosen(sites: Sites, mode: Mode) -> bool:
+    """Whether one part was put back into train mode by name where the whole model had been put into eval mode."""
+    node = mode.place.node if mode.place else None
+    if mode.place is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    part = node.func.value
+    if not isinstance(part, ast.Attribute):
+        return False
+    whole = ast.unparse(part.value)
+    for file in sites.files.values():
+        if file.path == mode.place.path:
+            inside = [f.node for f in file.functions if f.node.lineno <= node.lineno <= (f.node.end_lineno or 0)]
+            text = file.module.text_of(inside[-1]) if inside else file.text
+            return f"{whole}.eval()" in text or (f"{whole} = " in text and ".eval()\n" in text)
+    return False

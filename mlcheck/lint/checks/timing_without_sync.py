@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "clock"
 _CLOCKS = ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "time.time_ns")
 _SYNCS = ("synchronize", ".item(", ".cpu(", ".numpy(", ".tolist(", "elapsed_time", "print(", "float(", "barrier")
+_QUEUES: tuple[str, ...] = ("cuda", "to", "no_grad", "inference_mode", "autocast", "zero_grad", "backward", "float")
+_QUEUES += ("half", "ones", "zeros", "randn", "rand", "time", "perf_counter", "monotonic", "default_timer", "time_ns")
 _RUNS = ("model", "net", "network", "module", "generator", "encoder", "decoder")
 
 
@@ -22,6 +25,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if file.resolve(clock.node.func, clock.context) not in _CLOCKS:
                 continue
             facts.sites.seen[LOOKS_AT] += 1
+            if any("cuda" in ast.unparse(test) or "device" in ast.unparse(test) for test in conditions(clock.context)):
+                continue
             timed = _timed(file, clock)
             if timed is not None:
                 yield Finding(
@@ -55,11 +60,11 @@ def _only_model_call(file: File, between: list[ast.stmt], clock: Call) -> ast.Ca
         return None
     if any(isinstance(statement, ast.For | ast.While) for statement in between):
         return None
-    for statement in between:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].lower() in _RUNS:
-                return node
-    return None
+    calls = [node for statement in between for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    names = [ast.unparse(node.func).rpartition(".")[2].lower() for node in calls]
+    if not all(name in _RUNS or name in _QUEUES for name in names):
+        return None
+    return next((node for node, name in zip(calls, names, strict=True) if name in _RUNS), None)
 
 
 def _block(file: File, clock: Call) -> tuple[list[ast.stmt] | None, int]:
