@@ -21,9 +21,11 @@ NAMED_OTHERWISE = {
     "cannot_overfit_one_batch": "learning-rate-too-low",
     "crash": "entry-does-not-run",
     "empty_loader": "entry-does-not-run",
+    "entry_does_not_run": "undeclared-hyperparameter",
     "hang": "entry-does-not-run",
     "loader_raises_at_17": "unreadable-sample",
     "nan_loss": "non-finite-gradient",
+    "random_evaluation": "functional-dropout-unflagged",
     "script_without_eval": "missing-eval-mode",
 }
 BROKEN = sorted(path.name for path in (EXAMPLES / "broken").iterdir() if path.is_dir())
@@ -35,6 +37,8 @@ READ = {
     "clip_before_unscale",
     "missing_zero_grad",
     "nll_without_log_softmax",
+    "parameter_without_gradient",
+    "random_evaluation",
     "script_without_eval",
     "sigmoid_before_bcelogits",
     "softmax_before_ce",

@@ -33,7 +33,7 @@ class DigitsTrial(PyTorchTrial):
         )
 
     def build_training_data_loader(self) -> DataLoader:
-        return DataLoader(DigitFiles(0, 1437), batch_size=self.context.get_per_slot_batch_size())
+        return DataLoader(DigitFiles(0, 1437), batch_size=self.context.get_per_slot_batch_size(), shuffle=True)
 
     def build_validation_data_loader(self) -> DataLoader:
         return DataLoader(DigitFiles(1437, 1797), batch_size=self.context.get_per_slot_batch_size())
