@@ -130,7 +130,7 @@ def of_function(m: Machine, name: str, args: Args, kwargs: Kwargs) -> Shape | No
     if name in ("numpy.random.rand", "numpy.random.randn"):
         return _sized(m, args)
     if last in ("arange", "linspace", "logspace"):
-        size = size_of(args[-1]) if last != "arange" or len(args) == 1 else None
+        size = size_of(args[-1]) if args and (last != "arange" or len(args) == 1) else None
         return Shape((size,))
     if first is None:
         return None

@@ -38,6 +38,7 @@ def test_a_deep_expression_and_deep_nesting() -> None:
     "body",
     [
         "def f():\n    return f\nf()()()().backward()\n",
+        "torch.arange(start=0, end=5).backward()\ntorch.linspace(start=0, end=1, steps=3).backward()\n",
         "class A(A):\n    pass\nA().backward()\n",
         "class A: pass\nclass B(A): pass\nA.__bases__ = (B,)\nclass A(B): pass\nA().fit().backward()\n",
         "a = [a] = {}\na[0] = a\na.append(a)\na.backward()\n",
