@@ -81,8 +81,11 @@ def read_page(path: Path) -> Rule:
 
 
 def _examples(path: Path, text: str, fences: list[re.Match[str]]) -> tuple[Example, ...]:
-    """Blocks `python bad` / `python good`, or `yaml` for the config of a program. A block with a file name continues the example before it,
-    unless the kind changes or the name was taken: then a new program begins."""
+    """Blocks `python bad` / `python good`, or `yaml` for the config of a program.
+
+    A block with a file name continues the example before it, unless the kind changes or the name was taken: then
+    a new program begins.
+    """
     examples: list[Example] = []
     for fence in fences:
         words = fence["info"].split()

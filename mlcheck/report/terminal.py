@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from io import StringIO
 
-from rich.console import Console
 from rich.text import Text
 
 from mlcheck.core.finding import Finding
@@ -14,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Cause, Item, Report, Result, causes
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
+from mlcheck.report.rows import Row, printed
 from mlcheck.report.safe import block, one_line
 
 _LABEL = {Outcome.INCONCLUSIVE: "UNCLEAR"}
@@ -33,64 +31,20 @@ _FEW = 3
 _SHOWN_TRACEBACK_LINES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One entry of the page: a label in the margin, the text beside it, and how long it took at the right.
-
-    `aside` follows the text on its line where it fits whole, else on a line of its own.
-    """
-
-    text: Text
-    aside: Text = field(default_factory=Text)
-    label: Text = field(default_factory=Text)
-    margin: int = 0
-    seconds: str = ""
-
-
 def render(report: Report, *, width: int, color: bool) -> str:
     """The report as lines of at most `width` columns; without `color` no escape code and ASCII of our own."""
     checklist = report.items()
     found = causes(checklist)
     rows = [*_head(report, checklist, found), *_causes(found), *_stages(checklist), *_foot(report, checklist, found)]
-    return _printed(rows, width, color)
+    return printed(rows, width, color)
 
 
 def render_item(item: Item, *, width: int, color: bool) -> str:
     """One line of the checklist with all its evidence."""
-    return _printed(list(_alarm(item)), width, color)
+    return printed(list(_alarm(item)), width, color)
 
 
-def _printed(rows: list[_Row], width: int, color: bool) -> str:
-    stream = StringIO()
-    console = Console(
-        file=stream,
-        width=max(40, width),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-        legacy_windows=False,
-    )
-    for row in rows:
-        for line in _lines(row, console):
-            console.print(line, soft_wrap=True)
-    return stream.getvalue() if color else stream.getvalue().replace("…", "...")
-
-
-def _lines(row: _Row, console: Console) -> Iterator[Text]:
-    room = console.width - row.margin - (len(row.seconds) + 1 if row.seconds else 0)
-    fits = row.text.cell_len + 2 + row.aside.cell_len <= room
-    text = Text.assemble(row.text, "  " if fits else "\n", row.aside) if row.aside else row.text
-    for position, line in enumerate(text.wrap(console, room, overflow="fold")):
-        line.rstrip()
-        label = row.label if position == 0 else Text()
-        full = Text.assemble(label, " " * (row.margin - label.cell_len), line)
-        if row.seconds and position == 0:
-            full.append(" " * (room + 1 - line.cell_len))
-            full.append(row.seconds, style="dim")
-        yield full
-
-
-def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:
+def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[Row]:
     """The verdict with its cause, what was checked, and the counts."""
     verdict = digest.headline(checklist, found)
     line = Text()
@@ -101,10 +55,10 @@ def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator
         line.append(f" ({one_line(verdict.place)})")
     if verdict.explains:
         line.append(f"; {verdict.explains}")
-    yield _Row(Text(f"{_label(verdict.outcome)}  ", style=_STYLE[verdict.outcome]) + line)
+    yield Row(Text(f"{_label(verdict.outcome)}  ", style=_STYLE[verdict.outcome]) + line)
     about = (f"mlcheck {report.command}", report.subject, digest.moment(report.started))
-    yield _Row(Text("  ".join(one_line(part, 200) for part in about if part), style="dim"))
-    yield _Row(_counts(checklist))
+    yield Row(Text("  ".join(one_line(part, 200) for part in about if part), style="dim"))
+    yield Row(_counts(checklist))
 
 
 def _counts(checklist: list[Item]) -> Text:
@@ -116,12 +70,12 @@ def _counts(checklist: list[Item]) -> Text:
     return line + Text(", ").join(parts)
 
 
-def _causes(found: list[Cause]) -> Iterator[_Row]:
+def _causes(found: list[Cause]) -> Iterator[Row]:
     if found:
         yield from _heading("what is wrong")
     for position, cause in enumerate(found):
         if position:
-            yield _Row(Text())
+            yield Row(Text())
         yield from _alarm(cause.item)
         if cause.symptoms:
             sure = cause.item.outcome is not Outcome.WARN
@@ -129,10 +83,10 @@ def _causes(found: list[Cause]) -> Iterator[_Row]:
         for symptom in cause.symptoms:
             said = Text(f"{one_line(symptom.decided.rule, 80)}: {one_line(digest.evidence(symptom.decided), 300)}")
             label = Text.assemble(" " * _MARGIN, (f"{_label(symptom.outcome)}  ", _STYLE[symptom.outcome]))
-            yield _Row(said, label=label, margin=label.cell_len)
+            yield Row(said, label=label, margin=label.cell_len)
 
 
-def _alarm(item: Item) -> Iterator[_Row]:
+def _alarm(item: Item) -> Iterator[Row]:
     """A failed item in full: evidence, places, what to do, the user's traceback, what was overruled."""
     result = item.decided
     yield _title(item)
@@ -144,15 +98,15 @@ def _alarm(item: Item) -> Iterator[_Row]:
         yield _under(Text(f"... and {left:,} more like it"))
     if result.traceback:
         for line in block(result.traceback, _SHOWN_TRACEBACK_LINES).split("\n"):
-            yield _Row(Text(line, style="dim"), margin=_MARGIN + 2)
+            yield Row(Text(line, style="dim"), margin=_MARGIN + 2)
     yield from _overruled(item)
 
 
-def _title(item: Item) -> _Row:
+def _title(item: Item) -> Row:
     result = item.decided
     rule = f"{one_line(result.rule, 80)} ({result.by.value})"
     label = Text(_label(result.outcome), style=_STYLE[result.outcome])
-    return _Row(
+    return Row(
         Text(one_line(result.title, 200), style="bold"),
         Text(rule, style="dim"),
         label,
@@ -161,7 +115,7 @@ def _title(item: Item) -> _Row:
     )
 
 
-def _evidence(result: Result) -> Iterator[_Row]:
+def _evidence(result: Result) -> Iterator[Row]:
     """The reason and the numbers, unless a finding or the outcome itself says the same."""
     told = [finding.message for finding in result.findings]
     for said in dict.fromkeys((result.reason, result.summary)):
@@ -169,7 +123,7 @@ def _evidence(result: Result) -> Iterator[_Row]:
             yield _under(Text(one_line(said)))
 
 
-def _finding(finding: Finding) -> Iterator[_Row]:
+def _finding(finding: Finding) -> Iterator[Row]:
     yield _under(Text(one_line(finding.message)))
     numbers = ", ".join(
         f"{one_line(name, 60)} {digest.number(value)}" for name, value in list(finding.numbers.items())[:8]
@@ -184,13 +138,13 @@ def _finding(finding: Finding) -> Iterator[_Row]:
         yield _under(Text(f"do: {one_line(finding.help)}"))
 
 
-def _overruled(item: Item) -> Iterator[_Row]:
+def _overruled(item: Item) -> Iterator[Row]:
     for result in item.overruled:
         said = digest.evidence(result) or "nothing to add"
         yield _under(Text(f"{result.by.value} said: {_label(result.outcome)} {one_line(said, 300)}", style="dim"))
 
 
-def _stages(checklist: list[Item]) -> Iterator[_Row]:
+def _stages(checklist: list[Item]) -> Iterator[Row]:
     """What no alarm is about, by stage: open questions with their reasons; what is many and alike, by name alone."""
     together = digest.skipped_together(checklist)
     folded = {item.decided.rule for skipped in together.values() for item in skipped}
@@ -218,7 +172,7 @@ def _alike(found: list[Item]) -> list[list[Item]]:
     return list(groups.values())
 
 
-def _calm(item: Item) -> Iterator[_Row]:
+def _calm(item: Item) -> Iterator[Row]:
     yield _title(item)
     yield from _evidence(item.decided)
     for finding in item.decided.findings[:_SHOWN_FINDINGS]:
@@ -227,41 +181,41 @@ def _calm(item: Item) -> Iterator[_Row]:
         yield from _overruled(item)
 
 
-def _named(outcome: Outcome, told: str, found: list[Item]) -> Iterator[_Row]:
+def _named(outcome: Outcome, told: str, found: list[Item]) -> Iterator[Row]:
     """Many items in few lines: how many, and their names."""
-    yield _Row(Text(told), label=Text(_label(outcome), style=_STYLE[outcome]), margin=_MARGIN)
+    yield Row(Text(told), label=Text(_label(outcome), style=_STYLE[outcome]), margin=_MARGIN)
     yield _under(Text(", ".join(one_line(item.decided.rule, 80) for item in found), style="dim"))
 
 
-def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[_Row]:
-    yield _Row(Text())
+def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[Row]:
+    yield Row(Text())
     if any(len(found) > _FEW for calm in digest.by_stage(checklist).values() for found in _alike(calm)):
         how = "every line with its evidence: `--html FILE`"
-        yield _Row(Text(how), label=Text("note"), margin=_MARGIN)
+        yield Row(Text(how), label=Text("note"), margin=_MARGIN)
     if any(item.decided.reason == UNSIGNED for item in checklist):
         how = "a person answers with `mlcheck sign RULE --note ANSWER`"
-        yield _Row(Text(how), label=Text("note"), margin=_MARGIN)
+        yield Row(Text(how), label=Text("note"), margin=_MARGIN)
     for notice in report.notices:
-        yield _Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)
+        yield Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)
     if report.since:
         told = f"since {digest.moment(one_line(report.since, 60))}: {digest.changes_counted(report.changes)}"
-        yield _Row(Text(told), label=Text("note"), margin=_MARGIN)
+        yield Row(Text(told), label=Text("note"), margin=_MARGIN)
         for change in report.changes:
             if change.kind != "still":
                 yield _under(Text(one_line(f"{change.kind}: {change.rule}: {digest.change_words(change)}", 300)))
     verdict = digest.headline(checklist, found).outcome
     seconds = digest.duration(report.seconds)
     label = Text(f"{_label(verdict)}  ", style=_STYLE[verdict])
-    yield _Row(label + _counts(checklist) + Text(f" in {seconds}" if seconds else ""))
+    yield Row(label + _counts(checklist) + Text(f" in {seconds}" if seconds else ""))
 
 
-def _heading(words: str) -> Iterator[_Row]:
-    yield _Row(Text())
-    yield _Row(Text(words.upper(), style="bold"))
+def _heading(words: str) -> Iterator[Row]:
+    yield Row(Text())
+    yield Row(Text(words.upper(), style="bold"))
 
 
-def _under(text: Text) -> _Row:
-    return _Row(text, margin=_MARGIN)
+def _under(text: Text) -> Row:
+    return Row(text, margin=_MARGIN)
 
 
 def _label(outcome: Outcome) -> str:
