@@ -70,10 +70,10 @@ class Runs:
                 time.sleep(_POLL_S)
                 continue
             try:
-                report = make()
-                partial = saved.with_suffix(f".{os.getpid()}.partial")
-                partial.write_text(json.render(report), encoding="utf-8")
-                partial.replace(saved)
+                if not saved.exists():  # another may have finished between the look and the lock
+                    partial = saved.with_suffix(f".{os.getpid()}.partial")
+                    partial.write_text(json.render(make()), encoding="utf-8")
+                    partial.replace(saved)
             finally:
                 lock.unlink()
         return json.read(saved.read_text(encoding="utf-8"))

@@ -32,8 +32,8 @@ WAYS = sorted((Path(__file__).parent / "fixtures" / "ways").glob("*.py"))
 ONLY_THE_NAME_TELLS = {("training-under-no-grad", "def train_epoch(model, optimizer, loader):")}
 ONLY_THE_NAME_TELLS |= {("best-state-alias", "def fit(model, optimizer: torch.optim.Optimizer, loader, score):")}
 ONLY_THE_NAME_TELLS |= {("half-without-scaling", '    model.to("cuda").to(torch.float16)')}
-# What a rule reads off the names themselves.
-ABOUT_NAMES = {"loss-args-swapped"}
+# What a rule reads off the names themselves: what is swapped, what is timed, what a training step hands back.
+ABOUT_NAMES = {"loss-args-swapped", "timing-without-sync", "lightning-contract"}
 
 Files = dict[str, str]
 
