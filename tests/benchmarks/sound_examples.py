@@ -18,7 +18,13 @@ from mlcheck.core.outcome import By, Outcome
 from mlcheck.report.json import read
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-ENTRIES = {"diabetes": "model_def:DiabetesTrial", "digits": "model_def:DigitsTrial"}
+ENTRIES = {
+    "diabetes": "model_def:DiabetesTrial",
+    "digits": "model_def:DigitsTrial",
+    "digits_function": "train:build",
+    "wine_loop": "train:build",
+    "wine_script": "train.py",
+}
 ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 
 
@@ -27,7 +33,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--only", default="", help="one example by its folder's name")
     arguments = parser.parse_args()
-    folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "broken")
+    folders = [EXAMPLES / name for name in ENTRIES]
     alarms = 0
     for folder in folders:
         if arguments.only and folder.name != arguments.only:
@@ -49,8 +55,8 @@ def main() -> int:
 
 def probe(folder: Path, seed: int) -> list[tuple[str, Outcome, str]]:
     """Rule, outcome and headline of every probe; through the command, as a user runs it."""
-    entry = ENTRIES.get(folder.name, "train:build")
-    config = ["--config", "experiment.yaml"] if folder.name in ENTRIES else []
+    entry = ENTRIES[folder.name]
+    config = ["--config", "experiment.yaml"] if (folder / "experiment.yaml").exists() else []
     command = [sys.executable, "-m", "mlcheck", "probe", entry, *config, "--seed", str(seed), "--format", "json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if not done.stdout:
