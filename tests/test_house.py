@@ -35,10 +35,12 @@ MAY_IMPORT = {
     "mlcheck.load": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "psutil", "onnxruntime", "locust", "gevent"},
     "mlcheck.report": {"mlcheck.core", "rich", "jinja2", "markupsafe"},
     "mlcheck.config": {"mlcheck.core"},
+    "mlcheck.project": {"mlcheck.config", "mlcheck.core", "mlcheck.lint", "mlcheck.probe", "yaml"},
     "mlcheck.survey": {"mlcheck.lint", "yaml"},
     "mlcheck.checklist": {"mlcheck.core", "mlcheck.experiment", "mlcheck.lint", "mlcheck.probe"},
     "mlcheck.cli": {"mlcheck", "rich", "yaml"},
     "mlcheck.pytest_plugin": {
+        "mlcheck.project",
         "mlcheck.config",
         "mlcheck.core",
         "mlcheck.lint",

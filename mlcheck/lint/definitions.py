@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint import calls, expressions
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
-from mlcheck.lint.values import Class, External, Function, Imported, Value, owner_key
+from mlcheck.lint.values import Class, External, Function, Imported, Value
 
 
 def function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -87,7 +87,3 @@ def _members(m: Machine, info: ClassInfo, body: list[ast.stmt]) -> None:
             case ast.If():
                 _members(m, info, node.body)
                 _members(m, info, node.orelse)
-
-
-def is_same(one: Value, two: Value) -> bool:
-    return one is two or (owner_key(one) is not None and owner_key(one) == owner_key(two))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Generator
 from dataclasses import replace
@@ -11,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from mlcheck import project
 from mlcheck.config import load_config
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.report import Report, Result
 from mlcheck.lint.discover import discover
-from mlcheck.lint.run import LintSettings
-from mlcheck.probe.engine import ProbeOptions
 from mlcheck.pytest_plugin.nodes import LintFile, LintItem, NoTests, ProbeFile, ProbeItem
 from mlcheck.pytest_plugin.runs import Runs
 
@@ -29,34 +27,20 @@ class Project:
     def __init__(self, pytest_config: pytest.Config, runs: Runs) -> None:
         try:
             self._config = load_config(str(pytest_config.rootpath))
+            self.lint_paths = project.lint_paths(self._config) or (self._config.root,)
             self.linted = frozenset(Path(path).resolve() for path, _ in discover(self.lint_paths)[0])
+            self._options = project.probe_options(self._config)
         except Mistake as mistake:
             raise pytest.UsageError(str(mistake)) from None
         self._only = tuple(pytest_config.getini("mlcheck_only")) or self._config.only
         self._skip = (*pytest_config.getini("mlcheck_skip"), *self._config.skip)
         self._runs = runs
+        self.entry = self._options.entry if self._options else ""
         self.root = (Path(self._config.root) if self.entry else pytest_config.rootpath).resolve()
-
-    @property
-    def entry(self) -> str:
-        return self._config.entry
-
-    @property
-    def lint_paths(self) -> tuple[str, ...]:
-        root = self._config.root
-        return tuple(os.path.normpath(os.path.join(root, path)) for path in self._config.paths) or (root,)
 
     @cached_property
     def lint_report(self) -> Report:
-        config = self._config
-        settings = LintSettings(
-            select=config.select,
-            ignore=config.ignore,
-            extend_select=config.extend_select,
-            per_file_ignores=config.per_file_ignores,
-            root=config.root,
-        )
-        return self._runs.lint(self.lint_paths, settings)
+        return self._runs.lint(self.lint_paths, project.lint_settings(self._config))
 
     def found_in(self, path: Path) -> list[Result]:
         """The results of the rules that found something in the file, with what they found there."""
@@ -70,28 +54,14 @@ class Project:
     @property
     def probed(self) -> tuple[str, ...]:
         """The rules that the probes answer; no probe is run to know them."""
-        from mlcheck.probe.engine import ENTRY_RULE, probe_rules
+        from mlcheck.probe.engine import probe_rules
 
-        rules = probe_rules(self._only, self._skip)
-        return tuple(rule for rule in rules if not self._only or rule in self._only or rule == ENTRY_RULE)
+        return probe_rules(self._only, self._skip)
 
     @cached_property
     def probe_report(self) -> Report:
-        config = self._config
-        return self._runs.probe(
-            ProbeOptions(
-                entry=config.entry,
-                config=os.path.join(config.root, config.config) if config.config else "",
-                hyperparameters=config.hyperparameters,
-                prep=config.prep,
-                only=self._only,
-                skip=self._skip,
-                seed=config.seed,
-                time_limit=config.time_limit,
-                budget=config.budget,
-                folder=config.root,
-            )
-        )
+        assert self._options is not None
+        return self._runs.probe(replace(self._options, only=self._only, skip=self._skip))
 
     @cached_property
     def waivers(self) -> list[Result]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _ALARMS = (Outcome.FAIL, Outcome.WARN, Outcome.ERROR)
 
 
-class LintFile(pytest.File):
-    """A Python file that is read, never imported."""
+class _ProjectFile(pytest.File):
+    """A file that is looked at as part of the project."""
 
     project: Project
 
@@ -29,6 +29,10 @@ class LintFile(pytest.File):
         node: Self = cls.from_parent(session, path=path)
         node.project = project
         return node
+
+
+class LintFile(_ProjectFile):
+    """A Python file that is read, never imported."""
 
     def collect(self) -> Iterator[pytest.Item]:
         try:
@@ -71,16 +75,8 @@ class LintItem(pytest.Item):
         return self.path, line, self.name
 
 
-class ProbeFile(pytest.File):
+class ProbeFile(_ProjectFile):
     """The pyproject.toml that names an entry point."""
-
-    project: Project
-
-    @classmethod
-    def of(cls, session: pytest.Session, path: Path, project: Project) -> Self:
-        node: Self = cls.from_parent(session, path=path)
-        node.project = project
-        return node
 
     def collect(self) -> Iterator[pytest.Item]:
         try:

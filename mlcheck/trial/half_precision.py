@@ -52,7 +52,7 @@ def recorded_autocast(act_out: bool) -> Iterator[Requests]:
         requests.scales = True
         return scale(self, outputs)
 
-    token = ACTED_OUT.set(True)
+    token = ACTED_OUT.set(True)  # so that a framework asks, and its request is recorded, also where it has no effect
     torch.autocast.__init__ = recording_init  # type: ignore[method-assign]
     torch.amp.GradScaler.scale = recording_scale  # type: ignore[method-assign]
     try:

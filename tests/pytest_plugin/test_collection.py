@@ -101,6 +101,14 @@ def test_a_waived_rule_is_an_expected_failure(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*waived by Ada*on purpose*"])
 
 
+def test_what_the_baseline_knows_is_no_failure(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mlcheck.cli import main
+
+    monkeypatch.chdir(project.path)
+    main(["lint", "--write-baseline"])
+    project.runpytest("--mlcheck").assert_outcomes(passed=4)
+
+
 def test_the_option_can_stand_in_the_configuration(project: pytest.Pytester) -> None:
     (project.path / "pyproject.toml").write_text(SETTINGS + "mlcheck = true\n")
     project.runpytest().assert_outcomes(passed=3, failed=1)

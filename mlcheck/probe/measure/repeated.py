@@ -18,6 +18,7 @@ from mlcheck.probe.measure.drive import inconclusive, seed_all
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.sandbox import restored
+from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
 _STEPS = 3
@@ -28,8 +29,8 @@ Trace = list[tuple[str, list[tuple[str, torch.Tensor]]]]
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """`parting` is what differs first, as in `the initial weights`; empty where nothing does. `starts` counts
-    whether the program was constructed twice; `device` is where it ran.
+    """`parting` is what differs first, as in `the initial weights`; empty where nothing does. `constructed`
+    says that the program was constructed twice; `device` is where it ran.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -92,13 +93,6 @@ def _parting(one: Trace, other: Trace) -> tuple[str, str]:
         if len(mine) != len(theirs):
             return moment, "their number"
         for (name, value), (_, again) in zip(mine, theirs):
-            if not _same(value, again):
+            if not same_bits(value, again):
                 return moment, name
     return ("", "") if len(one) == len(other) else ("the number of batches", "")
-
-
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Bitwise, with NaN equal to NaN."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return bool(((one == other) | ((one != one) & (other != other))).all())

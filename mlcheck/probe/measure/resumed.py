@@ -20,6 +20,7 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.sandbox import State, restore, snapshot
+from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
 _BEFORE = 3
@@ -172,6 +173,4 @@ def _same(one: Any, other: Any) -> bool:
         mine, theirs = torch.as_tensor(one), torch.as_tensor(other)
     except (TypeError, ValueError, RuntimeError):
         return bool(one == other)
-    if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
-        return False
-    return bool(((mine == theirs) | ((mine != mine) & (theirs != theirs))).all())
+    return same_bits(mine, theirs)

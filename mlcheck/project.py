@@ -1,0 +1,96 @@
+"""What the `[tool.mlcheck]` table of a project says, as the settings of lint and probe."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from mlcheck.core.mistake import Mistake
+
+if TYPE_CHECKING:
+    from mlcheck.config import Config
+    from mlcheck.lint.run import LintSettings
+    from mlcheck.probe.engine import ProbeOptions
+
+DEFAULT_BASELINE = "mlcheck-baseline.json"
+
+
+def rooted(path: str, config: Config) -> str:
+    """A path of the table, from where mlcheck runs."""
+    return os.path.normpath(os.path.join(config.root, path))
+
+
+def lint_paths(config: Config) -> tuple[str, ...]:
+    return tuple(rooted(path, config) for path in config.paths)
+
+
+def lint_settings(config: Config) -> LintSettings:
+    """With the baseline that is set, or that lies where it usually does. Raises Mistake for no version of torch."""
+    from mlcheck.lint.run import LintSettings
+
+    usual = rooted(DEFAULT_BASELINE, config)
+    return LintSettings(
+        select=config.select,
+        ignore=config.ignore,
+        extend_select=config.extend_select,
+        per_file_ignores=config.per_file_ignores,
+        root=config.root,
+        target_torch=version(config.target_torch),
+        baseline=rooted(config.baseline, config) if config.baseline else usual if os.path.exists(usual) else "",
+        cache=rooted(config.cache_dir, config),
+    )
+
+
+def version(text: str) -> str:
+    if text and not re.fullmatch(r"\d+\.\d+(\.\d+)?", text):
+        raise Mistake(f"target-torch `{text}`: write a version of torch, such as 2.12")
+    return text
+
+
+def probe_options(config: Config) -> ProbeOptions | None:
+    """None where the table names no entry point, nor an experiment's YAML that does."""
+    from mlcheck.probe.engine import ProbeOptions
+
+    experiment = rooted(config.config, config) if config.config else ""
+    entry, folder = config.entry, config.root
+    if not entry and experiment:
+        entry, folder = entry_of(experiment)
+    if not entry:
+        return None
+    return ProbeOptions(
+        entry=entry,
+        config=experiment,
+        hyperparameters=config.hyperparameters,
+        prep=config.prep,
+        arguments=config.arguments,
+        only=config.only,
+        skip=config.skip,
+        seed=config.seed,
+        time_limit=config.time_limit,
+        budget=config.budget,
+        folder=folder,
+    )
+
+
+def entry_of(experiment: str) -> tuple[str, str]:
+    """The trial class that an experiment's YAML names as its `entrypoint`, and the folder its module is in.
+
+    Nothing where that is a launch command. The whole file is judged where it is used; here it must only be read.
+    """
+    import yaml
+
+    try:
+        with open(experiment, encoding="utf-8") as file:
+            settings = yaml.safe_load(file)
+    except OSError as error:
+        raise Mistake(f"{experiment}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Mistake(f"{experiment}: not valid YAML: {' '.join(str(error).split())}") from error
+    named = settings.get("entrypoint") if isinstance(settings, dict) else None
+    if not (isinstance(named, str) and re.fullmatch(r"[\w.]+:\w+", named)):
+        return "", "."
+    beside = os.path.dirname(experiment) or "."
+    module = named.partition(":")[0].split(".")[0]
+    here = any(os.path.exists(os.path.join(beside, name)) for name in (module, f"{module}.py"))
+    return named, beside if here else "."
