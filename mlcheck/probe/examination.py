@@ -12,11 +12,11 @@ from mlcheck.core.check import Check, Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.job import Job
-from mlcheck.probe.measure.drive import seed_all
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.result import result_of, to_message
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial

@@ -19,11 +19,11 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
 from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job
-from mlcheck.probe.measure.drive import seed_all
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.channel import Channel, connect
 from mlcheck.trial.find import EntryOptions, load_trial
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.traceback import user_traceback
 from mlcheck.trial.trial import RejectedConfig, Trial
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -19,6 +17,7 @@ from mlcheck.trial import functions, lightning
 from mlcheck.trial.config import MIDDLE, Hyperparameters, hyperparameters, read_config
 from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import find_object, no_file, put_folder_first
 from mlcheck.trial.trial import EntryError, RejectedConfig, Trial
 
@@ -68,10 +67,10 @@ def load_trial(entry: str, options: EntryOptions = EntryOptions()) -> Trial:
             raise EntryError(f"the prep `{options.prep}` must be a function, not {_kind(prepare)}")
         prepare()
     if entry.endswith(".py"):
-        _seed_everything(seed)
+        seed_all(seed)
         return _script(Path(entry), options.arguments)
     target = find_object(entry)
-    _seed_everything(seed)
+    seed_all(seed)
     trial = _accepted(target, entry, values, config, seed, options)
     if hides_real and isinstance(target, type):
         trial.notices.append("the installed `determined` package is replaced by mlcheck's stand-in")
@@ -91,7 +90,7 @@ def _accepted(
                 continue
             values.clear()
             values.update(elsewhere)  # in place: the cluster's information holds the same mapping
-            _seed_everything(seed)
+            seed_all(seed)
         try:
             trial = _adapt(target, entry, values, config, seed, device)
         except RejectedConfig as error:
@@ -169,12 +168,6 @@ def _seed(options: EntryOptions, config: Mapping[str, Any]) -> int:
     declared = config.get("reproducibility")
     experiment_seed = declared.get("experiment_seed") if isinstance(declared, Mapping) else None
     return int(options.seed if options.seed is not None else experiment_seed or 0)
-
-
-def _seed_everything(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
 
 
 def _device(name: str | None) -> torch.device:

@@ -13,6 +13,13 @@ import torch
 from mlcheck.trial.tensors import same_bits
 
 
+def seed_all(seed: int) -> None:
+    """Python's, numpy's and torch's global random numbers, on every device."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)
+
+
 @dataclass
 class ValueCell:
     """State behind a getter and a setter: a random generator, a global mode."""

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.probe.examination import measurements_of, optional_measurements
-from mlcheck.probe.measure.drive import seed_all
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, repeated_batches, seed_all
+from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 ROWS = 400

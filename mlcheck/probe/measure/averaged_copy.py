@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, repeated_batches, seed_all
+from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import snapshot
 from mlcheck.trial.tensors import TensorCell
 from mlcheck.trial.trial import Trial
@@ -52,13 +53,17 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class AveragedCopies:
-    """The copies of the trial's models, watched over `steps` training steps and one evaluation."""
+    """The copies of the trial's models, watched over `steps` training steps and one evaluation.
+
+    `straight` says that a framework evaluates right after steps, with nothing of the user's in between.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 65
 
     copies: tuple[Copy, ...]
     steps: int
+    straight: bool
     place: Location
 
     @classmethod
@@ -77,7 +82,8 @@ class AveragedCopies:
             if steps == _STEPS or not clock.left():
                 break
         _evaluate(trial, follows)
-        return cls(tuple(follow.told() for follow in follows), steps, Location(*trial.entry))
+        told = tuple(follow.told() for follow in follows)
+        return cls(told, steps, trial.saved is not None, Location(*trial.entry))
 
 
 def _tensors(trial: Trial) -> dict[str, Tensor]:

@@ -11,11 +11,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import inconclusive, seed_all
+from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import as_given
 from mlcheck.probe.measure.samples import sample_leaves
 from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 SAMPLES = 32

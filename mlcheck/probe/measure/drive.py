@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import torch
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.trial.trial import Trial
-
-
-def seed_all(seed: int) -> None:
-    """Python's, numpy's and torch's global random numbers, on every device."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
 
 
 def first_batches(trial: Trial, count: int) -> list[Any]:

@@ -11,11 +11,11 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import seed_all
 from mlcheck.probe.measure.losses import FunctionalDropout, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 

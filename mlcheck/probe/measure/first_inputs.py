@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from mlcheck.probe.measure.drive import first_batches, seed_all
+from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.simplified import stilled
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 BATCHES = 3

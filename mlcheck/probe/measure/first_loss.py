@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches, seed_all
+from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.floors import REACHED, Floors, floors, mean_loss
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
@@ -18,6 +18,7 @@ from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import batch_size, copied, leaves, map_tensors, rows
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 

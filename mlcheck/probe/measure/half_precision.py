@@ -15,10 +15,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches, inconclusive, seed_all
+from mlcheck.probe.measure.drive import first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at, user_location
 from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.half_precision import Requests, recorded_autocast
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import first_batches, seed_all
+from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 

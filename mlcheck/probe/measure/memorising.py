@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mlcheck.probe.measure.drive import Clock, inconclusive, seed_all
+from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.floors import Floors, confusion_floor, floors, lowest, mean_loss
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.interventions import Reach
@@ -18,6 +18,7 @@ from mlcheck.probe.measure.modules import Intervention, ModuleWatch
 from mlcheck.probe.measure.simplified import learning_rate, replaced_by_adam, unregularised
 from mlcheck.probe.measure.small_batch import small_batch
 from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 

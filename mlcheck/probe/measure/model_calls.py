@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mlcheck.probe.measure.drive import first_batches, seed_all
+from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 

@@ -9,10 +9,11 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from mlcheck.probe.measure.drive import Clock, repeated_batches, seed_all
+from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 UPDATES = 5

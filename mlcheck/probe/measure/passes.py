@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from mlcheck.probe.measure.drive import Clock, seed_all
+from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.samples import digest
 from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 SECONDS = 3.0

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
 
-from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches, seed_all
+from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.simplified import learning_rate, with_rates
 from mlcheck.probe.measure.tree import copied
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Self
 import torch
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import inconclusive, seed_all
+from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, inconclusive, seed_all
+from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import batch_size, leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 _SEED = 4

@@ -15,10 +15,11 @@ from typing import Any, ClassVar, Self
 import torch
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive, seed_all
+from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.cells import Cell
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import State, restore, snapshot
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial

@@ -17,10 +17,11 @@ from torch.utils.data import DataLoader, IterableDataset, default_convert
 from torch.utils.data.sampler import RandomSampler, SequentialSampler
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, seed_all
+from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 SECONDS = 5.0

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, repeated_batches, seed_all
+from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Names
@@ -22,6 +22,7 @@ from mlcheck.probe.measure.nan_source import NanSource, find_source
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.probe.measure.update_watch import Update, UpdateWatch
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import user_traceback
 from mlcheck.trial.trial import NotReached, Trial

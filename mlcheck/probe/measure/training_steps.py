@@ -9,12 +9,13 @@ import torch
 from torch import nn
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches, seed_all
+from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches
 from mlcheck.probe.measure.gradients import GradientTrace, GradientWatch, named_parameters
 from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.unregistered import where_kept
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 ENOUGH_UPDATES = 3

@@ -20,10 +20,11 @@ from typing import Any, ClassVar, Self
 import torch
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, inconclusive, seed_all
+from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import as_given, is_users
 from mlcheck.probe.measure.tree import copied
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 _BATCHES = 14

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 
 from mlcheck.trial.config import Hyperparameters
@@ -16,6 +14,7 @@ from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.determined.context import PyTorchTrialContext
 from mlcheck.trial.determined.harness import Harness
 from mlcheck.trial.determined.settings import Record, Settings
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import EntryError, Trial
 
 _REMOVED = ("build_model", "optimizer", "create_lr_scheduler")
@@ -84,9 +83,7 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
 
 def _again(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experiment: Settings) -> Trial:
     """Construct the trial anew. Determined seeds all ranks alike, and a restart as the start."""
-    random.seed(experiment.seed)
-    np.random.seed(experiment.seed % 2**32)
-    torch.manual_seed(experiment.seed)
+    seed_all(experiment.seed)
     return build(kind, entry, place, experiment)
 
 
