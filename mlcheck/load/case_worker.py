@@ -17,7 +17,7 @@ from mlcheck.load.golden import read_golden
 from mlcheck.load.queries import Query, read_queries
 from mlcheck.load.service import Service, load_service
 from mlcheck.trial.channel import Channel, connect
-from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.traceback import error_line, user_traceback
 
 _REPEATED = 20
 _BATCHED = 8
@@ -36,7 +36,7 @@ def main(text: str) -> None:
     except Mistake as mistake:
         channel.send({"kind": "mistake", "text": str(mistake)})
     except Exception as error:
-        channel.send({"kind": "broken", "error": _line(error), "traceback": user_traceback(error)})
+        channel.send({"kind": "broken", "error": error_line(error), "traceback": user_traceback(error)})
     channel.finish()
 
 
@@ -48,7 +48,7 @@ def _golden(service: Service, case: Query) -> dict[str, Any]:
         answer = plain(service.predict(service.prepare(case.input)))
     except Exception as error:
         names = {kind.__name__ for kind in type(error).__mro__} | {str(getattr(error, "status", ""))}
-        told = "" if wanted in names else f"raised {_line(error)}" + (f", expected {wanted}" if wanted else "")
+        told = "" if wanted in names else f"raised {error_line(error)}" + (f", expected {wanted}" if wanted else "")
         return {
             "told": told,
             "traceback": user_traceback(error) if told else "",
@@ -99,7 +99,7 @@ def _repeated(
             once, again = plain(service.predict(query)), plain(service.predict(query))
             yield name, _changed(again, once, job)
         except Exception as error:
-            yield name, f"raised {_line(error)}"
+            yield name, f"raised {error_line(error)}"
         if time.perf_counter() > until:
             return
 
@@ -114,13 +114,13 @@ def _batch(service: Service, inputs: list[Any], names: list[str], job: dict[str,
     try:
         alone = [plain(service.predict(query)) for query in batch]
     except Exception as error:
-        return {"skipped": f"a query by itself raised {_line(error)}", "cases": []}
+        return {"skipped": f"a query by itself raised {error_line(error)}", "cases": []}
     try:
         together = [plain(answer) for answer in service.predict_batch(list(batch))]
     except Exception as error:
         if service.notices:  # a bare model, whose batches are ours: queries of different shapes cannot be joined
-            return {"skipped": f"these queries cannot be joined to a batch: {_line(error)}", "cases": []}
-        return {"skipped": "", "cases": [(f"a batch of {len(batch)}", f"raised {_line(error)}")]}
+            return {"skipped": f"these queries cannot be joined to a batch: {error_line(error)}", "cases": []}
+        return {"skipped": "", "cases": [(f"a batch of {len(batch)}", f"raised {error_line(error)}")]}
     if len(together) != len(batch):
         told = f"{len(batch)} queries got {len(together)} answers"
         return {"skipped": "", "cases": [(f"a batch of {len(batch)}", told)]}
@@ -135,7 +135,7 @@ def _asked(service: Service, value: Any) -> str:
     try:
         answer = plain(service.predict(service.prepare(value)))
     except Exception as error:
-        return f"refused: {_line(error)}"
+        return f"refused: {error_line(error)}"
     place = not_finite(answer)
     return f"answered {shown(answer)}" + (f" ({place} is not finite)" if place else "")
 
@@ -148,7 +148,7 @@ def _after(service: Service, query: Any, first: Any, job: dict[str, Any] | None)
     try:
         again = plain(service.predict(query))
     except Exception as error:
-        return f"the next query raised {_line(error)}"
+        return f"the next query raised {error_line(error)}"
     told = _changed(again, first, job) if job else ""
     return f"the next query got another answer: {told}" if told else ""
 
@@ -165,7 +165,3 @@ def _environment() -> dict[str, str]:
         return found
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     return found | {"torch": torch.__version__, "device": device}
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:300]

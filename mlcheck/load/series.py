@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mlcheck.load.binomial import Z_95, Interval
-from mlcheck.load.percentiles import rank
+from mlcheck.load.percentiles import percentile, rank
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def block_intervals(values: Floats, shares: tuple[float, ...], seed: int = 0, dr
     order = np.argsort(values, kind="stable")
     ordered = values[order]
     if len(values) < 2 * _BATCHES:
-        return [Interval(_at(ordered, p), math.nan, math.nan) for p in shares]
+        return [Interval(percentile(ordered, p), math.nan, math.nan) for p in shares]
     block = (np.arange(len(values)) * _BATCHES // len(values))[order]
     random = np.random.default_rng(seed)
     drawn = random.multinomial(_BATCHES, np.full(_BATCHES, 1 / _BATCHES), size=draws)
@@ -70,11 +70,7 @@ def block_intervals(values: Floats, shares: tuple[float, ...], seed: int = 0, dr
         reached = np.cumsum(counts[block])
         found[row] = [ordered[np.searchsorted(reached, rank(int(reached[-1]), p))] for p in shares]
     low, high = np.quantile(found, (0.025, 0.975), axis=0)
-    return [Interval(_at(ordered, p), float(low[i]), float(high[i])) for i, p in enumerate(shares)]
-
-
-def _at(ordered: Floats, p: float) -> float:
-    return float(ordered[rank(len(ordered), p) - 1]) if len(ordered) else math.nan
+    return [Interval(percentile(ordered, p), float(low[i]), float(high[i])) for i, p in enumerate(shares)]
 
 
 class Trend(NamedTuple):

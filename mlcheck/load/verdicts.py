@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,6 +12,7 @@ from mlcheck.core.check import Check, Verdict, find_checks
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Result
+from mlcheck.core.result import result_of
 from mlcheck.load import checks
 from mlcheck.load.cases import GoldenRun
 from mlcheck.load.ladder import Ladder
@@ -20,6 +20,7 @@ from mlcheck.load.quality import LabelledRun
 from mlcheck.load.satisfaction import Ratings
 from mlcheck.load.sbs import Judgements
 from mlcheck.load.start import Start
+from mlcheck.trial.traceback import error_line
 
 _NOT_GIVEN = {
     GoldenRun: "no must-pass cases are given: --golden",
@@ -32,7 +33,7 @@ _NOT_GIVEN = {
 def judge(evidence: Mapping[type, Any], missing: str, only: tuple[str, ...] = ()) -> list[Result]:
     """One result a rule. A check needs the types of its parameters; without one it is skipped, with `missing` why."""
     catalog = Catalog()
-    return [_result(check, _judged(check, evidence, missing), catalog) for check in _chosen(only)]
+    return [result_of(catalog[check.rule], _judged(check, evidence, missing), By.LOAD) for check in _chosen(only)]
 
 
 def evidence_of(only: tuple[str, ...]) -> frozenset[type]:
@@ -63,7 +64,7 @@ def _judged(check: Check, evidence: Mapping[type, Any], missing: str) -> Verdict
         verdict: Verdict = check.run(*(evidence[needed] for needed in _needs(check)))
         return _unfinished(verdict, evidence[Ladder]) if Ladder in _needs(check) else verdict
     except Exception as error:
-        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        line = error_line(error)
         return Verdict(Outcome.ERROR, f"the check stopped at {line}", traceback=traceback.format_exc())
 
 
@@ -72,27 +73,3 @@ def _unfinished(verdict: Verdict, ladder: Ladder) -> Verdict:
     if verdict.outcome is not Outcome.PASS or not ladder.stopped:
         return verdict
     return replace(verdict, outcome=Outcome.INCONCLUSIVE, reason=f"not at every number of workers: {ladder.stopped}")
-
-
-def _result(check: Check, verdict: Verdict, catalog: Catalog) -> Result:
-    rule = catalog[check.rule]
-    return Result(
-        rule=rule.name,
-        title=rule.title,
-        stage=rule.stage,
-        severity=rule.severity,
-        by=By.LOAD,
-        outcome=verdict.outcome,
-        summary=verdict.summary,
-        reason=verdict.reason,
-        findings=tuple(replace(finding, numbers=_finite(finding.numbers)) for finding in verdict.findings),
-        figures=tuple(verdict.figures),
-        numbers=_finite(verdict.numbers),
-        looked_at=verdict.looked_at,
-        traceback=verdict.traceback,
-        explains=rule.explains,
-    )
-
-
-def _finite(numbers: dict[str, float]) -> dict[str, float]:
-    return {name: float(number) for name, number in numbers.items() if math.isfinite(number)}

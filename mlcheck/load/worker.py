@@ -19,7 +19,7 @@ from mlcheck.load.queries import read_queries
 from mlcheck.load.records import Record
 from mlcheck.load.service import NoService, Service, load_service
 from mlcheck.trial.channel import Channel, connect
-from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.traceback import error_line, user_traceback
 
 _ORDER = 1 << 16
 _KEPT_ERRORS = 5
@@ -34,14 +34,14 @@ def main(text: str) -> None:
         channel.send({"kind": "mistake", "text": str(mistake)})
         return
     except Exception as error:
-        channel.send({"kind": "broken", "error": _line(error), "traceback": user_traceback(error)})
+        channel.send({"kind": "broken", "error": error_line(error), "traceback": user_traceback(error)})
         return
     for line in sys.stdin:
         command = json.loads(line)
         try:
             channel.send(worker.obey(command) | {"kind": "done", "phase": command["phase"]})
         except Exception as error:
-            told = {"kind": "failed", "error": _line(error), "traceback": traceback.format_exc()}
+            told = {"kind": "failed", "error": error_line(error), "traceback": traceback.format_exc()}
             channel.send(told | {"phase": command["phase"]})
 
 
@@ -105,7 +105,7 @@ class _Worker:
         try:
             answer = plain(self._service.predict(query))
         except Exception as error:
-            return {"error": _line(error)}
+            return {"error": error_line(error)}
         score = answer.get("score") if isinstance(answer, dict) else None
         return {"label": label_of(answer), "score": score}
 
@@ -117,7 +117,7 @@ class _Worker:
             seen["count"] += 1
         elif len(self._errors) < _KEPT_ERRORS:
             self._errors[kind] = {
-                "error": _line(error),
+                "error": error_line(error),
                 "query": number,
                 "count": 1,
                 "traceback": user_traceback(error),
@@ -156,7 +156,3 @@ def _gpu_mb() -> float:
     if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
         return 0.0
     return float(torch.cuda.max_memory_reserved()) / 1e6
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0][:300]

@@ -1,60 +1,23 @@
-"""A verdict with its rule's title, stage and time: the result that goes into the report."""
+"""Results of probes, and how they travel from the process that made them."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from typing import Any
 
+from mlcheck.core import result
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import By
 from mlcheck.core.report import Report, Result, report_from_dict
 from mlcheck.core.rule import Rule
 
 
 def result_of(rule: Rule, verdict: Verdict, seconds: float = 0.0, traceback: str = "") -> Result:
-    return Result(
-        rule=rule.name,
-        title=rule.title,
-        stage=rule.stage,
-        severity=rule.severity,
-        by=By.PROBE,
-        outcome=verdict.outcome,
-        summary=verdict.summary,
-        reason=verdict.reason,
-        findings=tuple(_finite_finding(finding) for finding in verdict.findings),
-        figures=tuple(Figure(figure.kind, figure.title, _finite(figure.data)) for figure in verdict.figures),
-        numbers=_finite_numbers(verdict.numbers),
-        looked_at=verdict.looked_at,
-        seconds=round(seconds, 3),
-        traceback=traceback,
-        explains=rule.explains,
-    )
+    return result.result_of(rule, verdict, By.PROBE, seconds, traceback)
 
 
-def to_message(result: Result) -> dict[str, Any]:
-    return Report("probe", "", (result,)).to_dict()
+def to_message(one: Result) -> dict[str, Any]:
+    return Report("probe", "", (one,)).to_dict()
 
 
 def from_message(data: dict[str, Any]) -> Result:
     return report_from_dict(data).results[0]
-
-
-def _finite_finding(finding: Finding) -> Finding:
-    return replace(finding, numbers=_finite_numbers(finding.numbers))
-
-
-def _finite_numbers(numbers: dict[str, float]) -> dict[str, float]:
-    return {name: float(number) for name, number in numbers.items() if math.isfinite(number)}
-
-
-def _finite(data: Any) -> Any:
-    """JSON knows no NaN: a point that is no number is a gap."""
-    if isinstance(data, float) and not math.isfinite(data):
-        return None
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_finite(value) for value in data]
-    return data

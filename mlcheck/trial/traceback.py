@@ -12,6 +12,11 @@ _MLCHECK = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 _LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
+def error_line(exc: BaseException, most: int = 300) -> str:
+    """Type and first line of the message, as the last line of a traceback begins."""
+    return f"{type(exc).__name__}: {exc}".splitlines()[0][:most].rstrip(": ")
+
+
 def user_traceback(exc: BaseException) -> str:
     """The traceback of `exc` and its causes, from the first frame in the user's files on.
 
