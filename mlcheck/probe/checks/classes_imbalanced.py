@@ -1,0 +1,78 @@
+"""Judges how often the rarest class is drawn, and whether anything makes up for it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.examples import has_classes, target_field
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.passes import Passes
+
+FEW = 100
+TIMES = 10.0
+MISSING = 0.5
+DOMINANT = 0.9
+_SHOWN = 20
+
+
+def check(passes: Passes, first: FirstLoss) -> Verdict:
+    target = target_field(passes.training, first)
+    if target is None or not has_classes(target, first):
+        return Verdict(Outcome.SKIP, reason="no class label a sample that a loss is given")
+    counts = Counter(int(label) for label in target.labels if label >= 0)
+    drawn = sum(counts.values())
+    if drawn < FEW or len(counts) < 2:
+        return Verdict(Outcome.SKIP, reason=f"{drawn} samples of {len(counts)} classes were drawn: too few to compare")
+    (most, many), (least, few) = counts.most_common(1)[0], counts.most_common()[-1]
+    batch = max(target.lengths)
+    missing = (1 - few / drawn) ** batch
+    told = (
+        f"class {least} is {_percent(few / drawn)} of the samples drawn, class {most} {_percent(many / drawn)}: "
+        f"{_percent(missing)} of the batches of {batch} have no sample of class {least}"
+    )
+    numbers = {"rarest": few / drawn, "most frequent": many / drawn, "batches without the rarest": missing}
+    sure = _sure_ratio(many, few, len(counts))
+    skewed = sure >= TIMES and (missing >= MISSING or many / drawn >= DOMINANT)
+    if not skewed:
+        return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
+    if any(loss.weighted or loss.by_sample for loss in first.losses):
+        return Verdict(
+            Outcome.PASS,
+            f"{told}; the loss weighs classes or samples",
+            figures=(_figure(counts),),
+            numbers=numbers,
+            looked_at=drawn,
+        )
+    finding = Finding(
+        f"{told}, and neither the sampler nor the loss makes up for it",
+        help="draw with a WeightedRandomSampler or weigh classes in the loss, and report recall a class, not accuracy",
+        numbers=numbers,
+    )
+    return Verdict(
+        Outcome.WARN,
+        finding.message,
+        findings=(finding,),
+        figures=(_figure(counts),),
+        numbers=numbers,
+        looked_at=drawn,
+    )
+
+
+def _sure_ratio(many: int, few: int, classes: int) -> float:
+    """How many times more frequent at least: counts are Poisson, their roots have a deviation of one half."""
+    reach = 0.5 * (1 + math.sqrt(2 * math.log(classes)))
+    return max(0.0, math.sqrt(many) - reach) ** 2 / (math.sqrt(few) + reach) ** 2
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _figure(counts: Counter[int]) -> Figure:
+    shown = sorted(counts) if len(counts) <= _SHOWN else [label for label, _ in counts.most_common(_SHOWN)]
+    title = "samples drawn of each class" + ("" if len(counts) <= _SHOWN else f", the {_SHOWN} most frequent")
+    return Figure("bars", title, {"labels": [str(c) for c in shown], "values": [counts[c] for c in shown]})

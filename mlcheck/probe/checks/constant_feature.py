@@ -1,0 +1,76 @@
+"""Judges whether every input feature varies, with an eye for those that are rare rather than dead."""
+
+from __future__ import annotations
+
+import torch
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.columns import Columns, columns_of
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.passes import Passes
+
+FEW = 100
+RARE = 0.5
+CHANCE = 1e-6
+
+
+def check(passes: Passes, first: FirstLoss | None) -> Verdict:
+    tested = columns_of(passes.validation) if passes.validation else {}
+    findings: list[Finding] = []
+    told = []
+    for name, trained in columns_of(passes.training).items():
+        if trained.rows < FEW or (first and first.inputs and name not in first.inputs):
+            continue
+        constant = (trained.share == 1).nonzero()[:, 0].tolist()
+        told.append(f"{len(trained.share) - len(constant)} of {len(trained.share)} {trained.kind}s of `{name}` vary")
+        if len(constant) == len(trained.share):
+            findings.append(_nothing(trained))
+        elif constant:
+            findings += [finding for finding in (_asleep(trained, tested.get(name), constant),) if finding]
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(told))
+    if not told:
+        return Verdict(Outcome.SKIP, reason="no floating-point input with several features was read often enough")
+    return Verdict(Outcome.PASS, "; ".join(told[:3]), looked_at=len(told))
+
+
+def _nothing(trained: Columns) -> Finding:
+    return Finding(
+        f"`{trained.name or 'batch'}` is the same in every sample: none of its {len(trained.share)} {trained.kind}s "
+        f"varies in {trained.rows:,} rows",
+        help="look at how the input is read: a buffer that is returned again and again, a scale of zero",
+    )
+
+
+def _asleep(trained: Columns, tested: Columns | None, constant: list[int]) -> Finding | None:
+    """Constant in training and alive in validation; or constant where no other feature is nearly so."""
+    places = torch.tensor(constant)
+    numbers = {"constant": float(len(constant)), "of": float(len(trained.share))}
+    shown = ", ".join(map(str, constant[:5])) + (", …" if len(constant) > 5 else "")
+    what = f"{trained.kind} {shown} of `{trained.name or 'batch'}`"
+    if tested is not None and len(tested.share) == len(trained.share):
+        chances = tested.share[places].pow(trained.rows).tolist()
+        woken = [index for index, chance in zip(constant, chances) if chance < CHANCE]
+        if woken:
+            return _woken(trained, woken, numbers)
+    varying = trained.share[trained.share < 1]
+    dead = [index for index in constant if float(trained.common[index]) != 1.0]
+    if not dead or float(varying.max()) >= RARE:
+        return None
+    return Finding(
+        f"{what} is {float(trained.common[dead[0]]):.4g} in all of {trained.rows:,} rows, while every other "
+        f"{trained.kind} takes its commonest value in {100 * float(varying.max()):.2g} % of them at most",
+        help="look at how it is read and scaled; leave out what says nothing",
+        numbers=numbers,
+    )
+
+
+def _woken(trained: Columns, woken: list[int], numbers: dict[str, float]) -> Finding:
+    return Finding(
+        f"{trained.kind} {woken[0]} of `{trained.name or 'batch'}` is {float(trained.common[woken[0]]):.4g} in all of "
+        f"{trained.rows:,} training rows, and varies in validation",
+        help="read and scale both splits in the same way",
+        numbers=numbers,
+    )

@@ -1,0 +1,61 @@
+"""Judges whether the targets of the loss differ from sample to sample."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.passes import Field, Passes
+
+FEW = 50
+
+
+def check(passes: Passes, first: FirstLoss) -> Verdict:
+    seen = [passes.training.fields[name] for name in first.targets if name in passes.training.fields]
+    judged = [field for field in seen if field.name not in first.inputs and field.count and field.high >= field.low]
+    if not judged:
+        return Verdict(Outcome.SKIP, reason="no tensor of the batch is the target of a known loss")
+    samples = passes.training.samples
+    constant = [field for field in judged if field.low == field.high]
+    columns = [(field, found) for field in judged if field not in constant and (found := _constant_columns(field))]
+    if not constant and not columns:
+        told = ", ".join(f"`{field.name or 'batch'}` {field.low:.4g} to {field.high:.4g}" for field in judged[:3])
+        return Verdict(Outcome.PASS, f"targets vary: {told}", looked_at=samples)
+    if samples < FEW or not passes.training.whole:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"all targets in the first {samples} samples are equal, and there was no time for the rest",
+        )
+    findings = (*(_same(field, samples) for field in constant), *(_same_column(*pair, samples) for pair in columns))
+    return Verdict(
+        Outcome.FAIL if len(constant) == len(judged) else Outcome.WARN,
+        findings[0].message,
+        findings=findings,
+        looked_at=samples,
+    )
+
+
+def _constant_columns(field: Field) -> list[int]:
+    """Outputs of a regression that never vary; classes and tags that do not occur are no such thing."""
+    if field.total is None or field.integral or len(field.shape) != 2:
+        return []
+    scale = float(field.spread.max())
+    return [index for index, spread in enumerate(field.spread.tolist()) if spread <= 1e-7 * scale]
+
+
+def _same(field: Field, samples: int) -> Finding:
+    return Finding(
+        f"`{field.name or 'batch'}` is {field.low:.6g} in all of {samples:,} samples: there is nothing to learn",
+        help="look at how the target is read: the column, the file name, a filter that leaves one class",
+        numbers={"value": field.low},
+    )
+
+
+def _same_column(field: Field, columns: list[int], samples: int) -> Finding:
+    shown = ", ".join(map(str, columns[:5]))
+    return Finding(
+        f"column {shown} of the targets `{field.name or 'batch'}` never varies in {samples:,} samples",
+        help="look at how these targets are read, or leave them out",
+        numbers={"columns": float(len(columns))},
+    )

@@ -1,0 +1,50 @@
+"""Judges whether single values lie absurdly far from all others, or are codes for missing ones."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.columns import Columns, columns_of
+from mlcheck.probe.measure.passes import Passes
+
+FEW = 200
+TIMES = 100.0
+CODES = (999.0, 9999.0, 99999.0, 999999.0)
+CODE_TIMES = 20.0
+
+
+def check(passes: Passes) -> Verdict:
+    judged = [columns for columns in columns_of(passes.training).values() if columns.rows >= FEW]
+    if not judged:
+        return Verdict(Outcome.SKIP, reason=f"no floating-point input with several features has {FEW} rows")
+    findings = tuple(finding for columns in judged if (finding := _fault(columns)))
+    looked = sum(len(columns.share) for columns in judged)
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=looked)
+    furthest = max(float(_times(columns).max()) for columns in judged)
+    told = f"no value lies further from its median than {furthest:.3g} times the distance that 99 % of them keep"
+    return Verdict(Outcome.PASS, told, numbers={"furthest": furthest}, looked_at=looked)
+
+
+def _times(columns: Columns) -> Tensor:
+    return (columns.reach / columns.bulk).where(columns.bulk > 0, columns.bulk)
+
+
+def _fault(columns: Columns) -> Finding | None:
+    times = _times(columns)
+    place = int(times.argmax())
+    value, bulk = float(columns.furthest[place]), float(columns.bulk[place])
+    code = next((c for c in CODES if abs(value) == c), None)
+    limit = CODE_TIMES if code else TIMES
+    if float(times[place]) < limit:
+        return None
+    missing = ": a code for a missing value" if code else ""
+    return Finding(
+        f"{columns.kind} {place} of `{columns.name or 'batch'}` holds {value:.6g}, {float(times[place]):.3g} times as "
+        f"far from its median as 99 % of its {columns.rows:,} values{missing}",
+        help="mend or leave out such samples; one of them outweighs all others in a mean, a scale and a squared error",
+        numbers={"value": value, "bulk": bulk, "times": float(times[place])},
+    )

@@ -1,0 +1,51 @@
+"""Judges whether a single input column gives the target away."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.examples import Examples, examples
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.giveaways import FEW, Giveaway, best_column
+from mlcheck.probe.measure.passes import Passes
+
+NEARLY = {True: 0.99, False: 0.999}
+WORSE = 0.03
+
+
+def check(passes: Passes, first: FirstLoss) -> Verdict:
+    table = examples(passes.training, first)
+    if table is None:
+        return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")
+    best = best_column(table)
+    if best is None:
+        return Verdict(Outcome.SKIP, reason=f"fewer than {FEW} samples, or fewer than two columns that vary")
+    name = table.column(best.column)
+    measure = "accuracy" if table.classes else "R²"
+    told = f"the most telling input, `{name}`, has {measure} {best.alone:.3f} by itself, the others {best.without:.3f}"
+    numbers = {"alone": best.alone, "without": best.without}
+    message = _fault(table, best, name)
+    if not message:
+        return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(table.y))
+    finding = Finding(
+        message,
+        help="ask where this column comes from, and whether it is known when a prediction is asked for; leave it out",
+        numbers=numbers,
+    )
+    return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=len(table.y))
+
+
+def _fault(table: Examples, best: Giveaway, name: str) -> str:
+    if best.copied:
+        return f"the input `{name}` is the target `{table.target}` itself, up to scale"
+    if best.coded:
+        return (
+            f"the input `{name}` has one value for each class of `{table.target}` in all of {len(table.y):,} samples: "
+            "it is the label in another form"
+        )
+    if best.alone >= NEARLY[table.classes] and best.without < best.alone - WORSE:
+        measure = f"{100 * best.alone:.4g} % of the labels" if table.classes else f"R² {best.alone:.4f} of the target"
+        rest = f"{100 * best.without:.3g} %" if table.classes else f"R² {best.without:.3f}"
+        return f"the input `{name}` alone gives {measure}, where the nearest neighbours in all others give {rest}"
+    return ""

@@ -1,0 +1,75 @@
+"""What every single column of the inputs holds: how often its commonest value, and how far its values reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mlcheck.probe.measure.passes import Pass
+from mlcheck.probe.measure.tree import leaves
+
+MOST_COLUMNS = 4096
+MOST_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """One floating-point tensor of the batch, over a pass. `kind` is `column` (a table's) or `channel`.
+
+    `common` is each column's most frequent value, `share` how often it occurs. `reach` is the largest distance from
+    the median, at `furthest`; `bulk` is the distance within which 99 % of the values lie.
+    """
+
+    name: str
+    kind: str
+    rows: int
+    common: Tensor
+    share: Tensor
+    furthest: Tensor
+    reach: Tensor
+    bulk: Tensor
+
+
+def columns_of(split: Pass) -> dict[str, Columns]:
+    """Tables (samples, columns), the channels of pictures, and the features of sequences, from the kept batches."""
+    kept: dict[str, list[Tensor]] = {}
+    for batch in split.kept:
+        for name, tensor in leaves(batch):
+            if tensor.is_floating_point() and tensor.layout is torch.strided and tensor.ndim > 1 and tensor.numel():
+                kept.setdefault(name, []).append(tensor.detach().cpu())
+    found = {name: _described(name, tensors) for name, tensors in kept.items()}
+    return {name: columns for name, columns in found.items() if columns is not None}
+
+
+def _described(name: str, tensors: list[Tensor]) -> Columns | None:
+    rows = [_rows(tensor) for tensor in tensors]
+    if len({row.shape[1] for row in rows}) != 1 or not 1 < rows[0].shape[1] <= MOST_COLUMNS:
+        return None
+    table = torch.cat(rows).float().nan_to_num(0.0, 0.0, 0.0)
+    if len(table) > MOST_ROWS:
+        table = table[torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:MOST_ROWS]]
+    middle = table.median(0).values
+    common = table.mode(0).values
+    distance = (table - middle).abs()
+    far = distance.argmax(0, keepdim=True)
+    return Columns(
+        name,
+        "column" if tensors[0].ndim == 2 else "channel",
+        len(table),
+        common,
+        (table == common).double().mean(0),
+        table.gather(0, far)[0],
+        distance.gather(0, far)[0],
+        distance.kthvalue(max(1, int(0.99 * len(table))), dim=0).values,
+    )
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    """(values, columns): pictures have their channels first, sequences their features last."""
+    if tensor.ndim == 2:
+        return tensor
+    if tensor.ndim == 4:
+        return tensor.movedim(1, -1).flatten(0, -2)
+    return tensor.flatten(0, -2)

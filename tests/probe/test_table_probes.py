@@ -1,0 +1,236 @@
+"""Probes of the columns of a table and of its labels: faults, and sound data that looks like them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import Asked, ask, mlp, trial_on
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine, make_blobs
+from test_data_probes import says
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset, WeightedRandomSampler
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+TABLE_RULES = ("classes-imbalanced", "labels-constant", "constant-feature", "outlier-values", "target-in-input")
+
+
+def draws(seed: int = 1) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def numbers(rows: int = 600, columns: int = 8, seed: int = 1) -> Tensor:
+    return torch.randn(rows, columns, generator=draws(seed))
+
+
+def classified(x: Tensor, y: Tensor, **options: Any) -> Trial:
+    classes = max(2, int(y.max()) + 1)
+    model = nn.Sequential(nn.Flatten(), mlp(x[0].numel(), classes))
+    weight = options.pop("weight", None)
+    loss = options.pop("loss", lambda m, b: F.cross_entropy(m(b[0]), b[1], weight=weight))
+    return trial_on(TensorDataset(x, y), options.pop("validation", None), model, loss, **options)
+
+
+def regressed(x: Tensor, y: Tensor) -> Trial:
+    return trial_on(TensorDataset(x, y), None, mlp(x.shape[1], 1), lambda m, b: F.mse_loss(m(b[0])[:, 0], b[1]))
+
+
+def rare(share: float, rows: int = 2000) -> Tensor:
+    return (torch.rand(rows, generator=draws(5)) < share).long()
+
+
+def test_a_class_that_most_batches_lack() -> None:
+    verdict = ask("classes-imbalanced", classified(numbers(2000), rare(0.02)))
+    says(verdict, Outcome.WARN, "of the batches of 32 have no sample of class 1", "neither the sampler nor the loss")
+    assert verdict.numbers["rarest"] == pytest.approx(0.02, abs=0.01)
+
+
+def sampled(y: Tensor) -> WeightedRandomSampler:
+    return WeightedRandomSampler((1 / torch.bincount(y))[y].tolist(), len(y))
+
+
+def focal(model: nn.Module, batch: Any) -> Tensor:
+    each = F.cross_entropy(model(batch[0]), batch[1], reduction="none")
+    return ((1 - (-each).exp()) ** 2 * each).mean()
+
+
+def binary(model: nn.Module, batch: Any) -> Tensor:
+    return F.binary_cross_entropy_with_logits(model(batch[0])[:, 0], batch[1].float(), pos_weight=torch.tensor(40.0))
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        lambda: classified(numbers(2000), rare(0.02), sampler=sampled(rare(0.02)), shuffle=False),
+        lambda: classified(numbers(2000), rare(0.02), weight=torch.tensor([1.0, 49.0])),
+        lambda: classified(numbers(2000), rare(0.02), loss=focal),
+        lambda: classified(numbers(2000), rare(0.02), loss=binary),
+        lambda: classified(numbers(2000), rare(0.2)),
+        lambda: classified(numbers(4000), torch.randint(1000, (4000,), generator=draws())),
+        lambda: classified(numbers(300), torch.arange(300) % 150),
+    ],
+    ids=["sampler", "class weights", "focal", "pos_weight", "a fifth", "a thousand equal classes", "few a class"],
+)
+def test_imbalance_that_is_handled_or_chance(trial: Any) -> None:
+    assert ask("classes-imbalanced", trial()).outcome is Outcome.PASS
+
+
+def test_one_label_for_all() -> None:
+    says(ask("labels-constant", classified(numbers(), torch.zeros(600).long())), Outcome.FAIL, "is 0 in all of 600")
+    says(ask("labels-constant", regressed(numbers(), torch.full((600,), 0.3))), Outcome.FAIL, "nothing to learn")
+
+
+def test_one_constant_target_of_three() -> None:
+    x = numbers()
+    y = torch.stack([x[:, 0], torch.zeros(600), x[:, 1] ** 2], dim=1)
+    trial = trial_on(TensorDataset(x, y), None, mlp(8, 3), lambda m, b: F.mse_loss(m(b[0]), b[1]))
+    says(ask("labels-constant", trial), Outcome.WARN, "column 1 of the targets `1` never varies")
+
+
+def test_a_feature_that_died() -> None:
+    x = numbers()
+    x[:, 3] = 0.0
+    says(
+        ask("constant-feature", classified(x, rare(0.5, 600))), Outcome.WARN, "column 3 of `0` is 0 in all of 600 rows"
+    )
+
+
+def test_a_feature_alive_in_validation_only() -> None:
+    x = (numbers() > 2).float()
+    x[:, 2] = 0.0
+    held_out = TensorDataset((numbers(seed=2) > 0).float(), rare(0.5, 600))
+    verdict = ask("constant-feature", classified(x, rare(0.5, 600), validation=held_out))
+    says(verdict, Outcome.WARN, "training rows, and varies in validation")
+
+
+def test_inputs_that_are_all_the_same() -> None:
+    trial = classified(torch.ones(600, 8) * numbers(1), rare(0.5, 600))
+    says(ask("constant-feature", trial), Outcome.WARN, "`0` is the same in every sample")
+
+
+def test_a_picture_with_a_dead_channel() -> None:
+    pictures = torch.rand(200, 3, 8, 8, generator=draws())
+    pictures[:, 2] = 0
+    says(ask("constant-feature", classified(pictures, rare(0.5, 200))), Outcome.WARN, "channel 2 of `0` is 0")
+
+
+def test_a_reading_of_a_billion_and_a_code_for_missing_ones() -> None:
+    x = numbers()
+    x[17, 2] = 1e8
+    says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "column 2 of `0` holds 1e+08")
+    x = numbers()
+    x[::200, 5] = -999.0
+    says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "a code for a missing value")
+
+
+def leaking(kind: str) -> Trial:
+    x, y = numbers(), torch.randint(4, (600,), generator=draws(2))
+    if kind == "regression":
+        target = x[:, 0] * x[:, 1] + 0.1 * numbers(seed=3)[:, 0]
+        return regressed(torch.cat([x, 3 * target[:, None] - 7], dim=1), target)
+    leak = {"coded": y.float() / 3, "nearly": y + 0.01 * numbers(seed=4)[:, 0]}[kind]
+    return classified(torch.cat([x, leak[:, None]], dim=1), y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("coded", "the input `0[:, 8]` has one value for each class"),
+        ("nearly", "the input `0[:, 8]` alone gives 100 % of the labels"),
+        ("regression", "the input `0[:, 8]` is the target `1` itself"),
+    ],
+)
+def test_a_column_that_is_the_target(kind: str, said: str) -> None:
+    says(ask("target-in-input", leaking(kind)), Outcome.WARN, said)
+
+
+def test_a_pixel_that_is_the_label() -> None:
+    x, y = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
+    pictures = x.float().reshape(-1, 1, 8, 8) / 16
+    pictures[:, 0, 0, 0] = y / 9
+    says(ask("target-in-input", classified(pictures, y)), Outcome.WARN, "the input `0[:, 0, 0, 0]` has one value")
+
+
+def standard(x: Tensor) -> Tensor:
+    return (x - x.mean(0)) / x.std(0).clamp_min(1e-6)
+
+
+def counts() -> Trial:
+    """A bag of words: most columns are zero nearly always, some of them always."""
+    rates = torch.logspace(-5, 0, 60)
+    return classified(torch.poisson(rates.expand(500, 60), generator=draws()), rare(0.4, 500))
+
+
+def one_hot() -> Trial:
+    kinds = torch.multinomial(1.0 / torch.arange(1, 51) ** 2, 400, replacement=True, generator=draws())
+    return classified(torch.cat([F.one_hot(kinds, 60).float(), numbers(400)], dim=1), rare(0.5, 400))
+
+
+def from_sklearn(load: Any, scale: bool = True) -> Trial:
+    x, y = (torch.as_tensor(part) for part in load(return_X_y=True))
+    x = standard(x.float()) if scale else x.float()
+    return classified(x, y) if not y.is_floating_point() else regressed(x, y.float())
+
+
+def blobs(columns: int) -> Trial:
+    x, y = make_blobs(500, columns, centers=3, cluster_std=0.05, random_state=0)
+    return classified(torch.as_tensor(x).float(), torch.as_tensor(y))
+
+
+def ages() -> Trial:
+    """A regression whose targets are whole years."""
+    x = numbers(800)
+    return regressed(x, (40 + 10 * x[:, 0] + 3 * x[:, 1]).round())
+
+
+def smooth() -> Trial:
+    """A function of one input."""
+    x = numbers(500, 1)
+    return regressed(x, (3 * x[:, 0]).sin())
+
+
+def incomes() -> Trial:
+    return classified((2 * numbers(2000)).exp(), rare(0.4, 2000))
+
+
+def drawn_twice() -> Trial:
+    some = torch.randint(60, (600,), generator=draws())
+    return classified(numbers(60)[some], rare(0.5, 60)[some])
+
+
+def one_channel() -> Trial:
+    pictures = torch.rand(200, 1, 8, 8, generator=draws())
+    pictures[:, :, 0] = 0
+    return classified(pictures, rare(0.5, 200))
+
+
+SOUND_TABLES = {
+    "iris": lambda: from_sklearn(load_iris),
+    "wine": lambda: from_sklearn(load_wine),
+    "breast cancer": lambda: from_sklearn(load_breast_cancer),
+    "diabetes": lambda: from_sklearn(load_diabetes),
+    "digits": lambda: from_sklearn(load_digits, scale=False),
+    "digits scaled by pixel": lambda: from_sklearn(load_digits),
+    "word counts": counts,
+    "one-hot": one_hot,
+    "two far blobs": lambda: blobs(2),
+    "far blobs": lambda: blobs(8),
+    "whole years": ages,
+    "one input": smooth,
+    "log-normal": incomes,
+    "drawn again and again": drawn_twice,
+    "black border": one_channel,
+    "intercept": lambda: classified(torch.cat([numbers(), torch.ones(600, 1)], dim=1), rare(0.5, 600)),
+}
+
+
+@pytest.mark.parametrize("name", SOUND_TABLES)
+def test_sound_tables_pass(name: str) -> None:
+    asked = Asked(SOUND_TABLES[name]())
+    verdicts = {rule: asked.verdict(rule) for rule in TABLE_RULES}
+    said = {rule: v.summary for rule, v in verdicts.items() if v.outcome not in (Outcome.PASS, Outcome.SKIP)}
+    assert not said
