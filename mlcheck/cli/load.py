@@ -30,6 +30,8 @@ def load(arguments: argparse.Namespace) -> int:
     require_extra()
     if arguments.init:
         return _init(Path())
+    if arguments.self_test:
+        return _self_test()
     if arguments.entry and arguments.url:
         raise Mistake("give an entry point or --url, not both")
     if not arguments.entry and not arguments.url:
@@ -177,6 +179,17 @@ def _init(folder: Path) -> int:
     return commands.CLEAN
 
 
+def _self_test() -> int:
+    """What the harness adds to a measurement on this machine, and whether it lets a stall show."""
+    from mlcheck.load.self_test import self_test
+
+    with progress() as show:
+        traits = self_test(lambda told: show(told, 0, 3) if show else None)
+    for trait in traits:
+        print(f"{'PASS' if trait.kept else 'FAIL'}  {trait.told}")
+    return commands.CLEAN if all(trait.kept for trait in traits) else commands.FINDINGS
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What `mlcheck load` takes."""
     parser.add_argument(
@@ -193,6 +206,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a running service instead: queries are posted as JSON, by N connections",
     )
     parser.add_argument("--init", action="store_true", help="write commented templates of the files below, and stop")
+    parser.add_argument("--self-test", action="store_true", help="measure the harness itself (some 15 s), and stop")
     parser.add_argument("--queries", default="", metavar="FILE", help="queries as users send them (.jsonl, .csv, .tsv)")
     parser.add_argument("--complex", default="", metavar="FILE", help="the worst queries (default: the slowest 5 %%)")
     parser.add_argument("--golden", default="", metavar="FILE", help="must-pass cases (.jsonl)")

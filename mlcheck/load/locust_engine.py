@@ -44,8 +44,10 @@ class Fleet:
     longest_stall_s: float = 1.0
 
     def users(self, rate: float) -> int:
-        """One for every query that falls due while the service stands still: fewer would send late."""
-        return max(1, math.ceil(rate * self.longest_stall_s)) + max(1, self.processes, self.expected)
+        """One for every query that falls due while the service stands still, three deviations more than the mean
+        of random arrivals: fewer would send late."""
+        due = rate * self.longest_stall_s
+        return math.ceil(due + 3 * math.sqrt(due)) + max(1, self.processes, self.expected)
 
 
 class LocustFailed(Exception):

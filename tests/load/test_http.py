@@ -8,6 +8,7 @@ import sys
 import time
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from mlcheck.load.http_service import Connection, HTTPError, encoded, of_url
 from mlcheck.load.limits import Latencies, Latency, Limits, Plan
 from mlcheck.load.locust_engine import Fleet, LocustFailed, read_samples, run_phase
 from mlcheck.load.options import LoadOptions
+from mlcheck.load.percentiles import percentile
 from mlcheck.load.queries import Query
 from mlcheck.load.run import run_load
 from mlcheck.load.service import NoService
@@ -28,8 +30,13 @@ QUERIES = [Query({"x": number}, f"n{number}", f"q:{number}", {}) for number in r
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    port = tmp_path_factory.mktemp("server") / "port"
-    server = subprocess.Popen([sys.executable, str(Path(__file__).parent / "json_server.py"), str(port)])
+    with served(tmp_path_factory.mktemp("server") / "port", "json_server.py") as url:
+        yield url
+
+
+@contextmanager
+def served(port: Path, program: str, *arguments: str) -> Iterator[str]:
+    server = subprocess.Popen([sys.executable, str(Path(__file__).parent / program), str(port), *arguments])
     until = time.monotonic() + 60
     while not (port.exists() and port.read_text()) and time.monotonic() < until:
         time.sleep(0.05)
@@ -85,9 +92,9 @@ def test_nobody_is_at_home(tmp_path: Path) -> None:
 
 
 def test_users_are_as_many_as_queries_fall_due_in_the_longest_stall() -> None:
-    assert Fleet(longest_stall_s=1.0).users(100) == 101
-    assert Fleet(longest_stall_s=0.25, processes=4).users(100) == 29
-    assert Fleet(expected=3).users(0.5) == 4
+    assert Fleet(longest_stall_s=1.0).users(100) == 131
+    assert Fleet(longest_stall_s=0.25, processes=4).users(100) == 44
+    assert Fleet(expected=3).users(0.5) == 6
 
 
 def test_samples_of_all_nodes_are_joined(tmp_path: Path) -> None:
@@ -114,3 +121,18 @@ def test_locust_sends_what_was_planned(address: str, tmp_path: Path, processes: 
     assert sorted(phase.samples.due.tolist()) == phase.planned[0].tolist()
     assert phase.failed == len(phase.unanswered) == 0
     assert np.all(phase.samples.start >= phase.samples.due)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("locust") is None, reason="the extra `http` is not installed")
+def test_a_service_that_stands_still_is_charged_for_every_query_that_was_due(tmp_path: Path) -> None:
+    """Theory for the very arrivals: each that falls due in the stall waits for its end. p99 may be 3 % above it."""
+    plan, stall_ms = Plan(rate_qps=200, duration_s=4), 600.0
+    with served(tmp_path / "port", "stalling_server.py", "1.5", str(stall_ms / 1e3)) as url:
+        samples = run_phase(url, QUERIES, "random", 200, plan, 0, Fleet(), tmp_path).samples
+    struck = int(np.argmax(samples.service_ms))
+    due, ends = samples.due / 1e6, samples.start[struck] / 1e6 + stall_ms
+    theory = percentile(np.sort(np.where((due >= due[struck]) & (due < ends), ends - due, 0)), 0.99)
+    late = float(((samples.start - samples.due)[samples.free < samples.due] / 1e6).max())
+    assert 0.999 * theory <= percentile(np.sort(samples.latency_ms), 0.99) <= 1.03 * theory + late
+    assert np.median(samples.latency_ms) < theory / 10
