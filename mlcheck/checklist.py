@@ -46,6 +46,8 @@ def run_checklist(
     seen = run_probes(probe, progress) if probe else None
     if seen is None:
         notices.append("no entry point, so nothing was run: name one (`mlcheck check model_def:Trial`) or set `entry`")
+    environment = {**read.environment, **(seen.environment if seen else {})}
+    notices += _unpinned(environment)
     results = (*read.results, *(seen.results if seen else ()))
     shown = {result.rule: result for result in results if result.outcome is Outcome.PENDING}
     said = sign_off_results(catalog, questions.signoff, today, shown)
@@ -54,11 +56,18 @@ def run_checklist(
         command="check",
         subject=probe.entry if probe else ", ".join(paths),
         results=joined,
-        environment={**read.environment, **(seen.environment if seen else {})},
+        environment=environment,
         started=started,
         seconds=time.perf_counter() - clock,
         notices=(*notices, *(seen.notices if seen else ()), *left_out),
     )
+
+
+def _unpinned(environment: dict[str, str]) -> list[str]:
+    """What another machine, or this one next month, may get in another version."""
+    loose, other = environment.get("packages not pinned"), environment.get("packages pinned otherwise")
+    told = [f"no file pins a version of {loose}: another machine may get another one"] if loose else []
+    return told + ([f"installed in another version than pinned: {other}"] if other else [])
 
 
 def _of_profile(results: tuple[Result, ...], profile: Profile | None) -> tuple[tuple[Result, ...], tuple[str, ...]]:

@@ -152,14 +152,16 @@ def _questions(arguments: argparse.Namespace, config: Config) -> Questions:
 
 def _compared(found: Report, path: str) -> Report:
     """With what changed since the report that this one is about to replace, if that is about the same."""
-    from mlcheck.core.compare import compare
+    from mlcheck.core.compare import compare, surroundings
 
     try:
         before = _saved(path)
     except Mistake:
         return found
-    same = (before.command, before.subject) == (found.command, found.subject)
-    return replace(found, since=before.started, changes=compare(before, found)) if same else found
+    if (before.command, before.subject) != (found.command, found.subject):
+        return found
+    other = tuple(f"since the last run, {told}" for told in surroundings(before, found))
+    return replace(found, since=before.started, changes=compare(before, found), notices=(*found.notices, *other))
 
 
 def _saved(path: str) -> Report:
@@ -203,7 +205,9 @@ def deliver(found: Report, arguments: argparse.Namespace, html_path: str, json_p
     if html_path:
         write(html_path, rendered(found, "html", strict))
         if arguments.format == "text" or arguments.output:
-            shown = replace(found, notices=(*found.notices, f"the whole report: {html_path}"))
+            from mlcheck.report.terminal import WHOLE
+
+            shown = replace(found, notices=(*found.notices, f"{WHOLE}{html_path}"))
             _tell_with_page(found, shown, arguments, strict)
             return exit_code(found, strict)
     _tell(found, arguments, strict)

@@ -78,7 +78,10 @@ def _table(found: Survey, chosen: Candidate | None) -> str:
 
 
 def _told(found: Survey, chosen: Candidate | None, table: str) -> str:
-    lines = [f"{found.files:,} Python files"]
+    from mlcheck.report.digest import plural
+
+    read = plural(found.files, "Python file")
+    lines = [f"{read}, {plural(len(found.candidates), 'entry point')}{', * is taken' if chosen else ''}"]
     for candidate in found.candidates[:_SHOWN]:
         mark = "*" if candidate == chosen else " "
         config = f" with {candidate.config}" if candidate.config else ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlcheck.cli.settings import known_rules
 from mlcheck.config import load_config
+from mlcheck.core.git import asked
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def waive(arguments: argparse.Namespace) -> int:
 
 def _person(arguments: argparse.Namespace) -> dict[str, str | date | list[str]]:
     """Who, when, until when, and of which commit."""
-    by = arguments.by or _git("config", "user.name")
+    by = arguments.by or asked("config", "user.name")
     if not by:
         raise Mistake("nobody is named: give --by, or set `git config user.name`")
     entry: dict[str, str | date | list[str]] = {"by": by, "date": date.today()}
@@ -85,17 +85,9 @@ def _person(arguments: argparse.Namespace) -> dict[str, str | date | list[str]]:
             entry["until"] = date.fromisoformat(arguments.until)
         except ValueError:
             raise Mistake(f"--until {arguments.until}: write a day like 2027-05-01") from None
-    if commit := _git("rev-parse", "--short=12", "HEAD"):
+    if commit := asked("rev-parse", "--short=12", "HEAD"):
         entry["commit"] = commit
     return entry
-
-
-def _git(*arguments: str) -> str:
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, check=True)  # noqa: S603, S607
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
 
 
 def _folder(config: Config) -> Path:

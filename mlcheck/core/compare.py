@@ -8,20 +8,33 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Change, Item, Report, Result
 
 ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
+_SURROUNDINGS = frozenset(["python", "torch", "packages", "device", "GPUs", "CUDA", "cuDNN", "driver", "platform"])
+_DATA = ("file ", "folder ")
 
 
 def compare(before: Report, after: Report) -> tuple[Change, ...]:
     """The changes of every rule that raised an alarm in either report, the new ones first.
 
-    A rule that raised an alarm and now passes, or is waived, is mended. One that was not decided this time
-    (skipped, inconclusive, not asked) is `gone`: nobody knows whether it is mended.
+    A rule that raised an alarm and now passes is mended. One that was not decided this time (skipped, inconclusive,
+    not asked) is `gone`: nobody knows whether it is mended.
     """
     earlier, later = _alarms(before), _alarms(after)
     now = {item.decided.rule: item for item in after.items()}
     changes = [_kept(earlier[rule], item) if rule in earlier else _new(item) for rule, item in later.items()]
     changes += [_ended(item, now.get(rule)) for rule, item in earlier.items() if rule not in later]
-    order = ("new", "mended", "gone", "still")
+    order = ("new", "mended", "waived", "gone", "still")
     return tuple(sorted(changes, key=lambda change: (order.index(change.kind), change.rule)))
+
+
+def surroundings(before: Report, after: Report) -> tuple[str, ...]:
+    """What else is different: versions, hardware, the data that was read; as far as both reports tell it."""
+    earlier, later = before.environment, after.environment
+    told = [
+        f"{name}: {earlier[name]} became {value}"
+        for name, value in later.items()
+        if name in earlier and earlier[name] != value and (name in _SURROUNDINGS or name.startswith(_DATA))
+    ]
+    return tuple(told)
 
 
 def _alarms(report: Report) -> dict[str, Item]:
@@ -36,8 +49,10 @@ def _ended(before: Item, after: Item | None) -> Change:
     rule = before.decided.rule
     if after is None:
         return Change("gone", rule, "it was not asked this time")
-    if after.outcome in (Outcome.PASS, Outcome.WAIVED):
+    if after.outcome is Outcome.PASS:
         return Change("mended", rule, before.decided.headline)
+    if after.outcome is Outcome.WAIVED:
+        return Change("waived", rule, after.decided.reason)
     return Change("gone", rule, f"{after.outcome.value} this time: {after.decided.reason or after.decided.summary}")
 
 

@@ -158,7 +158,7 @@ def _urgency(cause: Cause) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a rule since an earlier run: `new`, `mended`, `gone` (not decided this time) or `still` there.
+    """What became of a rule since an earlier run: `new`, `mended`, `waived`, `gone` (not decided now) or `still` there.
 
     `came` and `went` count the findings of a rule that is still there.
     """

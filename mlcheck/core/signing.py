@@ -58,7 +58,8 @@ def print_of_files(paths: Iterable[str | Path], root: Path) -> str:
             raise FileNotFoundError(str(path))
         for file in _files(place):
             digest.update(f"{path}/{file.relative_to(place)}\0".encode())
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
+            with file.open("rb") as content:
+                digest.update(hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()[:_DIGITS]
 
 

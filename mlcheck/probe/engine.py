@@ -136,7 +136,7 @@ class _Run:
     def _hear(self, message: dict[str, Any]) -> None:
         kind = message.get("kind")
         if kind == "environment":
-            self.environment = message["environment"]
+            self.environment |= message["environment"]
         elif kind == "notices":
             self.notices += message["notices"]
         elif kind == "begun":

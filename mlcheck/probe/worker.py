@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import platform
-import subprocess
 import traceback
-from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
-from mlcheck.core.catalog import Catalog
+from mlcheck.core.catalog import Catalog, rules_folder
 from mlcheck.core.check import Verdict, find_checks
 from mlcheck.core.finding import Finding
+from mlcheck.core.fingerprint import fingerprints
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
@@ -21,9 +19,11 @@ from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.result import result_of, to_message
-from mlcheck.trial.channel import Channel, connect
+from mlcheck.trial.channel import SCRATCH, Channel, connect
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.reads import Reads
+from mlcheck.trial.surroundings import cores, machine, packages
 from mlcheck.trial.traceback import user_traceback
 from mlcheck.trial.trial import RejectedConfig, Trial
 
@@ -43,15 +43,26 @@ def main(text: str) -> None:
 
 def _examine(channel: Channel, job: Job) -> None:
     channel.send({"kind": "begun", "rule": job.rules[0] if ENTRY_RULE in job.rules else ""})
-    torch.set_num_threads(min(torch.get_num_threads(), _cores(), 4))
-    channel.send({"kind": "environment", "environment": environment()})
+    torch.set_num_threads(min(torch.get_num_threads(), cores(), 4))
+    channel.send({"kind": "environment", "environment": machine()})
     seed_all(job.seed)
+    scratch = Path(os.environ[SCRATCH])
+    reads = Reads(scratch / "reads")
+    reads.begin()
     trial = _loaded(job, channel)
     if trial is None:
         return
+    with reads.unheard():
+        channel.send({"kind": "environment", "environment": packages(job.entry)})
     channel.send({"kind": "notices", "notices": list(trial.notices)}, time_limit_s=job.time_limit)
     found = [check for check in find_checks(checks) if check.rule in job.rules]
     Examination(trial, job, channel).run(found)
+    channel.send({"kind": "environment", "environment": fingerprints(reads.data(_ours(scratch)), os.curdir)})
+
+
+def _ours(scratch: Path) -> tuple[str, ...]:
+    """Where mlcheck itself reads."""
+    return str(scratch), str(rules_folder()), str(Path(__file__).parent.parent)
 
 
 def _loaded(job: Job, channel: Channel) -> Trial | None:
@@ -93,40 +104,3 @@ def _answer_all(job: Job, channel: Channel, verdict: Verdict, trace: str = "") -
         own = verdict if rule == ENTRY_RULE else Verdict(Outcome.SKIP, reason=reason)
         result = result_of(catalog[rule], own, traceback=trace if rule == ENTRY_RULE else "")
         channel.send({"kind": "finished", "report": to_message(result)})
-
-
-def environment() -> dict[str, str]:
-    """What the results were obtained with."""
-    cuda = torch.cuda.is_available()
-    found = {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": version("numpy"),
-        "device": torch.cuda.get_device_name() if cuda else "CPU",
-        "cores": str(_cores()),
-        "cpu threads": str(torch.get_num_threads()),
-        "platform": platform.platform(),
-    }
-    if cuda:
-        found["CUDA"] = str(torch.version.cuda)
-    commit = _commit()
-    return {**found, "commit": commit} if commit else found
-
-
-def _cores() -> int:
-    """How many this process may use, which containers and schedulers limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _commit() -> str:
-    """The commit of the user's repository, marked when files differ from it; empty outside one."""
-    try:
-        head = _git("rev-parse", "--short=12", "HEAD")
-        return f"{head}, with changes" if _git("status", "--porcelain", "--untracked-files=no") else head
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=5, check=True)  # noqa: S603, S607
-    return done.stdout.strip()

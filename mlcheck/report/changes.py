@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlcheck.core.compare import surroundings
 from mlcheck.core.report import Change, Report
 from mlcheck.report import digest
 from mlcheck.report.safe import one_line
@@ -14,6 +15,7 @@ def render(before: Report, after: Report, changes: tuple[Change, ...]) -> str:
     if before.subject != after.subject:
         lines.append(f"the earlier report is about {one_line(before.subject, 200)}")
     lines += [_line(change) for change in changes]
+    lines += [f"OTHER   {one_line(told, 400)}" for told in surroundings(before, after)]
     return "\n".join([*lines, digest.changes_counted(changes)]) + "\n"
 
 

@@ -28,6 +28,7 @@ _STYLE = {
 _MARGIN = 9
 _SHOWN_FINDINGS = 5
 _FEW = 3
+WHOLE = "the whole report, with pictures: "
 _SHOWN_TRACEBACK_LINES = 12
 
 
@@ -46,8 +47,16 @@ def render_item(item: Item, *, width: int, color: bool) -> str:
 
 def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[Row]:
     """The verdict with its cause, what was checked, and the counts."""
+    yield Row(_verdict(checklist, found))
+    about = (f"mlcheck {report.command}", report.subject, digest.moment(report.started))
+    yield Row(Text("  ".join(one_line(part, 200) for part in about if part), style="dim"))
+    yield Row(_counts(checklist))
+
+
+def _verdict(checklist: list[Item], found: list[Cause]) -> Text:
+    """The outcome with what accounts for most of it: first in the report, and last, where a terminal stops."""
     verdict = digest.headline(checklist, found)
-    line = Text()
+    line = Text(f"{_label(verdict.outcome)}  ", style=_STYLE[verdict.outcome])
     if verdict.rule:
         line.append(f"{one_line(verdict.rule, 80)}  ", style="bold")
     line.append(one_line(verdict.sentence))
@@ -55,10 +64,7 @@ def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator
         line.append(f" ({one_line(verdict.place)})")
     if verdict.explains:
         line.append(f"; {verdict.explains}")
-    yield Row(Text(f"{_label(verdict.outcome)}  ", style=_STYLE[verdict.outcome]) + line)
-    about = (f"mlcheck {report.command}", report.subject, digest.moment(report.started))
-    yield Row(Text("  ".join(one_line(part, 200) for part in about if part), style="dim"))
-    yield Row(_counts(checklist))
+    return line
 
 
 def _counts(checklist: list[Item]) -> Text:
@@ -189,7 +195,8 @@ def _named(outcome: Outcome, told: str, found: list[Item]) -> Iterator[Row]:
 
 def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[Row]:
     yield Row(Text())
-    if any(len(found) > _FEW for calm in digest.by_stage(checklist).values() for found in _alike(calm)):
+    folded = any(len(found) > _FEW for calm in digest.by_stage(checklist).values() for found in _alike(calm))
+    if folded and not any(WHOLE in notice for notice in report.notices):
         how = "every line with its evidence: `--html FILE`"
         yield Row(Text(how), label=Text("note"), margin=_MARGIN)
     if any(item.decided.reason == UNSIGNED for item in checklist):
@@ -203,10 +210,9 @@ def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator
         for change in report.changes:
             if change.kind != "still":
                 yield _under(Text(one_line(f"{change.kind}: {change.rule}: {digest.change_words(change)}", 300)))
-    verdict = digest.headline(checklist, found).outcome
     seconds = digest.duration(report.seconds)
-    label = Text(f"{_label(verdict)}  ", style=_STYLE[verdict])
-    yield Row(label + _counts(checklist) + Text(f" in {seconds}" if seconds else ""))
+    yield Row(_counts(checklist) + Text(f" in {seconds}" if seconds else ""))
+    yield Row(_verdict(checklist, found))
 
 
 def _heading(words: str) -> Iterator[Row]:

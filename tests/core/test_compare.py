@@ -1,6 +1,6 @@
 """What changed between two reports."""
 
-from mlcheck.core.compare import compare
+from mlcheck.core.compare import compare, surroundings
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Change, Report, Result
@@ -38,7 +38,7 @@ def test_new_mended_gone_and_still_there_in_this_order() -> None:
     assert [(change.kind, change.rule) for change in changes(before, after)] == [
         ("new", "fresh"),
         ("mended", "mended"),
-        ("mended", "waived"),
+        ("waived", "waived"),
         ("gone", "absent"),
         ("gone", "skipped"),
         ("still", "stays"),
@@ -53,3 +53,22 @@ def test_findings_without_a_fingerprint_are_told_apart_by_where_they_are() -> No
     one = result("a", Outcome.FAIL, "")
     (change,) = changes([one], [one])
     assert (change.kind, change.came, change.went) == ("still", 0, 0)
+
+
+def test_other_versions_and_other_data_are_told() -> None:
+    before = {
+        "torch": "2.12.0",
+        "file a.csv": "3 bytes",
+        "file b.csv": "4 bytes",
+        "cpu threads": "1",
+        "python": "3.11.7",
+    }
+    after = {
+        "torch": "2.13.0",
+        "file a.csv": "5 bytes",
+        "file c.csv": "4 bytes",
+        "cpu threads": "2",
+        "python": "3.11.7",
+    }
+    told = surroundings(Report("check", "x", (), before), Report("check", "x", (), after))
+    assert told == ("torch: 2.12.0 became 2.13.0", "file a.csv: 3 bytes became 5 bytes")

@@ -188,7 +188,7 @@ def test_the_program_sees_no_arguments_of_mlcheck(tmp_path: Path) -> None:
 def test_a_fault_of_mlcheck_itself_is_not_blamed_on_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = "import mlcheck.probe.worker as w; w.environment = lambda: 1 / 0;"
+    broken = "import mlcheck.probe.worker as w; w.machine = lambda: 1 / 0;"
     monkeypatch.setattr(engine, "_START", engine._START.replace("main(job)", f"{broken} main(job)"))
     report = examine(tmp_path)
     entry = result(report, ENTRY_RULE)

@@ -57,8 +57,10 @@ SKIP     Gradients are unscaled first  clip-before-unscale (lint)
 
 note     a person answers with `mlcheck sign RULE --note ANSWER`
 note     the whole report: report.html
-FAIL  9 items: 2 failed, 1 could not run, 1 warned, 1 waiting for a person, 1
+9 items: 2 failed, 1 could not run, 1 warned, 1 waiting for a person, 1
 inconclusive, 1 waived, 1 skipped, 1 passed in 9.2 s
+FAIL  softmax-before-ce  the output already sums to 1 (model.py:42); it explains
+1 other failure and 1 warning
 """
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
