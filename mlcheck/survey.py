@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from mlcheck.lint.discover import discover
 from mlcheck.lint.source import Source, parse
 
 _PARTS = frozenset(["model", "optimizer", "train_loader"])
-_TRIALS = ("PyTorchTrial", "LightningModule")
+_ABOUT = re.compile(r"torch|lightning")
+_TRAINS = re.compile(r"\.backward\(|Trainer\((?s:.*)\.fit\(")
 _FOREIGN = frozenset(["venv", "node_modules", "site-packages"])
 _MANY = 20
 
@@ -44,12 +46,13 @@ def survey(root: Path) -> Survey:
     """Look through the Python and YAML files below `root`."""
     files, _ = discover((str(root),))
     sources = [source for path, module in files if isinstance(source := _read(path, module), Source)]
-    about_torch = [source for source in sources if "torch" in source.text and not _is_test(source.path, root)]
+    about_torch = [source for source in sources if _ABOUT.search(source.text) and not _is_test(source.path, root)]
     found = [
         *_experiments(root),
         *(candidate for source in about_torch for candidate in _in_file(source, root)),
+        *_scripts(about_torch, root),
     ]
-    order = ("experiment", "PyTorchTrial", "LightningModule", "function", "script")
+    order = ("experiment", "PyTorchTrial", "LightningModule", "function", "script", "LightningModule without data")
     found.sort(key=lambda each: (order.index(each.kind), "train" not in each.entry, each.entry.count("/"), each.entry))
     return Survey(tuple(found[:_MANY]), _paths([source.path for source in about_torch], root), len(sources))
 
@@ -68,18 +71,64 @@ def _is_test(path: str, root: Path) -> bool:
 
 
 def _in_file(source: Source, root: Path) -> Iterator[Candidate]:
-    path = Path(os.path.relpath(source.path, root)).as_posix()
+    path = _below(source, root)
     where = path[:-3].replace("/", ".") if "/" not in path else path
-    for node in source.tree.body:
-        if isinstance(node, ast.ClassDef):
-            bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
-            for trial in _TRIALS:
-                if trial in bases:
-                    yield Candidate(f"{where}:{node.name}", trial)
-        elif isinstance(node, ast.FunctionDef) and _returns_parts(node):
-            yield Candidate(f"{where}:{node.name}", "function")
-    if "backward(" in source.text and any(map(_runs_as_script, source.tree.body)):
-        yield Candidate(path, "script")
+    bases = {node: _bases(node) for node in source.tree.body if isinstance(node, ast.ClassDef)}
+    data = any("LightningDataModule" in named for named in bases.values())
+    for node, named in bases.items():
+        if "PyTorchTrial" in named:
+            yield Candidate(f"{where}:{node.name}", "PyTorchTrial")
+        elif "LightningModule" in named:
+            fed = data or any(isinstance(own, ast.FunctionDef) and own.name == "train_dataloader" for own in node.body)
+            yield Candidate(f"{where}:{node.name}", "LightningModule" if fed else "LightningModule without data")
+    for statement in source.tree.body:
+        if isinstance(statement, ast.FunctionDef) and _returns_parts(statement):
+            yield Candidate(f"{where}:{statement.name}", "function")
+
+
+def _below(source: Source, root: Path) -> str:
+    return Path(os.path.relpath(source.path, root)).as_posix()
+
+
+def _bases(node: ast.ClassDef) -> set[str]:
+    return {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+
+
+def _scripts(sources: Sequence[Source], root: Path) -> Iterator[Candidate]:
+    """Files to be run that train, in their own code or in that of the project's files they import."""
+    by_name: dict[str, Source] = {}
+    for source in sources:
+        parts = _below(source, root).removesuffix(".py").removesuffix("/__init__").split("/")
+        for start in range(len(parts)):  # a script finds what lies beside it by its bare name
+            by_name.setdefault(".".join(parts[start:]), source)
+    for source in sources:
+        if any(map(_runs_as_script, source.tree.body)) and _trains(source, by_name):
+            yield Candidate(_below(source, root), "script")
+
+
+def _trains(script: Source, by_name: Mapping[str, Source]) -> bool:
+    reached, waiting = {script.path}, [script]
+    while waiting:
+        source = waiting.pop()
+        if _TRAINS.search(source.text):
+            return True
+        for name in _imported(source.tree):
+            found = by_name.get(name)
+            if found and found.path not in reached:
+                reached.add(found.path)
+                waiting.append(found)
+    return False
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """The dotted names that a module imports, relative ones as if absolute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = [node.module] if node.module else []
+            yield from module
+            yield from (".".join([*module, name.name]) for name in node.names)
 
 
 def _returns_parts(function: ast.FunctionDef) -> bool:

@@ -22,7 +22,19 @@ def repository(root: Path, **files: str) -> Path:
     [
         ("import torch\nclass T(PyTorchTrial): pass\n", [Candidate("a:T", "PyTorchTrial")]),
         ("import torch\nclass T(det.pytorch.PyTorchTrial): pass\n", [Candidate("a:T", "PyTorchTrial")]),
-        ("import torch\nclass T(pl.LightningModule): pass\n", [Candidate("a:T", "LightningModule")]),
+        ("import torch\nclass T(pl.LightningModule): pass\n", [Candidate("a:T", "LightningModule without data")]),
+        (
+            "import torch\nclass T(LightningModule): pass\nclass D(LightningDataModule): pass\n",
+            [Candidate("a:T", "LightningModule")],
+        ),
+        (
+            "import lightning\nclass T(L.LightningModule):\n    def train_dataloader(self): pass\n",
+            [Candidate("a:T", "LightningModule")],
+        ),
+        (
+            "import lightning\nif __name__ == '__main__':\n    t = Trainer(\n        max_epochs=1)\n    t.fit(m)\n",
+            [Candidate("a.py", "script")],
+        ),
         (
             "import torch\ndef build(lr=1):\n    return {'model': 1, 'optimizer': 2, 'train_loader': 3, 'x': 4}\n",
             [Candidate("a:build", "function")],
@@ -65,3 +77,16 @@ def test_paths_are_folders_or_the_root(tmp_path: Path) -> None:
     assert survey(repository(tmp_path, src__a_py="import torch\n", tools__b_py="x = 1\n")).paths == ("src",)
     assert survey(repository(tmp_path, run_py="import torch\n")).paths == (".",)
     assert survey(tmp_path / "tools").paths == (".",)
+
+
+def test_a_script_may_train_by_way_of_what_it_imports(tmp_path: Path) -> None:
+    root = repository(
+        tmp_path,
+        net__trainer_py="import torch\nfrom . import loop\n",
+        net__loop_py="import torch\ndef run(loss):\n    loss.backward()\n",
+        net__plain_py="import torch\n",
+        projects__one_py="import torch\nfrom net.trainer import run\nif __name__ == '__main__':\n    run()\n",
+        projects__two_py="import torch\nimport net.plain, two\nif __name__ == '__main__':\n    run()\n",
+        projects__three_py="import torch\nimport one\nif __name__ == '__main__':\n    run()\n",
+    )
+    assert [found.entry for found in survey(root).candidates] == ["projects/one.py", "projects/three.py"]

@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from mlcheck.cli.output import CLEAN, say, write
+from mlcheck.cli.output import CLEAN, say, width, write
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 
 _PYPROJECT = "pyproject.toml"
 _SHOWN = 8
+_NONE = (
+    "no entry point was found: `mlcheck probe` needs a PyTorchTrial, a LightningModule, a script, or a "
+    "function that returns model, optimizer, loss and train_loader"
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +44,7 @@ def init(arguments: argparse.Namespace) -> int:
         return CLEAN
     gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     write(str(path), f"{text}{gap}{table}")
-    say(f"written to {_PYPROJECT}; next: mlcheck lint{' and mlcheck check' if chosen else ''}\n")
+    say(f"written to {_PYPROJECT}; next: mlcheck {'check' if chosen else 'lint'}\n")
     return CLEAN
 
 
@@ -89,10 +94,7 @@ def _told(found: Survey, chosen: Candidate | None, table: str) -> str:
     if len(found.candidates) > _SHOWN:
         lines.append(f"  and {len(found.candidates) - _SHOWN} more")
     if not chosen:
-        lines.append(
-            "no entry point was found: `mlcheck probe` needs a PyTorchTrial, a LightningModule, a script, or a "
-            "function that returns model, optimizer, loss and train_loader"
-        )
+        lines += wrap(_NONE, width(), break_long_words=False)
     return "\n".join([*lines, "", table])
 
 

@@ -74,7 +74,7 @@ def _gpus() -> dict[str, str]:
     return {
         "GPUs": f"{len(sizes)}, with {' and '.join(dict.fromkeys(f'{size:.0f} GiB' for size in sizes))}",
         "CUDA": str(torch.version.cuda or ""),
-        "cuDNN": str(torch.backends.cudnn.version() or ""),
+        "cuDNN": str(torch.backends.cudnn.version() or ""),  # type: ignore[no-untyped-call]
         "driver": _driver(),
     }
 
