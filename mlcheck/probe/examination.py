@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Any, Protocol, cast, get_args, get_type_hints
 
@@ -12,7 +13,7 @@ from mlcheck.core.check import Check, Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.job import Job
-from mlcheck.probe.measure.measurement import Measurement, NotMeasured
+from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.result import result_of, to_message
@@ -118,7 +119,15 @@ class Examination:
         except RejectedConfig as why:
             return NotMeasured(f"configuration rejected: {why}")
         self._tell_unrestored(needed, state)
+        if isinstance(found, Unexplained) and found.is_unexplained():
+            self._explain(found)
         return found
+
+    def _explain(self, found: Unexplained) -> None:
+        """The second look is for the report only: what happens to it changes no verdict."""
+        seed_all(self._job.seed)
+        with suppress(Exception, NotReached), restored(self._trial):
+            found.explain(self._trial)
 
     def _tell_unrestored(self, needed: type[Measurement], state: Any) -> None:
         left = getattr(state, "unrestored", ())

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.probe.examination import measurements_of, optional_measurements
-from mlcheck.probe.measure.measurement import Measurement, NotMeasured
+from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -295,6 +295,10 @@ class Asked:
                 except NotMeasured as reason:
                     self._kept[needed] = reason
             assert not state.unrestored
+            found = self._kept[needed]
+            if isinstance(found, Unexplained) and found.is_unexplained():
+                with restored(self._trial):
+                    found.explain(self._trial)
         return self._kept[needed]
 
 

@@ -18,7 +18,14 @@ def check(rehearsal: Rehearsal) -> Verdict:
     numbers = {"parameters": float(rehearsal.parameters), "batches": float(rehearsal.batches)}
     if findings:
         trace = next((breakage.traceback for breakage in rehearsal.breakages), "")
-        return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), numbers=numbers, traceback=trace)
+        return Verdict(
+            Outcome.FAIL,
+            findings[0].message,
+            findings=tuple(findings),
+            figures=rehearsal.account.figure() if rehearsal.account else (),
+            numbers=numbers,
+            traceback=trace,
+        )
     losses = ", ".join(f"{name} {value:.4g}" for name, value in rehearsal.metrics[-1].items())
     evaluated = ", one evaluation" if rehearsal.evaluated else ""
     return Verdict(

@@ -15,6 +15,7 @@ def check(run: ShortRun) -> Verdict:
             Outcome.FAIL,
             message,
             findings=(Finding(message, run.place),),
+            figures=run.account.figure() if run.account else (),
             looked_at=run.steps,
             traceback=run.traceback,
         )

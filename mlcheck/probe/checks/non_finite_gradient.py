@@ -42,4 +42,15 @@ def check(run: ShortRun) -> Verdict:
         return Verdict(
             Outcome.INCONCLUSIVE, reason=f"{message}, and not when repeated: a gradient scaler starts like this"
         )
-    return Verdict(Outcome.FAIL, message, findings=(Finding(message, place, help=help_),), looked_at=run.steps)
+    account = run.account
+    if account and account.place.path and source and source.during == "forward" and not source.from_input:
+        name, assigned, _ = account.said.partition(" = ")
+        message += f"; the first such value is {f'`{name}`, made by' if assigned else 'returned by'} `{account.source}`"
+        place = account.place
+    return Verdict(
+        Outcome.FAIL,
+        message,
+        findings=(Finding(message, place, help=help_),),
+        figures=account.figure() if account else (),
+        looked_at=run.steps,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Protocol, Self
+from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
@@ -31,4 +31,15 @@ class Measurement(Protocol):
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         """Measure in about `seconds` at most. Raises NotMeasured; the engine restores the trial's state."""
+        ...
+
+
+@runtime_checkable
+class Unexplained(Protocol):
+    """A measurement that may want to run the program once more from its start, to see where something went wrong."""
+
+    def is_unexplained(self) -> bool: ...
+
+    def explain(self, trial: Trial) -> None:
+        """Look again; the engine restores the trial before and after."""
         ...

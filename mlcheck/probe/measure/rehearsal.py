@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.gradients import GradientWatch
+from mlcheck.probe.measure.line_by_line import Account, retold
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.tree import leaves
@@ -32,7 +33,10 @@ class Breakage:
 
 @dataclass(slots=True)
 class Rehearsal:
-    """Batches read, steps taken, an evaluation made, and what broke. `losses` are the values backward was called on."""
+    """Batches read, steps taken, an evaluation made, and what broke. `losses` are the values backward was called on.
+
+    `account` tells the step that raised, run once more, line by line.
+    """
 
     reach: ClassVar[Reach] = "data"
     order: ClassVar[int] = 0
@@ -46,6 +50,7 @@ class Rehearsal:
     losses: list[float] = field(default_factory=list)
     evaluation: dict[str, float] = field(default_factory=dict)
     breakages: list[Breakage] = field(default_factory=list)
+    account: Account | None = None
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -97,6 +102,12 @@ class Rehearsal:
         if watch.backwards:
             self.step_place = watch.backwards[0].place
         self.losses = [float(backward.root.double().sum()) for backward in watch.backwards]
+
+    def is_unexplained(self) -> bool:
+        return any(broken.part == "training step" for broken in self.breakages)
+
+    def explain(self, trial: Trial) -> None:
+        self.account = retold(trial, self.steps)
 
     def _evaluate(self, trial: Trial) -> None:
         if trial.evaluate_step is None or trial.validation_batches is None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
+from mlcheck.probe.measure.line_by_line import Account, retold
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.nan_source import NanSource, find_source
@@ -41,7 +42,7 @@ class ShortRun:
     and earlier steps that are still kept; `keepers` are attributes of the user's that hold one. `rates` are the
     largest learning rate after each step. `before` and `after` are the metrics of each validation batch.
     `error` is what ended the run at step `steps`, with its `place`. `source` is where the first value that is no
-    number came from.
+    number came from, `account` the step that broke or made it, line by line.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -62,6 +63,7 @@ class ShortRun:
     place: Location = field(default_factory=Location)
     backward_place: Location = field(default_factory=Location)
     source: NanSource | None = None
+    account: Account | None = None
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -78,6 +80,14 @@ class ShortRun:
             with restored(trial):
                 run.source = find_source(trial, run.bad_step)
         return run
+
+    def is_unexplained(self) -> bool:
+        return bool(self.error) or self.bad_step is not None
+
+    def explain(self, trial: Trial) -> None:
+        """Tell the step that broke, or made the first value that is no number, line by line."""
+        seed_all(0)
+        self.account = retold(trial, self.steps if self.bad_step is None else self.bad_step)
 
     @property
     def bad_step(self) -> int | None:
