@@ -114,6 +114,14 @@ def _dict(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return containers.new_dict(m, Table({**table.items, **kwargs}, table.open or "**" in kwargs))
 
 
+def _defaultdict(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """`defaultdict(list)`: all its lists are one."""
+    made = Object("collections.defaultdict", m.fresh(), None, tuple(args), kwargs, m.place(node))
+    if args and isinstance(args[0], External) and args[0].name == "builtins.list":
+        m.store.set(("default", made.id), containers.new_list(m, Tuple((), True)))
+    return made
+
+
 def _sum(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     items = containers.contents(m, args[0]) if args else None
     traces = traces_of(*items.items) if isinstance(items, Tuple) else traces_of(*args)
@@ -169,6 +177,7 @@ HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "builtins.range": _object("builtins.range"),
     "builtins.dict": _dict,
     "collections.OrderedDict": _dict,
+    "collections.defaultdict": _defaultdict,
     "builtins.sum": _sum,
     "builtins.map": _map,
     "builtins.filter": _filter,

@@ -347,12 +347,11 @@ def _named_or_default(
 def _call_object(m: Machine, function: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if function.type == "contextlib.contextmanager":
         return Object("contextlib.generator", m.fresh(), None, (function.args[0], *args), kwargs, m.place(node))
+    method = function.cls.find("__call__") if function.cls is not None else None
+    if method is not None:
+        return call(m, attributes.bind_method(m, method, function, node), args, kwargs, node)
     if modes.is_module(function):
         return modules.call_module(m, function, args, kwargs, node)
-    if function.cls is not None:
-        method = function.cls.find("__call__")
-        if method is not None:
-            return call(m, attributes.bind_method(m, method, function, node), args, kwargs, node)
     return methods.call(m, function, "__call__", args, kwargs, node)
 
 

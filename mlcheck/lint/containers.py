@@ -141,6 +141,9 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
     if isinstance(owner, Tensor):
         kind = owner.kind if owner.kind != "loss" else "other"
         return Tensor(kind, owner.place, owner.split, owner.traces)
+    if isinstance(owner, Object) and (default := m.store.get(("default", owner.id))) is not None:
+        made: Value = default
+        return made
     if isinstance(owner, Object) and owner.cls and owner.cls.find("__getitem__"):
         return calls.call_method(m, owner, "__getitem__", [index], {}, node)
     if isinstance(owner, Symbol):

@@ -181,7 +181,12 @@ def _thaw(m: Machine, fact: Freeze) -> None:
 
 
 def freeze_in_vain(m: Machine, module: Object, value: Value, node: ast.AST) -> None:
-    """`module.requires_grad = False`: a new attribute of the module, which its parameters know nothing of."""
+    """`module.requires_grad = False`: a new attribute of the module, which its parameters know nothing of.
+
+    A module that keeps what it was given, `self.requires_grad = requires_grad`, may well read it.
+    """
+    if m.frame.bound is module:
+        return
     own = module.cls is not None and any("requires_grad" in info.assigned for info in module.cls.mro)
     if isinstance(value, Const) and isinstance(value.value, bool) and not own:
         if module.cls is None or module.cls.find("requires_grad=") is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from mlcheck.lint import attributes, calls, containers, gradients, modes
-from mlcheck.lint.facts import Turn
+from mlcheck.lint import attributes, calls, containers, gradients, habits, modes
+from mlcheck.lint.facts import Mode, Turn
 from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import Function, Object, Symbol, Table, Tuple, Value
@@ -80,6 +80,7 @@ def ready(m: Machine, made: Object) -> None:
     mark = m.store.mark()
     m.store.set(("pending", made.id), False)
     if m.building >= _MAX_NESTED:
+        _unseen(m, made)
         return
     frames, loops, touched, moment, grad = m.frames, m.loops, m.touched, m.moment, m.grad
     bottom = Frame(pending.init.module, m.program.name_of(pending.init.module), Sink(m.store.mark()), m.fresh())
@@ -96,4 +97,12 @@ def ready(m: Machine, made: Object) -> None:
         m.inside_module -= 1
         m.building -= 1
     m.store.set(("grad",), grad)
+    if habits.is_abandoned(m, pending.init):
+        _unseen(m, made)
     m.store.settle(mark, made.id)
+
+
+def _unseen(m: Machine, made: Object) -> None:
+    """A constructor that was not followed to its end may have chosen a mode."""
+    if made.cls is not None and any("eval(" in info.module.text_of(info.node) for info in made.cls.mro):
+        m.store.set(("mode", made.id), frozenset([Mode("unknown", None, None, m.stamp())]))

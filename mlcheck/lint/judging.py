@@ -29,11 +29,16 @@ def evaluates(forward: Forward) -> bool:
         return False
     if forward.split in ("val", "test") or any(loop.split in ("val", "test") for loop in forward.loops):
         return not _trains(forward)
-    if forward.functions and _named_for_it(forward.functions[-1]) and not _just_made(forward):
+    if forward.functions and _named_for_it(forward.functions[-1]) and not _just_made(forward) and not _tries(forward):
         return not _trains(forward)
     if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
         return False
     return forward.restored or forward.loop is not None
+
+
+def _tries(forward: Forward) -> bool:
+    """`def test_export(model): model(x)`: one call in a function that tests the code, not the model."""
+    return forward.functions[-1].startswith("test_") and forward.loop is None
 
 
 def _just_made(forward: Forward) -> bool:

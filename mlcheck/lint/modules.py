@@ -6,11 +6,23 @@ import ast
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from mlcheck.lint import attributes, calls, containers, frameworks, losses, modes, precision, shape_rules
+from mlcheck.lint import (
+    attributes,
+    calls,
+    containers,
+    frameworks,
+    holding,
+    instances,
+    losses,
+    modes,
+    precision,
+    shape_rules,
+)
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.values import (
+    Cut,
     Function,
     Object,
     Select,
@@ -105,6 +117,8 @@ def call_unknown(m: Machine, module: Symbol, args: list[Value], kwargs: dict[str
 def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Forward:
     values = [*args, *kwargs.values()]
     key = owner_key(module)
+    if isinstance(module, Object):
+        instances.ready(m, module)
     name = m.store.get(("name", key)) or getattr(module, "name", "") or "model"
     fact = Forward(
         place=m.place(node),
@@ -128,6 +142,8 @@ def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value
 
 def traced(m: Machine, value: Value, fact: Forward) -> Value:
     """The result remembers the call it came from."""
+    if isinstance(value, Tensor) and value.cut and value.place is not None and fact.grad.kind == "on":
+        return replace(value, traces=value.traces | {Cut(value.place, fact)})
     if isinstance(value, Tensor | Symbol):
         return replace(value, traces=value.traces | {fact})
     if isinstance(value, Tuple):
@@ -158,6 +174,8 @@ def _forward(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Va
             values = [*args, *kwargs.values()]
             return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
     result = layer(m, module, args, kwargs, node)
+    if m.inside_module and m.grad.kind == "off" and isinstance(result, Tensor) and holding.has_parameters(m, module):
+        result = replace(result, place=m.place(node), cut=True)
     if module.cls is None and (args or kwargs) and module.type.startswith("torch.nn."):
         shape = shape_rules.of_layer(m, module, args[0] if args else next(iter(kwargs.values())))
         return shape_rules.with_shape(result, shape)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 TRAINING = frozenset(["backward", "manual_backward"])
 EVALUATING = frozenset(["eval", "train", "no_grad", "inference_mode", "set_grad_enabled"])
 _MODES = frozenset(["eval", "train"])
+_WITHOUT_GRADIENT = frozenset(["no_grad", "inference_mode"])
 _LOSSES = frozenset(["kl_div", "cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits"])
 _ACTIVATIONS = frozenset(["softmax", "log_softmax", "sigmoid", "logsigmoid", "sigmoid_", "expit"])
 # Names that mean the same on whatever they are called. A rule that reads further calls adds their names here.
@@ -37,6 +38,8 @@ _VALUES = frozenset(["value", "item", "loop", "with", "param", "other"])
 class Sketch:
     """One function. `judged`: a rule may have something to say in it; `telling`: it may make or change what rules know.
 
+    A constructor, and what makes its objects callable, go by the name of the class.
+
     `owner` is the class it is a method of; `scores`: it calls a variable with two arguments, as one calls a criterion.
     """
 
@@ -48,6 +51,7 @@ class Sketch:
     telling: bool = False
     makes_loss: bool = False
     calls_values: bool = False
+    calls_modules: bool = False
     hands_on: bool = False
     scores: bool = False
 
@@ -79,7 +83,10 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
             value = _is_value(call.func, context, modules, defined)
             handed = {_last(part) for part in (*call.args, *(each.value for each in call.keywords))} & defined
             telling = told or value or _is_of(call.func, libraries)
+            runs = name in modules and value and _in_loop(context)
             for sketch in outer:
+                sketch.judged |= runs
+                sketch.calls_modules |= name in modules and value
                 sketch.calls.add(name)
                 sketch.judged |= judged
                 sketch.telling |= telling
@@ -96,6 +103,7 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
     idle = [file.text.count("\n", 0, match.end()) + 1 for match in _IDLE.finditer(file.text)]
     for sketch in found.values():
         sketch.judged |= not sketch.calls.isdisjoint(_MODES) and (sketch.calls_values or sketch.hands_on)
+        sketch.judged |= sketch.calls_modules and not sketch.calls.isdisjoint(_WITHOUT_GRADIENT)
         sketch.judged |= sketch.makes_loss or (scored and sketch.scores)
         first, last = sketch.node.lineno, sketch.node.end_lineno or 0
         sketch.judged |= any(first <= line <= last for line in idle)
@@ -105,7 +113,8 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
 def _sketch(defined: Defined) -> Sketch:
     node, owner = defined.node, _owner(defined.context)
     assert not isinstance(node, ast.ClassDef)
-    return Sketch(node, owner.name if owner is not None and node.name == "__init__" else node.name, owner)
+    named = owner is not None and node.name in ("__init__", "__call__")
+    return Sketch(node, owner.name if owner is not None and named else node.name, owner)
 
 
 def _owner(context: Context | None) -> ast.ClassDef | None:
@@ -122,6 +131,15 @@ def _around(
         outer = _around(context.outer, found, known) if context.outer is not None else ()
         known[context] = (found[context.node], *outer) if context.kind == "function" else outer
     return known[context]
+
+
+def _in_loop(context: Context) -> bool:
+    for outer in context.outwards():
+        if outer.kind in ("function", "lambda"):
+            return False
+        if outer.kind in ("loop", "comprehension"):
+            return True
+    return False
 
 
 def _is_value(func: ast.expr, context: Context, modules: Set[str], defined: Set[str]) -> bool:

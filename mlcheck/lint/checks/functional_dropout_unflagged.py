@@ -65,7 +65,7 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
     assigned = [found for cls in function.cls.line for found in cls.attributes.get(name, ())]
     if len(assigned) != 1 or assigned[0][0].name != "__init__" or assigned[0][1].value is None:
         return False
-    init, (_, given, context, _) = assigned[0][0], assigned[0][1]
+    init, given, context = assigned[0][0], assigned[0][1].value, assigned[0][1].context
     if not isinstance(given, ast.Name) or given.id not in init.parameters:
         value = init.file.constant(given, context)
         return isinstance(value, int | float) and value > 0

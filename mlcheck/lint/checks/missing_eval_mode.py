@@ -4,7 +4,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Forward, Mode
+from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import evaluates
 from mlcheck.lint.sites import Sites
 
@@ -13,9 +13,11 @@ LOOKS_AT = "model call"
 
 def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
-    for_training = {mode for forward in facts.forwards if forward.trained for mode in forward.modes}
+    for_training = {mode.place for forward in facts.forwards if forward.trained for mode in forward.modes}
     for forward in facts.forwards:
-        if forward.place.spot in trained or not evaluates(forward) or not _left_in_train_mode(forward, for_training):
+        if forward.trained or (forward.place.spot in trained and forward.grad.kind != "off"):
+            continue
+        if not evaluates(forward) or not _left_in_train_mode(forward, for_training):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes):
             continue
@@ -27,14 +29,14 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _left_in_train_mode(forward: Forward, for_training: Collection[Mode]) -> bool:
+def _left_in_train_mode(forward: Forward, for_training: Collection[Place | None]) -> bool:
     """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is)."""
     if {mode.kind for mode in forward.modes} != {"train"} or forward.moded == "no":
         return False
     if forward.moded == "unknown" and not any(mode.place for mode in forward.modes):
         return False
     return not any(
-        mode.place and mode.when and mode.when.calls == forward.when.calls and mode not in for_training
+        mode.place and mode.when and mode.when.calls == forward.when.calls and mode.place not in for_training
         for mode in forward.modes
     )
 

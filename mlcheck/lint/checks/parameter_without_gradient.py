@@ -41,12 +41,15 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
         for name, sets in cls.attributes.items():
             if len(sets) != 1 or any(word in name for word in _NOT_TRAINED) or not _is_layer(sets[0][1].value):
                 continue
-            cuts = {statement: _ends_in_a_cut(statement.value) for statement in _assignments(forward.node, name)}
+            found = [method for method in cls.methods.values() if f".{name}(" in cls.file.module.text_of(method.node)]
+            if len(found) != 1:
+                continue
+            cuts = {statement: _is_cut(found[0].node, statement) for statement in _assignments(found[0].node, name)}
             if cuts and all(cuts.values()) and _mentions(facts, name) == len(cuts) + 1:
                 statement = next(iter(cuts))
                 yield Finding(
                     f"The graph is cut behind `self.{name}`: its parameters never get a gradient",
-                    forward.place(statement.value).location,
+                    found[0].place(cuts[statement]).location,
                     help=f"take out the cut; or freeze `{name}` openly with `requires_grad_(False)`",
                     related=(forward.place(sets[0][1].target).location,),
                 )
@@ -68,6 +71,50 @@ def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Retu
     for node in ast.walk(function):
         if isinstance(node, ast.Assign | ast.Return) and f"self.{name}(" in ast.unparse(node):
             yield node
+
+
+def _is_cut(function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.Assign | ast.Return) -> ast.AST | None:
+    """Where what the statement computes is cut off: at its end, or wherever its name is read."""
+    if statement.value is not None and _ends_in_a_cut(statement.value):
+        return statement.value
+    if not isinstance(statement, ast.Assign) or statement not in function.body or len(statement.targets) != 1:
+        return None
+    target = statement.targets[0]
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    first = None
+    for name in names:
+        reads = _reads_after(function, statement, name.id) if isinstance(name, ast.Name) else None
+        if reads is None:
+            return None
+        first = first or next(iter(reads), None)
+    return first
+
+
+def _reads_after(function: ast.FunctionDef | ast.AsyncFunctionDef, after: ast.stmt, name: str) -> list[ast.AST] | None:
+    """The cuts that all further uses of a variable lie in; None where one of them lies in none."""
+    found: list[ast.AST] = []
+    for statement in function.body[function.body.index(after) + 1 :]:
+        around = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
+        mentions = [node for node in around if isinstance(node, ast.Name) and node.id == name]
+        for node in mentions:
+            if isinstance(node.ctx, ast.Load) and (cut := _cut_around(node, around)) != "asked":
+                if cut is None:
+                    return None
+                found.append(cut)
+        if any(isinstance(node.ctx, ast.Store) for node in mentions):
+            return found if isinstance(statement, ast.Assign) else None
+    return found
+
+
+def _cut_around(node: ast.AST, around: dict[ast.AST, ast.AST]) -> ast.AST | str | None:
+    """The expression that cuts off what `node` is part of; "asked" where only its shape or device is asked for."""
+    while isinstance(parent := around.get(node), ast.expr):
+        if isinstance(parent, ast.Attribute) and parent.attr in (*_CUTS, "data"):
+            return parent
+        if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "device", "dtype", "ndim", "size"):
+            return "asked"
+        node = parent
+    return None
 
 
 def _ends_in_a_cut(value: ast.expr | None) -> bool:

@@ -1,6 +1,7 @@
 """sampler-missing: every process of a distributed run trains on all of the data."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -10,10 +11,12 @@ from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.ranks import DDP, mentions_rank, owned
 
 LOOKS_AT = "data loader"
-_SHARES = (
-    *("DistributedSampler", "shard", "num_replicas", "split_dataset", "rank::", "[rank", "rank]", "torchdata"),
-    *("world_size]", "distributed_sampler", "DistributedBatch", "Sampler("),
+_SHARED = re.compile(
+    r"^(?!\s*(?:from|import)\b).*(?:shard|num_replicas|split_dataset|rank::|[\w)\]]\[(?:\w+_)?rank\b|world_size\]"
+    r"|distributed_sampler|DistributedBatch|Sampler\b)|torchdata",
+    re.MULTILINE,
 )
+"""Something that may share out the data; a sampler that is imported and not used does not."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -32,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_shared(sites: Sites) -> bool:
-    return any(True for _ in sites.mentioning(_SHARES, tests=True))
+    return any(_SHARED.search(file.text) for file in sites.files.values())
 
 
 def _by_rank(loader: Loader) -> bool:

@@ -47,6 +47,8 @@ def _finding(call: Call, message: str) -> Finding:
 def _fills_all(call: Call) -> bool:
     """`for p in net.parameters(): nn.init.constant_(p, 0.1)`, `p.data.fill_(0.1)`."""
     func, named = call.node.func, call.file.resolve(call.node.func, call.context)
+    if call.function is not None and "zero" in call.function.name:  # such as ControlNet's `zero_module`
+        return False
     loop = call.loops[0].node if call.loops else None
     if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith((".parameters()", ".named_parameters()")):
         return False

@@ -78,7 +78,9 @@ class Loader:
 
     @cached_property
     def kind(self) -> str:
-        """`map` or `iterable` where all origins of the data agree, else ""."""
+        """`map` or `iterable` where all origins of the data agree, else "". Only what has an order can be shuffled."""
+        if self.call.constant("shuffle", 2) is True:
+            return "map"
         kinds = {kind_of_data(origin) for origin in self.data}
         return kinds.pop() if len(kinds) == 1 else ""
 

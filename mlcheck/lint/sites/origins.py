@@ -93,6 +93,8 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
     for function, assigned in method.cls.attribute(node.attr):
         if assigned.value is not None:
             yield Origin(function.file, assigned.value, assigned.context, item)
+        elif assigned.unpacked is not None:
+            yield Origin(function.file, assigned.unpacked, assigned.context, assigned.item)
 
 
 def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[Origin]:
@@ -115,7 +117,7 @@ def given(sites: Sites, function: Function, parameter: str) -> Iterator[Origin]:
     names = list(function.parameters)
     position = names.index(parameter) if parameter in names else None
     if position is not None and function.receiver:
-        position -= 1
+        position = position - 1 if position > 0 else None  # nobody gives the receiver
     for call in callers(sites, function):
         value = call.argument(parameter, position)
         if value is None:

@@ -50,12 +50,17 @@ class Context:
 
 
 class AttributeSet(NamedTuple):
-    """`target = value` for an attribute; `value` is None where it is unpacked or augmented."""
+    """`target = value` for an attribute; `value` is None where it is unpacked or augmented.
+
+    Where it is unpacked, it is the `item`-th of `unpacked`.
+    """
 
     target: ast.Attribute
     value: ast.expr | None
     context: Context
     node: ast.stmt | ast.expr
+    unpacked: ast.expr | None = None
+    item: int = -1
 
 
 class Defined(NamedTuple):

@@ -107,6 +107,9 @@ class Walk:
                 self._target(item, "value", value.elts[index], context, node)
             elif isinstance(item, ast.Name) and kind == "value" and not starred:
                 self._bind(item.id, "item", value, context, node, index)
+            elif isinstance(item, ast.Attribute) and kind == "value" and not starred:
+                self.attributes.append(AttributeSet(item, None, context, node, value, index))
+                self._push_one(item.value, context)
             else:
                 self._target(item, "other", None, context, node)
 
