@@ -97,9 +97,10 @@ def _reads_after(function: ast.FunctionDef | ast.AsyncFunctionDef, after: ast.st
         around = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
         mentions = [node for node in around if isinstance(node, ast.Name) and node.id == name]
         for node in mentions:
-            if isinstance(node.ctx, ast.Load) and (cut := _cut_around(node, around)) != "asked":
-                if cut is None:
-                    return None
+            cut = _cut_around(node, around) if isinstance(node.ctx, ast.Load) else "asked"
+            if cut is None:
+                return None
+            if isinstance(cut, ast.AST):
                 found.append(cut)
         if any(isinstance(node.ctx, ast.Store) for node in mentions):
             return found if isinstance(statement, ast.Assign) else None
