@@ -49,7 +49,8 @@ def _tile(tile: dict[str, Any]) -> str:
     png = "".join(tile["png"].split())
     if not _BASE64.fullmatch(png):
         return f"<div><p>not a picture</p><span>{caption}</span></div>"
-    return f'<div><img src="data:image/png;base64,{png}" alt="{caption}"><span>{caption}</span></div>'
+    image = f'<img loading="lazy" decoding="async" src="data:image/png;base64,{png}" alt="{caption}">'
+    return f"<div>{image}<span>{caption}</span></div>"
 
 
 def _table(figure: Figure) -> str:

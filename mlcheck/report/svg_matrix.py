@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from mlcheck.core.finding import Figure
 from mlcheck.report.digest import number
@@ -13,6 +12,7 @@ from mlcheck.report.svg import ALARM, INK, MUTED, RULE, SERIES, WIDTH, label, ma
 _SHOWN = 48
 _LEGEND = 40
 _STEPS = 20
+_SHADES = 40
 _LONGEST_ROW, _LONGEST_COLUMN = 20, 11
 
 
@@ -34,8 +34,9 @@ def matrix(figure: Figure) -> str:
     top = max((abs(value) for value in fine), default=0.0) or 1.0
     grid = _grid(rows[:_SHOWN], columns[:_SHOWN])
     below = grid.top + grid.size * len(shown)
-    cells = (_cell(grid, x, y, value, top) for y, row in enumerate(shown) for x, value in enumerate(row))
-    parts = [*_labels(rows[:_SHOWN], columns[:_SHOWN], grid), *chain.from_iterable(cells)]
+    cells = [(x, y, value) for y, row in enumerate(shown) for x, value in enumerate(row)]
+    parts = [*_labels(rows[:_SHOWN], columns[:_SHOWN], grid), *_squares(grid, cells, top)]
+    parts += [_told(grid, x, y, value, top) for x, y, value in cells]
     parts += _legend(grid.left, below + 14, fine, top)
     described = f"{len(rows)} rows, {len(columns)} columns, {_range(fine)}"
     if max(len(values), max((len(row) for row in values), default=0)) > _SHOWN:
@@ -68,24 +69,33 @@ def _labels(rows: Sequence[object], columns: Sequence[object], grid: _Grid) -> I
             yield f'<text transform="{turn}" fill="{INK}">{safe(name, _LONGEST_COLUMN)}</text>'
 
 
-def _cell(grid: _Grid, column: int, row: int, value: object, top: float) -> Iterator[str]:
-    x, y, size = grid.left + column * grid.size, grid.top + row * grid.size, grid.size
-    box = f'x="{x:.1f}" y="{y:.1f}" width="{size - 1:.1f}" height="{size - 1:.1f}"'
+def _squares(grid: _Grid, cells: Sequence[tuple[int, int, object]], top: float) -> Iterator[str]:
+    """All squares of one shade are one path: thousands of elements would make a page slow."""
+    paths: dict[str, list[str]] = {}
+    side = grid.size - 1
+    for column, row, value in cells:
+        x, y = grid.left + column * grid.size, grid.top + row * grid.size
+        style = _shade(value / top) if plottable(value) else f'fill="none" stroke="{RULE}"'
+        paths.setdefault(style, []).append(f"M{x:.1f} {y:.1f}h{side:.1f}v{side:.1f}h-{side:.1f}z")
+    return (f'<path {style} d="{"".join(drawn)}"/>' for style, drawn in paths.items())
+
+
+def _told(grid: _Grid, column: int, row: int, value: object, top: float) -> str:
+    """The number in its square, where there is room for it; a cross where there is none."""
+    x, y = grid.left + (column + 0.5) * grid.size, grid.top + (row + 0.5) * grid.size + 4
     if not plottable(value):
-        yield f'<rect {box} fill="none" stroke="{RULE}"/>'
-        yield label(x + size / 2, y + size / 2 + 4, "×", anchor="middle", fill=MUTED if value is None else ALARM)
-        return
-    share = value / top
-    yield f"<rect {box} {_shade(share)}/>"
+        return label(x, y, "×", anchor="middle", fill=MUTED if value is None else ALARM)
     text = number(value)
-    if len(text) * 6.5 <= size:
-        fill = "var(--paper, #ffffff)" if abs(share) > 0.55 else INK
-        yield label(x + size / 2, y + size / 2 + 4, text, anchor="middle", fill=fill)
+    if len(text) * 6.5 > grid.size:
+        return ""
+    fill = "var(--paper, #ffffff)" if abs(value / top) > 0.55 else INK
+    return label(x, y, text, anchor="middle", fill=fill)
 
 
 def _shade(share: float) -> str:
     """The color of a value that is `share` (-1 to 1) of the largest one."""
-    return f'fill="{SERIES[0] if share >= 0 else SERIES[1]}" fill-opacity="{0.04 + 0.96 * abs(share):.2f}"'
+    shade = round(abs(share) * _SHADES) / _SHADES
+    return f'fill="{SERIES[0] if share >= 0 else SERIES[1]}" fill-opacity="{0.04 + 0.96 * shade:.2f}"'
 
 
 def _legend(x: float, y: float, fine: Sequence[float], top: float) -> Iterator[str]:
