@@ -25,7 +25,9 @@ def load(path: Path) -> Service:
     if not path.is_file():
         raise NoService(f"there is no file {path}")
     if path.suffix == ".onnx":
-        return _of_onnx(path)
+        from mlcheck.load import onnx_file
+
+        return onnx_file.load(path)
     try:
         if path.suffix == ".pt2":
             return _of_callable(torch.export.load(str(path)).module())
@@ -122,33 +124,3 @@ def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, tuple):
         return tuple(_moved(entry, device) for entry in value)
     return value
-
-
-def _of_onnx(path: Path) -> Service:
-    """Runs in onnxruntime, with as many threads as the worker was given."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise NoService(f"{path}: to run an ONNX file, install onnxruntime") from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=onnxruntime.get_available_providers())
-    except Exception as error:
-        raise NoService(f"{path} is no ONNX model that onnxruntime can run: {str(error)[:160]}") from error
-    names = [entry.name for entry in session.get_inputs()]
-
-    def prepare(query: Any) -> dict[str, Any]:
-        made = tensors(query)
-        given = (
-            made
-            if isinstance(made, dict)
-            else dict(zip(names, made if isinstance(made, tuple) else (made,), strict=False))
-        )
-        return {name: value.numpy() for name, value in given.items()}
-
-    def predict(query: dict[str, Any]) -> Any:
-        answers = session.run(None, query)
-        return answers[0] if len(answers) == 1 else answers
-
-    return Service(predict, prepare)
