@@ -197,7 +197,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="",
         metavar="MODULE:NAME",
-        help="a predict function, a class or an nn.Module; or a model file",
+        help="a predict function, a class or an nn.Module; a model file; the folder of a Determined checkpoint",
     )
     parser.add_argument(
         "--url",

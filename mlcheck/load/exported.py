@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from mlcheck.load.service import NoService, Service
+from mlcheck.load.service import NoService, Service, of_target
+from mlcheck.trial.determined import checkpoint
 
 _BARE = (
     "a bare model has no serving code, so mlcheck itself calls eval() and inference_mode(): "
@@ -40,6 +41,24 @@ def load(path: Path) -> Service:
             f"{path} is no model that can be run by itself ({line[:160]}): export it with torch.export.save "
             "or torch.onnx.export, or name a predict function"
         ) from error
+
+
+def of_checkpoint(folder: Path, name: str = "") -> Service:
+    """A service of a trial that Determined saved: its own `predict`, or its model, by `name` where it has several."""
+    if not checkpoint.is_checkpoint(folder):
+        raise NoService(f"{folder} is a folder without a state_dict.pth: name that of a Determined checkpoint")
+    device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
+    restored = checkpoint.restore(folder, device)
+    models = restored.models
+    if callable(getattr(restored.trial, "predict", None)) and not name:
+        service = of_target(restored.trial, str(folder))
+    elif name in models or (not name and len(models) == 1):
+        service = of_module(models[name] if name else next(iter(models.values())))
+    else:
+        asked = f"has no model `{name}`" if name else "has several models"
+        raise NoService(f"the trial of {folder} {asked}: name one, as in {folder}:NAME, of {', '.join(models)}")
+    service.notices.append(f"restored {restored.source}")
+    return service
 
 
 def of_module(module: nn.Module) -> Service:

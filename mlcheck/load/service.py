@@ -53,7 +53,16 @@ def load_service(entry: str) -> Service:
         from mlcheck.load import exported
 
         return exported.load(path)
-    target = _find(entry)
+    folder, _, name = entry.rpartition(":") if not path.is_dir() else (entry, "", "")
+    if folder and Path(folder).is_dir():
+        from mlcheck.load import exported
+
+        return exported.of_checkpoint(Path(folder), name)
+    return of_target(_find(entry), entry)
+
+
+def of_target(target: Any, entry: str) -> Service:
+    """A service of a function, a class, an object with `predict`, or an nn.Module or its class."""
     if _is_module(target):
         from mlcheck.load import exported
 
@@ -134,7 +143,7 @@ def _find(entry: str) -> Any:
     if not separator or not where or not name:
         raise NoService(
             f"`{entry}` names no service: write `module:predict`, `path/to/file.py:Class`, a file {', '.join(FILES)}, "
-            "or the address of a running service"
+            "the folder of a Determined checkpoint, or --url with the address of a running service"
         )
     module = _run_file(Path(where)) if where.endswith(".py") or os.sep in where else _import(where)
     target: Any = module

@@ -110,6 +110,15 @@ def hyperparameters(
     return chosen
 
 
+def chosen_hyperparameters(values: Mapping[str, Any], source: str, path: str = "") -> Hyperparameters:
+    """Values that were chosen already, as a checkpoint holds them: a mapping is a group, whatever its keys."""
+    inner = {
+        name: chosen_hyperparameters(value, source, f"{path}{name}.") if isinstance(value, Mapping) else value
+        for name, value in values.items()
+    }
+    return _group(inner, path, source)
+
+
 def _group(items: Mapping[str, Any], path: str, source: str) -> Hyperparameters:
     group = Hyperparameters(items)
     group.path, group.source = path, source

@@ -39,14 +39,11 @@ def settings(values: Hyperparameters, config: dict[str, Any] | None, seed: int, 
 
 def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experiment: Settings) -> Trial:
     """Construct the user's trial as the harness would and wrap it. Raises EntryError for a class it would refuse."""
-    _check_shape(kind)
-    record = Record()
-    context = PyTorchTrialContext(experiment, record)
-    instance = kind(context, **_arguments(kind, experiment.hyperparameters))
+    instance, context, record = construct(kind, experiment)
     harness = Harness(instance, context, record, experiment.scheduling_unit)
-    models = _names(instance, context.models, "model", context._originals)
-    optimizers = _names(instance, context.optimizers, "optimizer", {})
-    schedulers = _names(instance, [one._scheduler for one in context.lr_schedulers], "scheduler", {})
+    models = names(instance, context.models, "model", context._originals)
+    optimizers = names(instance, context.optimizers, "optimizer", {})
+    schedulers = names(instance, [one._scheduler for one in context.lr_schedulers], "scheduler", {})
     for name, optimizer in optimizers.items():
         record.names[id(optimizer)] = name
         optimizer.register_step_pre_hook(lambda stepped, _args, _kwargs: record.note("step", stepped))
@@ -79,6 +76,14 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         again=lambda rank, world: _again(kind, entry, place, replace(experiment, rank=rank, world=world)),
         slots=experiment.slots,
     )
+
+
+def construct(kind: type[PyTorchTrial], experiment: Settings) -> tuple[PyTorchTrial, PyTorchTrialContext, Record]:
+    """The user's trial with the context it wraps its parts with. Raises EntryError for a class of the wrong shape."""
+    _check_shape(kind)
+    record = Record()
+    context = PyTorchTrialContext(experiment, record)
+    return kind(context, **_arguments(kind, experiment.hyperparameters)), context, record
 
 
 def _again(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experiment: Settings) -> Trial:
@@ -128,7 +133,7 @@ def _arguments(kind: type[PyTorchTrial], values: Hyperparameters) -> dict[str, A
     return {"hparams": values} if "hparams" in beside else {}
 
 
-def _names(instance: object, wrapped: Iterable[Any], fallback: str, originals: Mapping[int, Any]) -> dict[str, Any]:
+def names(instance: object, wrapped: Iterable[Any], fallback: str, originals: Mapping[int, Any]) -> dict[str, Any]:
     """Each wrapped object under the attribute of the trial that holds it (`model`, `nets.0`, `heads.left`)."""
     held: dict[int, str] = {}
     for name, value in vars(instance).items():
