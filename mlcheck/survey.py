@@ -22,6 +22,8 @@ _ABOUT = re.compile(r"torch|lightning")
 _TRAINS = re.compile(r"\.backward\(|Trainer\((?s:.*)\.fit\(")
 _FOREIGN = frozenset(["venv", "node_modules", "site-packages"])
 _MANY = 20
+WITH_ARGUMENTS = "LightningModule that asks for arguments: --hp NAME=VALUE"
+NO_DATA = "LightningModule without data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def survey(root: Path) -> Survey:
         *(candidate for source in about_torch for candidate in _in_file(source, root)),
         *_scripts(about_torch, root),
     ]
-    order = ("experiment", "PyTorchTrial", "LightningModule", "function", "script", "LightningModule without data")
+    order = ("experiment", "PyTorchTrial", "LightningModule", "function", "script", WITH_ARGUMENTS, NO_DATA)
     found.sort(key=lambda each: (order.index(each.kind), "train" not in each.entry, each.entry.count("/"), each.entry))
     return Survey(tuple(found[:_MANY]), _paths([source.path for source in about_torch], root), len(sources))
 
@@ -74,16 +76,25 @@ def _in_file(source: Source, root: Path) -> Iterator[Candidate]:
     path = _below(source, root)
     where = path[:-3].replace("/", ".") if "/" not in path else path
     bases = {node: _bases(node) for node in source.tree.body if isinstance(node, ast.ClassDef)}
-    data = any("LightningDataModule" in named for named in bases.values())
+    data = [node for node, named in bases.items() if "LightningDataModule" in named]
     for node, named in bases.items():
         if "PyTorchTrial" in named:
             yield Candidate(f"{where}:{node.name}", "PyTorchTrial")
         elif "LightningModule" in named:
-            fed = data or any(isinstance(own, ast.FunctionDef) and own.name == "train_dataloader" for own in node.body)
-            yield Candidate(f"{where}:{node.name}", "LightningModule" if fed else "LightningModule without data")
+            yield Candidate(f"{where}:{node.name}", _kind(node, data))
     for statement in source.tree.body:
         if isinstance(statement, ast.FunctionDef) and _returns_parts(statement):
             yield Candidate(f"{where}:{statement.name}", "function")
+
+
+def _kind(module: ast.ClassDef, data: Sequence[ast.ClassDef]) -> str:
+    """Whether a LightningModule has data, in itself or beside it, and can be made without being given anything."""
+    fed = data or any(isinstance(own, ast.FunctionDef) and own.name == "train_dataloader" for own in module.body)
+    if not fed:
+        return NO_DATA
+    made = [own for node in (module, *data) for own in node.body if isinstance(own, ast.FunctionDef)]
+    asks = any(own.name == "__init__" and len(own.args.args) > len(own.args.defaults) + 1 for own in made)
+    return WITH_ARGUMENTS if asks else "LightningModule"
 
 
 def _below(source: Source, root: Path) -> str:
@@ -101,8 +112,10 @@ def _scripts(sources: Sequence[Source], root: Path) -> Iterator[Candidate]:
         parts = _below(source, root).removesuffix(".py").removesuffix("/__init__").split("/")
         for start in range(len(parts)):  # a script finds what lies beside it by its bare name
             by_name.setdefault(".".join(parts[start:]), source)
+    imported = {by_name[name].path for source in sources for name in _imported(source.tree) if name in by_name}
     for source in sources:
-        if any(map(_runs_as_script, source.tree.body)) and _trains(source, by_name):
+        runs = any(map(_runs_as_script, source.tree.body))
+        if (runs or (source.path not in imported and any(map(_calls, source.tree.body)))) and _trains(source, by_name):
             yield Candidate(_below(source, root), "script")
 
 
@@ -148,6 +161,11 @@ def _runs_as_script(node: ast.stmt) -> bool:
     return isinstance(node, ast.For | ast.While) or (
         isinstance(node, ast.If) and ast.unparse(node.test).replace("'", '"') == '__name__ == "__main__"'
     )
+
+
+def _calls(node: ast.stmt) -> bool:
+    """A call for its effect at the top level, as `trainer.fit(model)`."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
 
 
 def _experiments(root: Path) -> Iterator[Candidate]:

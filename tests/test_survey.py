@@ -8,6 +8,13 @@ from mlcheck.survey import Candidate, survey
 
 SCRIPT = "import torch\nloss.backward()\nif __name__ == '__main__':\n    main()\n"
 
+ASKING = """\
+import torch
+class T(LightningModule): pass
+class D(LightningDataModule):
+    def __init__(self, k): pass
+"""
+
 
 def repository(root: Path, **files: str) -> Path:
     for path, text in files.items():
@@ -26,6 +33,10 @@ def repository(root: Path, **files: str) -> Path:
         (
             "import torch\nclass T(LightningModule): pass\nclass D(LightningDataModule): pass\n",
             [Candidate("a:T", "LightningModule")],
+        ),
+        (
+            ASKING,
+            [Candidate("a:T", "LightningModule that asks for arguments: --hp NAME=VALUE")],
         ),
         (
             "import lightning\nclass T(L.LightningModule):\n    def train_dataloader(self): pass\n",
@@ -90,3 +101,9 @@ def test_a_script_may_train_by_way_of_what_it_imports(tmp_path: Path) -> None:
         projects__three_py="import torch\nimport one\nif __name__ == '__main__':\n    run()\n",
     )
     assert [found.entry for found in survey(root).candidates] == ["projects/one.py", "projects/three.py"]
+
+
+def test_a_file_that_none_imports_may_run_without_a_guard(tmp_path: Path) -> None:
+    text = "import torch\nimport steps\nloss.backward()\nfit(1)\n"
+    root = repository(tmp_path, main_py=text, steps_py=text.replace("import steps\n", ""))
+    assert [found.entry for found in survey(root).candidates] == ["main.py"]

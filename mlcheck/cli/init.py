@@ -65,11 +65,11 @@ def _existing(path: Path) -> str:
 
 
 def _chosen(found: Survey, entry: str) -> Candidate | None:
-    from mlcheck.survey import Candidate
+    from mlcheck.survey import NO_DATA, Candidate
 
     if entry:
         return next((each for each in found.candidates if each.entry == entry), Candidate(entry, "given"))
-    return found.candidates[0] if found.candidates else None
+    return next((each for each in found.candidates if each.kind != NO_DATA), None)
 
 
 def _table(found: Survey, chosen: Candidate | None) -> str:

@@ -7,6 +7,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from mlcheck.core.atomic import replace_file
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -65,14 +66,9 @@ def checkout() -> str:
 
 def write(path: str, text: str) -> None:
     """Replace a file whole or not at all: an interrupted run leaves the earlier report intact."""
-    partial = f"{path}.{os.getpid()}.partial"
     try:
-        with open(partial, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-        os.replace(partial, path)
+        replace_file(path, text)
     except OSError as error:
-        if os.path.exists(partial):
-            os.remove(partial)
         raise Mistake(f"{path}: cannot be written: {error.strerror}") from error
 
 

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlcheck.cli.output import write
 from mlcheck.cli.settings import known_rules
 from mlcheck.config import load_config
 from mlcheck.core.git import asked
@@ -116,24 +117,14 @@ def _shown(rule: Rule, config: Config) -> Result | None:
 
 def _write(kind: str, rule: str, entry: Entry, config: Config) -> int:
     """Write the file whole or not at all, and only if it can be read again."""
-    import os
-
     from mlcheck.core.signing import with_entry
-    from mlcheck.core.signoff import sign_off_results
+    from mlcheck.core.signoff import results_of, sign_off_results
 
-    path = Path(config.root, config.signoff)
-    sign_off_results(known_rules(), path, date.today())
+    path, catalog = Path(config.root, config.signoff), known_rules()
+    sign_off_results(catalog, path, date.today())
     text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(with_entry(text, kind, rule, entry), encoding="utf-8")
-        sign_off_results(known_rules(), partial, date.today())
-        partial.replace(path)
-    except Mistake as mistake:
-        raise Mistake(str(mistake).replace(partial.name, path.name)) from None
-    except OSError as error:
-        raise Mistake(f"{path}: cannot be written: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    signed = with_entry(text, kind, rule, entry)
+    results_of(signed, catalog, path, date.today())
+    write(str(path), signed)
     print(f"{'signed' if kind == 'sign' else 'waived'} {rule} in {path}: by {entry['by']} on {entry['date']}")
     return 0

@@ -53,7 +53,13 @@ def sign_off_results(
     A missing file leaves every sign-off open. Raises BadSignOff when the file cannot be read, is not TOML,
     names an unknown rule, signs and waives the same rule, or holds a key, date or value of the wrong form.
     """
-    text = _read(path)
+    return results_of(_read(path), catalog, path, today, shown)
+
+
+def results_of(
+    text: str, catalog: Catalog, path: Path, today: date, shown: Mapping[str, Result] = MappingProxyType({})
+) -> list[Result]:
+    """The same of a text that is in the file, or is about to be."""
     tables = _tables(text, path)
     results = []
     for kind in _KEYS:

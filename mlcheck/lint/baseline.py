@@ -14,6 +14,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
+from mlcheck.core.atomic import replace_file
 from mlcheck.core.finding import Finding
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
@@ -154,14 +155,9 @@ def read_baseline(path: str) -> Baseline:
 def write_baseline(path: str, known: Sequence[Known]) -> None:
     """Replace the file whole, one finding a line, so that a review shows what came and what went."""
     lines = ",\n".join(f"  {json.dumps(entry._asdict(), ensure_ascii=False)}" for entry in known)
-    partial = f"{path}.{os.getpid()}.partial"
     try:
-        with open(partial, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f'{{"mlcheck-baseline": 1, "findings": [\n{lines}\n]}}\n')
-        os.replace(partial, path)
+        replace_file(path, f'{{"mlcheck-baseline": 1, "findings": [\n{lines}\n]}}\n')
     except OSError as error:
-        if os.path.exists(partial):
-            os.remove(partial)
         raise BadBaseline(f"{path}: cannot be written: {error.strerror}") from error
 
 

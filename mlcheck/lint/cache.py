@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from mlcheck import __version__
+from mlcheck.core.atomic import replace_file
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.answers import Asked
 from mlcheck.lint.outlines import Group, Import, Outline
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _MOST_BYTES = 32_000_000
-_FORGOTTEN_AFTER_S = 3600.0
 
 Answer = tuple[str, Finding]
 
@@ -115,10 +114,7 @@ class Cache:
             body = self._body()
         try:
             _prepare(self._folder)
-            partial = f"{self._path}.{os.getpid()}.partial"
-            with open(partial, "wb") as file:
-                file.write(self._checksum(body).encode() + b"\n" + body)
-            os.replace(partial, self._path)
+            replace_file(self._path, self._checksum(body).encode() + b"\n" + body)
         except OSError:
             return
 
@@ -155,7 +151,7 @@ def _forget(kept: dict[str, Any], used: set[str]) -> int:
 
 
 def _prepare(folder: str) -> None:
-    """The folder, kept out of version control and of backups; half-written files of killed runs go."""
+    """The folder, kept out of version control and of backups."""
     os.makedirs(folder, exist_ok=True)
     for name, text in (
         (".gitignore", "# Made by mlcheck: may be deleted at any time.\n*\n"),
@@ -165,14 +161,6 @@ def _prepare(folder: str) -> None:
         if not os.path.exists(path):
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
-    with os.scandir(folder) as entries:
-        left = [entry.path for entry in entries if entry.name.endswith(".partial")]
-    for path in left:
-        try:
-            if time.time() - os.path.getmtime(path) > _FORGOTTEN_AFTER_S:
-                os.remove(path)
-        except OSError:
-            continue
 
 
 def _frozen(rule: str, finding: Finding) -> list[Any]:

@@ -10,7 +10,7 @@ import torch
 
 from mlcheck.core.catalog import Catalog, rules_folder
 from mlcheck.core.check import Verdict, find_checks
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.fingerprint import fingerprints
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
@@ -28,6 +28,7 @@ from mlcheck.trial.traceback import user_traceback
 from mlcheck.trial.trial import RejectedConfig, Trial
 
 ENTRY_RULE = "entry-does-not-run"
+_ABSENT = "install it beside mlcheck, or install mlcheck where the program runs and start it from there"
 
 
 def main(text: str) -> None:
@@ -92,14 +93,14 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
 
 
 def _broken(line: str, error: BaseException | None, outcome: Outcome) -> Verdict:
-    place = raised_at(error) if error else None
-    finding = Finding(line, place) if place else Finding(line)
+    absent = isinstance(error, ModuleNotFoundError)
+    finding = Finding(line, raised_at(error) if error else Location(), help=_ABSENT if absent else "")
     return Verdict(outcome, summary=line, findings=(finding,))
 
 
 def _answer_all(job: Job, channel: Channel, verdict: Verdict, trace: str = "") -> None:
     catalog = Catalog()
-    reason = verdict.reason or f"the entry point does not run: {verdict.summary}"
+    reason = verdict.reason or "the entry point does not run"
     for rule in job.rules:
         own = verdict if rule == ENTRY_RULE else Verdict(Outcome.SKIP, reason=reason)
         result = result_of(catalog[rule], own, traceback=trace if rule == ENTRY_RULE else "")

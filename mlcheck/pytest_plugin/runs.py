@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mlcheck.core.atomic import replace_file
 
 if TYPE_CHECKING:
     from mlcheck.core.report import Report
@@ -71,9 +72,7 @@ class Runs:
                 continue
             try:
                 if not saved.exists():  # another may have finished between the look and the lock
-                    partial = saved.with_suffix(f".{os.getpid()}.partial")
-                    partial.write_text(json.render(make()), encoding="utf-8")
-                    partial.replace(saved)
+                    replace_file(saved, json.render(make()))
             finally:
                 lock.unlink()
         return json.read(saved.read_text(encoding="utf-8"))

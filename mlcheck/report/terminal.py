@@ -27,6 +27,7 @@ _STYLE = {
 }
 _MARGIN = 9
 _SHOWN_FINDINGS = 5
+_SHOWN_NAMES = 12
 _FEW = 3
 WHOLE = "the whole report, with pictures: "
 _SHOWN_TRACEBACK_LINES = 12
@@ -190,7 +191,9 @@ def _calm(item: Item) -> Iterator[Row]:
 def _named(outcome: Outcome, told: str, found: list[Item]) -> Iterator[Row]:
     """Many items in few lines: how many, and their names."""
     yield Row(Text(told), label=Text(_label(outcome), style=_STYLE[outcome]), margin=_MARGIN)
-    yield _under(Text(", ".join(one_line(item.decided.rule, 80) for item in found), style="dim"))
+    left = len(found) - _SHOWN_NAMES if len(found) > _SHOWN_NAMES + _FEW else 0
+    names = [one_line(item.decided.rule, 80) for item in found[: len(found) - left]]
+    yield _under(Text(", ".join(names) + (f" and {left} more" if left else ""), style="dim"))
 
 
 def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[Row]:

@@ -47,6 +47,13 @@ def test_nothing_to_probe_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert load_config().entry == ""
 
 
+def test_what_cannot_be_probed_is_shown_and_not_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "model.py").write_text("import torch\nclass T(pl.LightningModule): pass\n")
+    assert main(["init", "--yes"]) == 0
+    assert "  model:T  (LightningModule without data)" in capsys.readouterr().out
+    assert load_config().entry == ""
+
+
 @pytest.mark.parametrize(("text", "told"), [("[tool.mlcheck]\n", "has a table"), ("[", "cannot be read")])
 def test_a_table_that_is_there_is_left_alone(
     text: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
