@@ -58,11 +58,10 @@ def entries() -> list[str]:
     """Every public function without parameters that returns the parts of a program."""
     found = []
     for path in sorted(MODELS.glob("*.py")):
-        if path.stem == "data" or (path.stem == "libraries" and not find_spec("transformers")):
+        if path.stem in ("data", "faulty") or (path.stem == "libraries" and not find_spec("transformers")):
             continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.FunctionDef) and not node.args.args and not node.name.startswith("_"):
-                found.append(f"{path.stem}:{node.name}")
+        functions = (n for n in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(n, ast.FunctionDef))
+        found += [f"{path.stem}:{f.name}" for f in functions if not f.args.args and not f.name.startswith("_")]
     return found
 
 

@@ -172,6 +172,27 @@ def _frozen() -> Trial:
     return trial_of(model, classes(8), cross_entropy, torch.optim.Adam(model[2:].parameters(), lr=3e-3))
 
 
+def _critic_without_sigmoid() -> Trial:
+    """The last bias of a Wasserstein critic cancels in its own loss, and gets a gradient from the generator's."""
+    trial = _gan()
+    generator, critic = trial.models["generator"], trial.models["critic"]
+    opt_g, opt_c = trial.optimizers["opt_g"], trial.optimizers["opt_c"]
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        fake = generator(torch.randn(len(batch), 4))
+        opt_c.zero_grad()
+        (critic(fake.detach()).mean() - critic(batch).mean()).backward()
+        opt_c.step()
+        opt_g.zero_grad()
+        loss_g = -critic(fake).mean()
+        loss_g.backward()
+        opt_g.step()
+        return {"loss": loss_g.detach()}
+
+    trial.train_step = step
+    return trial
+
+
 def _gan() -> Trial:
     generator, critic = mlp(4, 2), mlp(2, 1)
     opt_g = torch.optim.Adam(generator.parameters(), lr=1e-3)
@@ -259,6 +280,7 @@ SOUND: dict[str, Callable[[], Trial]] = {
     "regression": _regression,
     "frozen": _frozen,
     "gan": _gan,
+    "critic without sigmoid": _critic_without_sigmoid,
     "vae": lambda: trial_of(Autoencoder(), classes(8), _elbo),
     "multilabel": _multilabel,
     "segmentation": _segmentation,

@@ -16,7 +16,7 @@ def check(steps: TrainingSteps) -> Verdict:
     updates = sum(steps.updates.values())
     if not updates and not any(story.changed for story in held):
         return _never_stepped(steps, held)
-    stuck = [story for story in held if story.trace.steps and not story.changed and not story.trace.changed]
+    stuck = [s for s in held if (s.trace.applied or s.trace.lost) and not s.changed and not s.trace.changed]
     if not stuck:
         return Verdict(
             Outcome.PASS, f"all {len(held)} parameters with gradients changed in {updates} updates", looked_at=len(held)

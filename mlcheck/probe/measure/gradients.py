@@ -20,13 +20,15 @@ from mlcheck.probe.measure.place import user_location
 class GradientTrace:
     """What happened to one parameter's gradient.
 
-    `arrivals` counts accumulations, `nonzero` those that were not all zeros. `reused` counts optimizer steps
-    that applied a gradient on top of one already applied; `lost` those that found a gradient cleared after
-    it had arrived; `foreign` those that applied a gradient left over from another optimizer's loss.
+    `arrivals` counts accumulations, `nonzero` those that were not all zeros. `applied` counts optimizer steps
+    that had a gradient to apply; `reused` those that applied it on top of one already applied; `lost` those that
+    found a gradient cleared after it had arrived; `foreign` those that applied one left over from another
+    optimizer's loss.
     """
 
     arrivals: int = 0
     nonzero: int = 0
+    applied: int = 0
     reused: int = 0
     lost: int = 0
     foreign: int = 0
@@ -91,7 +93,7 @@ class GradientWatch:
 
         def arrive(gradient: torch.Tensor) -> None:
             if not _any(parameter.grad):
-                trace.used = False
+                trace.used = trace.waiting = False
                 trace.since.clear()
             trace.arrivals += 1
             if _any(gradient):
@@ -110,6 +112,7 @@ class GradientWatch:
                 continue
             full = _any(parameter.grad)
             trace.steps += 1
+            trace.applied += full
             trace.reused += full and trace.used and trace.waiting
             trace.lost += trace.waiting and not full
             if full and not trace.used and len({loss for loss, _ in trace.since}) > 1:

@@ -93,7 +93,7 @@ def text(length: int = 32) -> tuple[TensorDataset, TensorDataset, int]:
 
 
 def sentences(count: int = 1500, words: int = 50, longest: int = 20) -> list[tuple[Tensor, int]]:
-    """Token lists of several lengths (0 is kept for padding), and whether words above the middle outnumber the others."""
+    """Token lists of several lengths (0 is kept for padding), and whether most tokens are above the middle."""
     noise = np.random.default_rng(3)
     made = []
     for _ in range(count):
@@ -116,7 +116,7 @@ def sentence_loaders(batch: int = 32) -> dict[str, DataLoader]:
 
 
 def shapes(count: int = 600, size: int = 24) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Images (n, 1, size, size) of a disc or square, its mask, its box (x, y of the centre, width, height), its kind."""
+    """Images (n, 1, size, size) of a disc or square, its mask, its box (centre, width, height), its kind."""
     noise = np.random.default_rng(4)
     kinds = noise.integers(0, 2, count)
     radius = noise.integers(3, 7, count)
