@@ -154,6 +154,30 @@ def test_eight_layers_carry_the_signal(bend: type[nn.Module]) -> None:
     assert ask("signal-fades-with-depth", on_classes(deep(6, bend), batches=3)).outcome is Outcome.PASS
 
 
+class SmallAttention(nn.Module):
+    """Queries and keys of nearly equal weights get next to no gradient at first, as in BERT's scheme."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(8, 16))
+        for name in ("query", "key", "value", "out", "up", "down"):
+            self.add_module(name, nn.Linear(16, 16))
+        self.head = nn.Linear(16, 5)
+        for layer in (self.query, self.key):
+            nn.init.normal_(layer.weight, std=1e-8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x[:, :, None] * self.embedding
+        share = (self.query(tokens) @ self.key(tokens).transpose(1, 2)).softmax(2)
+        tokens = tokens + self.out(share @ self.value(tokens))
+        return self.head((tokens + self.down(F.gelu(self.up(tokens)))).mean(1))
+
+
+def test_queries_and_keys_may_start_with_no_gradient() -> None:
+    verdict = ask("signal-fades-with-depth", on_classes(SmallAttention(), batches=3))
+    assert verdict.outcome is Outcome.PASS, verdict.summary
+
+
 class Residual(nn.Module):
     def __init__(self, gain: float) -> None:
         super().__init__()

@@ -128,7 +128,7 @@ class SignDescent(torch.optim.Optimizer):
 
 def own_optimizer() -> dict[str, Any]:
     parts = lenet()
-    return parts | {"optimizer": SignDescent(parts["model"].parameters(), lr=5e-4)}
+    return parts | {"optimizer": SignDescent(parts["model"].parameters(), lr=2e-3)}
 
 
 def two_rates() -> dict[str, Any]:
