@@ -145,24 +145,19 @@ def by_pytest_torch(entry: str) -> list[str]:
 
     parts, inputs, targets = program(entry)
     model, loss = parts["model"], parts.get("loss", F.cross_entropy)
-    if isinstance(inputs, dict):
 
-        def of_batch(asked: Any, _: Any) -> Any:
-            return loss(asked(**inputs), targets)
-    else:
-
-        def of_batch(asked: Any, _: Any) -> Any:
-            return loss(asked(*inputs) if isinstance(inputs, tuple) else asked(inputs), targets)
+    def of_output(output: Any) -> Any:
+        return loss(output, targets)
 
     setup = TrainingSetup(model, parts["optimizer"])
     step = (lambda _, batch: parts["train_step"](batch)) if "train_step" in parts else None
     batches = [batch for _, batch in zip(range(20), parts["train_loader"])]
     asked: list[Callable[[], Any]] = [
         lambda: pytest_torch.check_inference_contract(model.eval(), inputs),
-        lambda: pytest_torch.assert_gradients_finite(model.train(), inputs, of_batch),
-        lambda: pytest_torch.assert_all_params_receive_grad(model.train(), inputs, of_batch),
+        lambda: pytest_torch.assert_gradients_finite(model.train(), inputs, of_output),
+        lambda: pytest_torch.assert_all_params_receive_grad(model.train(), inputs, of_output),
         lambda: assert_optimizer_coverage(model, parts["optimizer"]),
-        lambda: pytest_torch.assert_overfits_one_batch(model.train(), inputs, of_batch),
+        lambda: pytest_torch.assert_overfits_one_batch(model.train(), inputs, of_output),
         lambda: run_training(lambda: setup, batches, step or plain(loss)).assert_healthy(),
     ]
     said = []
