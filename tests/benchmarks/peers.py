@@ -29,7 +29,7 @@ SOUND = [
     "vision:mlp", "vision:lenet", "vision:batch_norm_cnn", "vision:vision_transformer", "vision:spectral_norm",
     "vision:log_probabilities", "vision:strong_dropout", "tabular:wine", "tabular:logistic_regression",
     "tabular:linear_regression", "tabular:quantiles", "sequence:wave_cnn", "sequence:packed_gru",
-    "sequence:masked_encoder", "sequence:character_lstm", "loops:accumulated", "loops:frozen_backbone", "loops:mixup",
+    "sequence:masked_encoder", "sequence:character_lstm", "loops:frozen_backbone", "loops:mixup", "loops:clipped",
     "structured:segmentation", "structured:graph_convolutions",
 ]  # fmt: skip
 PACKAGES = {"mlcheck": "mlcheck", "torchtest2": "torchtest2", "pytest-torch": "pytest_torch", "torchdiag": "torchdiag"}
