@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.source import Source
-
-_CALLED = re.compile(r"\w+(?=\()")
-_DEFINED = re.compile(r"\bdef (\w+)")
-
 
 class Import(NamedTuple):
     """One import statement: `level` dots, the module, and the names taken from it (none: the module itself)."""
@@ -34,25 +28,18 @@ NOTHING = Outline((), frozenset(), frozenset())
 
 
 def outline(source: Source) -> Outline:
-    """Names are judged by the text, as the analysis does: a method may be called on anything."""
-    calls, defined = Counter(_CALLED.findall(source.text)), Counter(_DEFINED.findall(source.text))
-    called = frozenset(name for name, number in calls.items() if number > defined[name])
-    return Outline(tuple(dict.fromkeys(_imports(source.tree))), frozenset(defined), called)
+    """Names are told apart by nothing but their spelling: a method may be called on anything."""
+    walk = source.walk
+    defined = frozenset(each.node.name for each in walk.defined if not isinstance(each.node, ast.ClassDef))
+    return Outline(tuple(dict.fromkeys(_imports(walk.imports))), defined, frozenset(walk.calls))
 
 
-def _imports(tree: ast.Module) -> Iterator[Import]:
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
+def _imports(statements: Iterable[ast.Import | ast.ImportFrom]) -> Iterator[Import]:
+    for node in statements:
         if isinstance(node, ast.Import):
             yield from (Import(0, alias.name, ()) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield Import(node.level, node.module or "", tuple(alias.name for alias in node.names))
         else:
-            for part in ("body", "orelse", "finalbody", "handlers", "cases"):
-                inner = getattr(node, part, ())
-                if isinstance(inner, list):
-                    waiting += inner
+            yield Import(node.level, node.module or "", tuple(alias.name for alias in node.names))
 
 
 class Member(NamedTuple):

@@ -8,11 +8,16 @@ import re
 import tokenize
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.walk import Walk
 
 _ASYNC = re.compile(r"(?<=[(, ])async(?=\s*=[^=])")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """A parsed file. `module` is its dotted name; `package` is True for an `__init__.py`.
 
@@ -28,6 +33,13 @@ class Source:
     @property
     def package(self) -> bool:
         return self.path.replace("\\", "/").rpartition("/")[2] == "__init__.py"
+
+    @cached_property
+    def walk(self) -> Walk:
+        """What one walk over the tree records."""
+        from mlcheck.lint.sites.walk import Walk
+
+        return Walk(self.tree)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,9 +36,9 @@ class File:
         """A test file: what stands there may be wrong on purpose."""
         return is_test(self.module)
 
-    @cached_property
+    @property
     def walk(self) -> Walk:
-        return Walk(self.module.source.tree)
+        return self.module.source.walk
 
     def place(self, node: ast.AST, context: Context) -> Place:
         names = [
@@ -114,6 +115,19 @@ class File:
     def statements(self) -> frozenset[ast.expr]:
         """The expressions that are statements of their own: what they come to is dropped."""
         return frozenset(node.value for node in ast.walk(self.module.source.tree) if isinstance(node, ast.Expr))
+
+    @cached_property
+    def uses(self) -> Counter[str]:
+        """How often each name is read, called or handed on; of `name.x` only the `x`."""
+        counts: Counter[str] = Counter()
+        for node in ast.walk(self.module.source.tree):
+            if isinstance(node, ast.Attribute):
+                counts[node.attr] += 1
+                if isinstance(node.value, ast.Name):
+                    counts[node.value.id] -= 1
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                counts[node.id] += 1
+        return counts
 
     @cached_property
     def imports(self) -> frozenset[str]:

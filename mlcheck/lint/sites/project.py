@@ -27,7 +27,7 @@ class Sites:
         self.files = {name: File(self, module, name) for name, module in program.modules.items()}
         self.seen: dict[str, int] = {}
         self._kept: dict[object, object] = {}
-        self._aliases: dict[str, tuple[str, ...]] = {}
+        self._resolved: dict[str, list[Call]] = {}
 
     def once(self, make: Callable[[Sites], T]) -> T:
         """What `make` reads off the program, read once for all rules that ask."""
@@ -55,21 +55,45 @@ class Sites:
         for name in names:
             lasts.setdefault(name.rpartition(".")[2], set()).add(name)
         for last, full in lasts.items():
-            known_as = self._known_as(last)
-            for file in self.mentioning(known_as):
-                yield from _named(file, known_as, full)
+            yield from (call for call in self._of_libraries(last) if call.name in full)
 
-    def _known_as(self, last: str) -> tuple[str, ...]:
-        """The name itself, then those that files give it on import or by assignment."""
-        if last not in self._aliases:
-            found = {
-                alias
-                for file in self.mentioning([last], tests=True)
-                if _is_renamed(last, file.text)
-                for alias in file.walk.aliases.get(last, ())
-            }
-            self._aliases[last] = (last, *sorted(found - {last}))
-        return self._aliases[last]
+    def _of_libraries(self, last: str) -> list[Call]:
+        """All calls, but for those in test files, of what libraries call so."""
+        if last not in self._resolved:
+            known_as = (last, *sorted(self._aliases.get(last, set()) - {last}))
+            self._resolved[last] = [
+                call for file in self.calling(known_as) for call in file.calls(*known_as) if _is_of_library(call)
+            ]
+        return self._resolved[last]
+
+    def calling(self, lasts: Collection[str], tests: bool = False) -> list[File]:
+        """The files that call something of one of these names, in a stable order; test files where asked for."""
+        callers = [self._callers.get(last, ()) for last in lasts]
+        found = callers[0] if len(callers) == 1 else sorted({number for those in callers for number in those})
+        files = self._ordered
+        return [files[number] for number in found if tests or not files[number].is_test]
+
+    @cached_property
+    def _ordered(self) -> tuple[File, ...]:
+        return tuple(self.files.values())
+
+    @cached_property
+    def _callers(self) -> dict[str, list[int]]:
+        """For each name that is called, the numbers of the files it is called in."""
+        found: dict[str, list[int]] = {}
+        for number, file in enumerate(self._ordered):
+            for last in file.walk.calls:
+                found.setdefault(last, []).append(number)
+        return found
+
+    @cached_property
+    def _aliases(self) -> dict[str, set[str]]:
+        """The names that files give to others on import or by assignment."""
+        found: dict[str, set[str]] = {}
+        for file in self._ordered:
+            for last, names in file.walk.aliases.items():
+                found.setdefault(last, set()).update(names)
+        return found
 
     def calls_of(self, function: Function) -> list[Call] | None:
         """Every call of a project function; None where it may also be called by ways the text does not show."""
@@ -82,7 +106,7 @@ class Sites:
                     found.append(call)
                 elif named is None and not (isinstance(call.node.func, ast.Attribute) and function.cls is None):
                     return None
-            if _uses(file, function.name) > len(calls):
+            if file.uses[function.name] > len(calls):
                 return None
         return found
 
@@ -152,30 +176,9 @@ class Sites:
         return None
 
 
-def _is_renamed(last: str, text: str) -> bool:
-    """Whether the text may give the name another: `import x as y`, `y = module.x`."""
-    if f"{last} as " in text:
-        return True
-    ends = f"{last}\n" in text or f"{last} #" in text or f"{last}  #" in text
-    return ends and re.search(rf"=[ \t]*(?:\w+\.)*{last}[ \t]*(?:#|$)", text, re.MULTILINE) is not None
-
-
-def _named(file: File, known_as: tuple[str, ...], full: set[str]) -> Iterator[Call]:
-    """The calls in one file that mean one of the full names."""
-    for call in file.calls(*known_as):
-        named = file.resolve(call.node.func, call.context)
-        if isinstance(named, str) and canonical(named) in full:
-            call.name = canonical(named)
-            yield call
-
-
-def _uses(file: File, name: str) -> int:
-    """How often the name is read, called or handed on; `name.x` is neither."""
-    count = 0
-    for node in ast.walk(file.module.source.tree):
-        if isinstance(node, ast.Attribute):
-            count += node.attr == name
-            count -= isinstance(node.value, ast.Name) and node.value.id == name
-        elif isinstance(node, ast.Name):
-            count += node.id == name and isinstance(node.ctx, ast.Load)
-    return count
+def _is_of_library(call: Call) -> bool:
+    """Whether a library's function or class is called; the call takes its name in the canonical form."""
+    named = call.file.resolve(call.node.func, call.context)
+    if isinstance(named, str):
+        call.name = canonical(named)
+    return bool(call.name)

@@ -31,6 +31,7 @@ class Walk:
         self.calls: dict[str, list[tuple[ast.Call, Context]]] = {}
         self.attributes: list[AttributeSet] = []
         self.defined: list[Defined] = []
+        self.imports: list[ast.Import | ast.ImportFrom] = []
         self.stars: list[ast.ImportFrom] = []
         self.aliases: dict[str, set[str]] = {}
         self.mutations: dict[str, list[tuple[ast.AST, Context]]] = {}
@@ -257,10 +258,12 @@ class Walk:
                     self._bind(name.id, "loop" if single else "other", generator.iter if single else None, inside, node)
 
     def import_(self, node: ast.Import, context: Context) -> None:
+        self.imports.append(node)
         for alias in node.names:
             self._bind(alias.asname or alias.name.partition(".")[0], "import", alias, context, node)
 
     def import_from(self, node: ast.ImportFrom, context: Context) -> None:
+        self.imports.append(node)
         for alias in node.names:
             if alias.name == "*":
                 self.stars.append(node)
