@@ -12,7 +12,10 @@ from mlcheck.lint.training import Choice
 
 def decided(m: Machine, test: ast.expr, key: Hashable, holds: bool) -> None:
     """Fresh gradients remember how a test that counts batches was answered after them."""
-    for optimizer in m.store.get(("optimizers",)) or ():
+    optimizers = m.store.get(("optimizers",))
+    if not optimizers:
+        return
+    for optimizer in optimizers:
         found: frozenset[Grads] = m.store.get(("grads", optimizer)) or frozenset()
         if not any(grads.kind == "fresh" for grads in found):
             continue
@@ -27,7 +30,7 @@ def _counts(key: Hashable, depth: int = 8) -> bool:
     """Whether a condition takes a remainder, as `(i + 1) % n == 0` does."""
     if not isinstance(key, tuple) or depth == 0:
         return False
-    return key[:2] == ("bin", "Mod") or any(_counts(part, depth - 1) for part in key)
+    return key[:2] == ("bin", "Mod") or any(isinstance(part, tuple) and _counts(part, depth - 1) for part in key)
 
 
 def _asks_more(test: ast.expr, key: Hashable) -> bool:
@@ -41,11 +44,13 @@ def _asks_more(test: ast.expr, key: Hashable) -> bool:
 
 def _compares_counter(m: Machine, test: ast.expr) -> bool:
     """Whether the test compares something that the same function counts up: `pending += 1`."""
-    info = m.frame.info
     compared = {ast.unparse(side) for node in ast.walk(test) if isinstance(node, ast.Compare) for side in _sides(node)}
-    if info is None:
-        return bool(compared) and any(name in compared for name in _counted(m.frame.module.source.tree))
-    return bool(compared) and any(name in compared for name in _counted(info.node))
+    if not compared:
+        return False
+    within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
+    if within not in m.counters:
+        m.counters[within] = frozenset(_counted(within))
+    return not compared.isdisjoint(m.counters[within])
 
 
 def _sides(node: ast.Compare) -> Iterator[ast.expr]:

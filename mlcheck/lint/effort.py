@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mlcheck.lint.program import FunctionInfo
 
 MAX_DEPTH = 16
-STEPS_PER_ROOT = 30_000
+STEPS_PER_ROOT = 16_000
 _PATIENCE = 1_200
 _FEW = 300
 _WASTE, _WASTE_PER_FILE = 10_000, 20
@@ -33,12 +33,12 @@ class Effort:
     def __init__(self, landmarks: Callable[[], int], promises: Callable[[FunctionInfo], bool]) -> None:
         self.steps = STEPS_PER_ROOT
         self._landmarks, self._promises = landmarks, promises
-        self._alarm = self._seen = 0
+        self.alarm = self._seen = 0
         self._given = self._before = self._wasted = 0
 
     def restart(self, steps: int) -> None:
         """Begin a new root with so many steps."""
-        self.steps, self._alarm = steps, max(0, steps - _PATIENCE)
+        self.steps, self.alarm = steps, max(0, steps - _PATIENCE)
         self._given, self._before = steps, self._landmarks()
 
     def settle(self) -> None:
@@ -50,20 +50,17 @@ class Effort:
         """The steps for a function that nobody calls: few, once many were wasted on others of little promise."""
         return steps if judged or self._wasted < _WASTE + _WASTE_PER_FILE * files else min(steps, _FEW)
 
-    def spend(self, frames: Sequence[Frame]) -> None:
-        self.steps -= 1
-        if self.steps < self._alarm:
-            self._look_up(frames)
+    def look_up(self, frames: Sequence[Frame]) -> None:
+        """What to do when the steps left fall below `alarm`.
 
-    def _look_up(self, frames: Sequence[Frame]) -> None:
-        """Many steps later: when no fact came of them, give up the innermost call that took a large part of them.
+        Many steps later: when no fact came of them, give up the innermost call that took a large part of them.
 
         Calls that can come to a fact, by the names they call, are seen through.
         """
         if self.steps <= 0:
             raise OutOfSteps
         facts, before = self._landmarks(), self._seen
-        self._seen, self._alarm = facts, max(0, self.steps - _PATIENCE)
+        self._seen, self.alarm = facts, max(0, self.steps - _PATIENCE)
         if facts > before:
             return
         for frame in reversed(frames):

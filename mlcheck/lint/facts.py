@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -229,6 +229,11 @@ class Facts:
     unreadable: list[Unreadable] = field(default_factory=list)
     sites: Sites = field(init=False)
     target_torch: str = ""
+    _all: list[Sized] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._all = [getattr(self, name) for name in _EVENTS]
+        self._all += [getattr(self.training, each.name) for each in fields(self.training)]
 
     def landmarks(self) -> int:
         """How many of the facts there are that a training or an evaluation consists of."""
@@ -236,7 +241,7 @@ class Facts:
 
     def total(self) -> int:
         """How many facts there are by now."""
-        return sum(len(getattr(self, name)) for name in _EVENTS) + self.training.total()
+        return sum(map(len, self._all))
 
     def counts(self) -> dict[str, int]:
         """How many places of each kind there were to judge; a place counts once, however often it was walked."""

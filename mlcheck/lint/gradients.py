@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
+from functools import lru_cache
 
 from mlcheck.lint import cuts, graph, holding, keeping, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
@@ -32,15 +33,25 @@ def is_optimizer(m: Machine, value: Value) -> bool:
     """An optimizer for certain, or an unknown value used or named as one."""
     if isinstance(value, Object):
         if value.cls is not None:
-            return any(name.startswith("torch.optim.Optimizer") for name in value.cls.libraries)
+            return _is_of_optimizers(value.cls.libraries)
         last = value.type.rpartition(".")[2]
         return value.type.startswith(_LIBRARIES) and "lr_scheduler" not in value.type and last[:1].isupper()
     if isinstance(value, Symbol):
         if m.store.get(("grads", value.key)) is not None:
             return True
-        name = value.name.lower().strip("_")
-        return "optim" in name or name == "opt" or name.startswith("opt_") or name.endswith("_opt")
+        return _is_named_optimizer(value.name)
     return False
+
+
+@lru_cache(1024)
+def _is_of_optimizers(libraries: frozenset[str]) -> bool:
+    return any(name.startswith("torch.optim.Optimizer") for name in libraries)
+
+
+@lru_cache(4096)
+def _is_named_optimizer(name: str) -> bool:
+    name = name.lower().strip("_")
+    return "optim" in name or name == "opt" or name.startswith("opt_") or name.endswith("_opt")
 
 
 def register(m: Machine, value: Value) -> Hashable:

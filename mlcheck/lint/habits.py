@@ -38,6 +38,7 @@ _ENOUGH = 2
 _MANY = 16
 _MOST_ITEMS = 32
 _DEPTH = 3
+_PLAIN = frozenset([Const, External, Module, Imported, Saved])
 _UNSEEN = frozenset(["if", "name", "declared", "pending", "loaded", "stars", "attrs"])
 _DULL_TYPES = frozenset(["torch.device", "torch.Size", "torch.Generator", "torch.dtype"])
 
@@ -158,11 +159,11 @@ def _is_young(owner: Hashable, first: int) -> bool:
 
 def dull(m: Machine, value: Value, depth: int = _DEPTH, result: bool = False) -> bool:
     """Whether no rule asks about this value, whatever is done with it."""
+    if type(value) in _PLAIN:
+        return True
+    if isinstance(value, Symbol):
+        return not (modes.known_as_module(m, value) or gradients.is_optimizer(m, value))
     match value:
-        case Const() | External() | Module() | Imported() | Saved():
-            return True
-        case Symbol():
-            return not (modes.known_as_module(m, value) or gradients.is_optimizer(m, value))
         case Tensor(kind=kind, shape=shape):
             return kind == "other" and shape is None
         case Tuple(items=items):
@@ -172,7 +173,7 @@ def dull(m: Machine, value: Value, depth: int = _DEPTH, result: bool = False) ->
         case Select(then=then, other=other):
             return dull(m, then, depth, result) and dull(m, other, depth, result)
         case Class(info=info):
-            return not any(modes.is_module_class(name) for name in info.libraries)
+            return not modes.is_module_type(info)
         case Object():
             return _is_dull_object(m, value, depth, result)
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlcheck.lint.facts import GradMode
+from mlcheck.lint.facts import GradMode, Mode, Place
 from mlcheck.lint.store import Delta, Key
 from mlcheck.lint.values import Const, Select, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
 
@@ -22,7 +22,9 @@ def join_cells(machine: Machine, cell: Key, values: Sequence[Any], key: Hashable
     present = [value for value in values if value is not None]
     if tag in ("v", "a", "items"):
         return join_values(machine, present, key if len(present) == 2 == len(values) else None)
-    if tag in ("mode", "grads", "scaling"):
+    if tag == "mode":
+        return _joined_modes(frozenset().union(*present))
+    if tag in ("grads", "scaling"):
         if len(present) < len(values):
             return None if tag == "grads" and not present else frozenset().union(*present)
         return frozenset().union(*present)
@@ -75,6 +77,24 @@ def _selects(value: Value) -> int:
 
 
 def differs_in_state(deltas: Sequence[Delta], base: Any) -> bool:
-    """Whether paths disagree on modes, gradients or grad mode: then they are worth following apart."""
-    cells = {cell for delta in deltas for cell in delta if cell[0] in STATE}
-    return any(len({delta.get(cell, base(cell)) for delta in deltas}) > 1 for cell in cells)
+    """Whether paths disagree on modes, gradients or grad mode: then they are worth following apart.
+
+    What only one of them made has a state of its own, which the join keeps.
+    """
+    for cell in {cell for delta in deltas for cell in delta if cell[0] in STATE}:
+        held = [delta.get(cell, base(cell)) for delta in deltas]
+        if None not in held and len({_kinds(state) if cell[0] == "mode" else state for state in held}) > 1:
+            return True
+    return False
+
+
+def _kinds(found: frozenset[Mode]) -> frozenset[tuple[str, Place | None]]:
+    return frozenset((mode.kind, mode.place) for mode in found)
+
+
+def _joined_modes(found: frozenset[Mode]) -> frozenset[Mode]:
+    """Of many modes that are unknown, set nowhere in particular, one will do: the latest."""
+    unknown = [mode for mode in found if mode.kind == "unknown" and mode.place is None]
+    if len(unknown) < 2:
+        return found
+    return found.difference(unknown) | {max(unknown, key=lambda mode: mode.stamp)}

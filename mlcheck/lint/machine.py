@@ -13,7 +13,7 @@ from mlcheck.lint.facts import Facts, GradMode, Loop, Place, Turn
 from mlcheck.lint.joins import join_cells, join_values
 from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
 from mlcheck.lint.relevance import Relevance
-from mlcheck.lint.store import Delta, Key, Store
+from mlcheck.lint.store import Delta, Store
 from mlcheck.lint.values import Symbol, Value
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ class Machine:
         self.habits: dict[ast.AST, Habit] = {}
         self.nested: dict[ast.AST, Value] = {}
         self.closed_over: set[Hashable] = set()
+        self.counters: dict[ast.AST, frozenset[str]] = {}
+        self.branched: dict[ast.AST, frozenset[ast.AST]] = {}
         self._count = 0
 
     # identity and place
@@ -110,7 +112,10 @@ class Machine:
         return Turn(tuple((loop, loop.turn) for loop in self.loops), tuple(frame.call for frame in self.frames))
 
     def tick(self) -> None:
-        self.effort.spend(self.frames)
+        effort = self.effort
+        effort.steps -= 1
+        if effort.steps < effort.alarm:
+            effort.look_up(self.frames)
 
     @property
     def repeats(self) -> bool:
@@ -120,17 +125,18 @@ class Machine:
     # variables
 
     def lookup(self, name: str) -> Value | None:
-        scope = self.frame.scope
+        scope = self.frames[-1].scope
+        get, outer = self.store.get, self.parents.get
         while scope is not None:
-            value: Value | None = self.store.get(("v", scope, name))
+            value: Value | None = get(("v", scope, name))
             if value is not None:
                 return value
-            scope = self.parents.get(scope)
+            scope = outer(scope)
         return None
 
     def bind(self, name: str, value: Value) -> None:
-        scope = self.store.get(("declared", self.frame.scope, name)) or self.frame.scope
-        self.store.set(("v", scope, name), value)
+        scope = self.frames[-1].scope
+        self.store.set(("v", self.store.get(("declared", scope, name)) or scope, name), value)
 
     def close_over(self) -> Hashable:
         """The present scope, for a function or class defined in it: its variables outlive the call."""
@@ -178,7 +184,7 @@ class Machine:
 
     def capture(self, run: Callable[[], bool]) -> tuple[Delta | None, list[Exit]]:
         """Run a construct, take its effects back, and return them: of its end (None if never reached), its exits."""
-        frame, depth = self.frame, len(self.frames)
+        frame, depth = self.frames[-1], len(self.frames)
         outer, loops = frame.sink, len(self.loops)
         frame.sink = sink = Sink(self.store.mark())
         try:
@@ -209,18 +215,15 @@ class Machine:
         if len(deltas) == 1:
             self.store.replay(deltas[0])
             return
-        keys: dict[Key, None] = {}
-        for delta in deltas:
-            keys.update(dict.fromkeys(delta))
         get, put = self.store.get, self.store.set
-        for cell in keys:
+        for cell in {cell: None for delta in deltas for cell in delta}:
             base = get(cell)
             values = [delta.get(cell, base) for delta in deltas]
-            first = values[0]
-            if all(value is first or value == first for value in values[1:]):
-                joined: Any = first
-            else:
-                joined = join_cells(self, cell, values, key)
+            joined: Any = values[0]
+            for value in values:
+                if value is not joined and value != joined:
+                    joined = join_cells(self, cell, values, key)
+                    break
             if joined is not None:
                 put(cell, joined)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from functools import lru_cache
 
 from mlcheck.lint import instances
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Mode, Place
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.values import Const, Object, Saved, Symbol, Table, Tuple, Value, owner_key
 
 _MODULE_BASES = frozenset(
@@ -48,11 +50,20 @@ def is_module(value: Value) -> bool:
     """Whether this is an instance of nn.Module for certain."""
     if not isinstance(value, Object):
         return False
-    if value.cls is not None:
-        return any(is_module_class(name) for name in value.cls.libraries)
-    return is_module_class(value.type)
+    return is_module_type(value.cls) if value.cls is not None else is_module_class(value.type)
 
 
+def is_module_type(info: ClassInfo) -> bool:
+    """Whether a class of the project derives from nn.Module."""
+    return _is_of_modules(info.libraries)
+
+
+@lru_cache(1024)
+def _is_of_modules(libraries: frozenset[str]) -> bool:
+    return any(is_module_class(name) for name in libraries)
+
+
+@lru_cache(1024)
 def is_module_class(name: str) -> bool:
     """Whether the library class of that name is a module."""
     if name.startswith("torch.nn."):
@@ -69,7 +80,12 @@ def known_as_module(m: Machine, value: Value) -> bool:
         return False
     if m.store.get(("mode", value.key)) is not None or m.store.get(("owner", value.key)) is not None:
         return True
-    return value.name.lower() in _NAMES or value.name.lower().endswith(("_model", "_net"))
+    return _is_named_module(value.name)
+
+
+@lru_cache(4096)
+def _is_named_module(name: str) -> bool:
+    return name.lower() in _NAMES or name.lower().endswith(("_model", "_net"))
 
 
 def ancestors(m: Machine, key: Hashable) -> Iterator[Hashable]:

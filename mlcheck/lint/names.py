@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import lru_cache
 
 from mlcheck.lint import statements
 from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
@@ -32,6 +33,7 @@ _SHORT = (
 )
 
 
+@lru_cache(4096)
 def canonical(name: str) -> str:
     """One name for a library object however it was imported: `torch.nn.modules.loss.BCELoss` -> `torch.nn.BCELoss`."""
     for prefix, short in _SHORT:

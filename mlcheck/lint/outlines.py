@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mlcheck.lint.source import Source
 
+
 class Import(NamedTuple):
     """One import statement: `level` dots, the module, and the names taken from it (none: the module itself)."""
 

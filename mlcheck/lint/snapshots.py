@@ -70,8 +70,7 @@ def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     if key is None or (isinstance(target, ast.Attribute) and "best" not in target.attr.lower()):
         return
     within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
-    branches = (node for node in ast.walk(within) if isinstance(node, ast.If))
-    if always(m) and not any(target in set(ast.walk(branch)) for branch in branches):
+    if always(m) and target not in _branched(m, within):
         return
     kind = "state" if item is not None else "model"
     fact = Snapshot(place or m.place(target), kind, target, item or "", within, m.now())
@@ -80,6 +79,14 @@ def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     m.store.set(("snapshots", key), known | {fact})
     keys: tuple[Hashable, ...] = m.store.get(("snapshots",)) or ()
     m.store.set(("snapshots",), (*keys, key) if key not in keys else keys)
+
+
+def _branched(m: Machine, within: ast.AST) -> frozenset[ast.AST]:
+    """All that stands in the branches of a function or module."""
+    if within not in m.branched:
+        branches = [node for node in ast.walk(within) if isinstance(node, ast.If)]
+        m.branched[within] = frozenset(inner for branch in branches for inner in ast.walk(branch))
+    return m.branched[within]
 
 
 def _averaged(m: Machine, target: ast.expr, value: Value) -> None:

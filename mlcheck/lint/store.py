@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -15,19 +15,20 @@ LOCAL = frozenset(["v", "declared"])
 class Store:
     """Cells by key. `mark` opens a span, `delta` says what changed in it, `undo` takes it back."""
 
-    __slots__ = ("_cells", "_log")
+    __slots__ = ("_cells", "_log", "get")
+
+    get: Callable[[Key], Any]
+    """The cell's value, or None if it was never written."""
 
     def __init__(self) -> None:
         self._cells: dict[Key, Any] = {}
         self._log: list[tuple[Key, Any]] = []
-
-    def get(self, key: Key) -> Any:
-        """The cell's value, or None if it was never written."""
-        return self._cells.get(key)
+        self.get = self._cells.get
 
     def set(self, key: Key, value: Any) -> None:
-        self._log.append((key, self._cells.get(key)))
-        self._cells[key] = value
+        cells = self._cells
+        self._log.append((key, cells.get(key)))
+        cells[key] = value
 
     def mark(self) -> int:
         return len(self._log)
@@ -50,12 +51,12 @@ class Store:
 
     def undo(self, mark: int) -> None:
         cells, log = self._cells, self._log
-        while len(log) > mark:
-            key, value = log.pop()
+        for key, value in reversed(log[mark:]):
             if value is None:
                 cells.pop(key, None)
             else:
                 cells[key] = value
+        del log[mark:]
 
     def drop(self, mark: int, scope: Hashable) -> None:
         """Forget the variables of a scope that was opened after the mark and that nobody can see any more."""
@@ -74,8 +75,9 @@ class Store:
         self._log[mark:] = [entry for entry in self._log[mark:] if not _is_about(entry[0], first)]
 
     def replay(self, delta: Mapping[Key, Any]) -> None:
-        for key, value in delta.items():
-            self.set(key, value)
+        cells, log = self._cells, self._log
+        log += [(key, cells.get(key)) for key in delta]
+        cells.update(delta)
 
 
 def _is_about(key: Key, first: int) -> bool:

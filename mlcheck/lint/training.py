@@ -201,10 +201,6 @@ class Training:
     thawed: list[Thawed] = field(default_factory=list)
     frozen_in_vain: list[Place] = field(default_factory=list)
 
-    def total(self) -> int:
-        """How many facts there are by now."""
-        return sum(len(getattr(self, name)) for name in self.__slots__)
-
 
 def steps_by_choice(facts: Facts) -> dict[tuple[Hashable, tuple[str, int, int], bool], Step]:
     """Steps behind a test that counts batches, by the optimizer, the test's place and its answer."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ class Cut(NamedTuple):
 
 
 class Value:
-    """Base of all abstract values."""
+    """Base of all abstract values. Never changed, but not frozen: that would make them three times as slow to make."""
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Shape:
     """The trailing dimensions of a tensor: a number, a key that equal sizes share, or None. `open`: others may lead."""
 
@@ -40,7 +41,7 @@ class Shape:
         return Shape(self.dims[1:]) if self.dims and not self.open else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Const(Value):
     value: Any
 
@@ -48,7 +49,7 @@ class Const(Value):
 NONE, TRUE, FALSE = Const(None), Const(True), Const(False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Symbol(Value):
     """An unknown value with an identity: equal keys mean equal values on one path.
 
@@ -63,7 +64,7 @@ class Symbol(Value):
     shape: Shape | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Tensor(Value):
     """`kind`: raw (straight out of a linear layer), softmax, sigmoid, log_softmax, log_sigmoid, loss, scaled, other."""
 
@@ -76,7 +77,7 @@ class Tensor(Value):
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Object(Value):
     """An instance: of a project class (`cls`), or of a library class called `type`. Attributes live in the store."""
 
@@ -88,7 +89,7 @@ class Object(Value):
     place: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Tuple(Value):
     """A sequence; `open` when more items may follow."""
 
@@ -96,7 +97,7 @@ class Tuple(Value):
     open: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Table(Value):
     """A dict's contents by constant key; `open` when other keys may exist."""
 
@@ -104,7 +105,7 @@ class Table(Value):
     open: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Function(Value):
     """A project function with the scope it closes over and, for methods, the object it is bound to.
 
@@ -119,19 +120,19 @@ class Function(Value):
     static: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Class(Value):
     info: ClassInfo
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Module(Value):
     """A project module."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Imported(Value):
     """A name imported from a project module, looked up when it is used."""
 
@@ -139,14 +140,14 @@ class Imported(Value):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class External(Value):
     """Something of a library, by its canonical qualified name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Method(Value):
     """A method looked up on a value, not yet called. `after` is the class whose bases `super()` starts from."""
 
@@ -155,14 +156,14 @@ class Method(Value):
     after: ClassInfo | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Partial(Value):
     function: Value
     args: tuple[Value, ...]
     kwargs: dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Select(Value):
     """`then` where the condition `key` holds, else `other`."""
 
@@ -171,7 +172,7 @@ class Select(Value):
     other: Value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Saved(Value):
     """What `module.training` held: the modes the module may have been in."""
 
@@ -179,7 +180,7 @@ class Saved(Value):
     key: Hashable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Params(Value):
     """Parameters of the modules `owners`; a single one when `one`, its gradient when `gradient`."""
 
@@ -188,7 +189,7 @@ class Params(Value):
     gradient: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Super(Value):
     bound: Value
     after: ClassInfo
@@ -231,7 +232,7 @@ def owner_key(value: Value) -> Hashable:
 def with_name(value: Value, name: str) -> Value:
     """A nameless symbol takes the name of the variable it is bound to, and what the name says of its split."""
     if isinstance(value, Symbol) and not value.name:
-        return replace(value, name=name, split=value.split or split_of_name(name))
+        return Symbol(value.key, name, value.split or split_of_name(name), value.traces, value.shape)
     return value
 
 
@@ -239,6 +240,7 @@ _EVALUATION = {"val": "val", "valid": "val", "validation": "val", "dev": "val", 
 _EVALUATION |= {"testing": "test", "evaluation": "val", "holdout": "test", "heldout": "test", "vali": "val"}
 
 
+@lru_cache(4096)
 def split_of_name(name: str) -> str:
     """`val_loader` -> val, `x_test` -> test, `trainloader` -> train, `data` -> ""."""
     words = _words(name)

@@ -1,6 +1,7 @@
 """missing-super-init: a module assigns layers although `nn.Module.__init__` has not run."""
 
 import ast
+import math
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -21,7 +22,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             or any("__new__" in c.methods for c in cls.line)
         ):
             continue
-        layers = [assigned for assigned in _layers(cls, init) if not _runs_before(init, assigned)]
+        begins = _initialised(init)
+        layers = [assigned for assigned in _layers(cls, init) if assigned.node.lineno < begins]
         if layers:
             first = min(layers, key=lambda assigned: assigned.node.lineno)
             yield Finding(
@@ -39,13 +41,10 @@ def _layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
                     yield assigned
 
 
-def _runs_before(init: Function, assigned: AttributeSet) -> bool:
-    """Whether anything before the assignment, or in a branch of unknown order, may run the base's `__init__`."""
-    for node in ast.walk(init.node):
-        if isinstance(node, ast.Call) and _may_initialise(node, init.receiver):
-            if node.lineno <= assigned.node.lineno:
-                return True
-    return False
+def _initialised(init: Function) -> float:
+    """The first line that may run the base's `__init__`, in whatever branch."""
+    calls = (node for node in ast.walk(init.node) if isinstance(node, ast.Call))
+    return min((node.lineno for node in calls if _may_initialise(node, init.receiver)), default=math.inf)
 
 
 def _may_initialise(call: ast.Call, receiver: str) -> bool:

@@ -41,18 +41,25 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
     """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
-    keeps = _KEEPS.search(file.text) is not None
-    for function, context in _scopes(file):
-        for node in _own_nodes(function):
-            if isinstance(node, ast.Compare) and len(node.ops) == 1 and keeps:
-                sides = [node.left, node.comparators[0]]
-                best = [_BEST.search(ast.unparse(side)) is not None for side in sides]
-                if best.count(True) == 1 and isinstance(node.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
-                    yield sides[best.index(False)], context, "which model is kept"
-            elif isinstance(node, ast.Call) and node.args and _STOPS.search(ast.unparse(node.func)):
-                yield node.args[0], context, "when training stops"
-            elif isinstance(node, ast.Call) and node.args and _is_plateau_step(file, node, context):
-                yield node.args[0], context, "when the learning rate falls"
+    if _KEEPS.search(file.text):
+        for compare, where in file.walk.comparisons:
+            context = _own_scope(where)
+            if context is None or len(compare.ops) != 1:
+                continue
+            sides = [compare.left, compare.comparators[0]]
+            best = [_BEST.search(ast.unparse(side)) is not None for side in sides]
+            if best.count(True) == 1 and isinstance(compare.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
+                yield sides[best.index(False)], context, "which model is kept"
+    stops = _STOPS.search(file.text) is not None
+    for last, calls in file.walk.calls.items():
+        for call, where in calls if stops or last == "step" else ():
+            context = _own_scope(where)
+            if context is None or not call.args:
+                continue
+            if stops and _STOPS.search(ast.unparse(call.func)):
+                yield call.args[0], context, "when training stops"
+            elif _is_plateau_step(file, call, context):
+                yield call.args[0], context, "when the learning rate falls"
 
 
 def _is_plateau_step(file: File, node: ast.Call, context: Context) -> bool:
@@ -63,20 +70,14 @@ def _is_plateau_step(file: File, node: ast.Call, context: Context) -> bool:
     return isinstance(made, ast.Call) and ast.unparse(made.func).endswith("ReduceLROnPlateau")
 
 
-def _scopes(file: File) -> Iterator[tuple[ast.AST, Context]]:
-    yield file.module.source.tree, file.walk.module
-    for function in file.functions:
-        yield function.node, function.inner
-
-
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function or module, without those of the functions and classes inside."""
-    todo = list(ast.iter_child_nodes(scope))
-    while todo:
-        node = todo.pop()
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield node
-            todo.extend(ast.iter_child_nodes(node))
+def _own_scope(context: Context) -> Context | None:
+    """The function or module that a place belongs to; None in a lambda and in the body of a class."""
+    for outer in context.outwards():
+        if outer.kind in ("function", "module"):
+            return outer
+        if outer.kind in ("lambda", "class"):
+            return None
+    return None
 
 
 def _in_training(file: File, context: Context) -> bool:

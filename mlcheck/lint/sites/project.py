@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from functools import cached_property
 from typing import TypeVar, cast
 
@@ -28,6 +28,7 @@ class Sites:
         self.seen: dict[str, int] = {}
         self._kept: dict[object, object] = {}
         self._resolved: dict[str, list[Call]] = {}
+        self._mentioning: dict[Hashable, list[File]] = {}
 
     def once(self, make: Callable[[Sites], T]) -> T:
         """What `make` reads off the program, read once for all rules that ask."""
@@ -42,9 +43,14 @@ class Sites:
 
     def mentioning(self, words: Collection[str], tests: bool = False) -> Iterator[File]:
         """The files whose text has any of the words, in a stable order; test files only where asked for."""
-        for file in self.files.values():
-            if any(word in file.text for word in words) and (tests or not file.is_test):
-                yield file
+        asked = (*sorted(words), tests)
+        if asked not in self._mentioning:
+            self._mentioning[asked] = [
+                file
+                for file in self._ordered
+                if any(word in file.text for word in words) and (tests or not file.is_test)
+            ]
+        yield from self._mentioning[asked]
 
     def calls(self, *names: str) -> Iterator[Call]:
         """Calls of library functions and classes by their full names, however they were imported.

@@ -24,7 +24,10 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 
 
 class Walk:
-    """What one walk over a tree recorded. `calls` go by the last part of the callee's name, in textual order."""
+    """What one walk over a tree recorded. `calls` go by the last part of the callee's name, in textual order.
+
+    `bare` are attributes that are statements by themselves.
+    """
 
     def __init__(self, tree: ast.Module) -> None:
         self.module = Context("module", tree, None, Scope("module", None))
@@ -37,6 +40,8 @@ class Walk:
         self.mutations: dict[str, list[tuple[ast.AST, Context]]] = {}
         self.mutated_attributes: set[str] = set()
         self.subscripts: list[tuple[ast.Subscript, Context]] = []
+        self.comparisons: list[tuple[ast.Compare, Context]] = []
+        self.bare: list[tuple[ast.Attribute, Context]] = []
         self._stack: list[tuple[ast.AST, Context]] = []
         self._run(tree)
 
@@ -48,6 +53,8 @@ class Walk:
             cls = node.__class__
             if cls is ast.Attribute or cls is ast.Expr:
                 inner = node.value  # type: ignore[attr-defined]
+                if cls is ast.Expr and inner.__class__ is ast.Attribute:
+                    self.bare.append((inner, context))
                 if inner.__class__ not in leaves:
                     stack.append((inner, context))
                 continue
@@ -161,6 +168,11 @@ class Walk:
                 stack.append((argument, context))
         if inner.__class__ not in leaves:
             stack.append((inner, context))
+
+    def compare(self, node: ast.Compare, context: Context) -> None:
+        self.comparisons.append((node, context))
+        self._push(node.comparators, context)
+        self._push_one(node.left, context)
 
     def loop(self, node: ast.For | ast.AsyncFor | ast.While, context: Context) -> None:
         inside = Context("loop", node, context, context.scope)
@@ -296,6 +308,7 @@ _HANDLERS: dict[type, Callable[..., None]] = {
     ast.AugAssign: Walk.aug_assign,
     ast.NamedExpr: Walk.named,
     ast.Call: Walk.call,
+    ast.Compare: Walk.compare,
     ast.For: Walk.loop,
     ast.AsyncFor: Walk.loop,
     ast.While: Walk.loop,
