@@ -56,7 +56,19 @@ MAY_IMPORT = {
 }
 # What a load check judges: plain data, the limits, and the statistics.
 LOAD_EVIDENCE = {
-    *("start", "cases", "survey", "ladder", "crew", "machine", "quality", "sbs", "satisfaction", "limits"),
+    *(
+        "start",
+        "cases",
+        "survey",
+        "ladder",
+        "crew",
+        "machine",
+        "quality",
+        "query_files",
+        "sbs",
+        "satisfaction",
+        "limits",
+    ),
     *("judging", "wording", "binomial", "percentiles", "series"),
 }
 # A check of the package -> what it may import besides core.

@@ -44,6 +44,8 @@ def load(arguments: argparse.Namespace) -> int:
 
         require_locust()
         return join_master(_address(arguments.url), arguments.locust_join)
+    if arguments.live and not arguments.labelled:
+        raise Mistake("--live needs --labelled: both versions answer the same labelled queries")
     if bool(arguments.sbs_key) != bool(arguments.sbs_answers):
         raise Mistake("--sbs-key and --sbs-answers belong together: give both or neither")
     limits = _limits(arguments)
@@ -53,6 +55,7 @@ def load(arguments: argparse.Namespace) -> int:
         complex=arguments.complex,
         golden=arguments.golden,
         labelled=arguments.labelled,
+        live=arguments.live,
         sbs_key=arguments.sbs_key,
         sbs_answers=tuple(arguments.sbs_answers),
         ratings=arguments.ratings,
@@ -96,7 +99,7 @@ def _address(url: str) -> str:
 def _repeating(arguments: argparse.Namespace) -> tuple[str, ...]:
     """What must follow `mlcheck load` to ask again, as it was given."""
     given = [arguments.entry] if arguments.entry else ["--url", arguments.url]
-    for name in ("queries", "complex", "golden", "labelled", "sbs_key", "ratings", "slo", "workers"):
+    for name in ("queries", "complex", "golden", "labelled", "live", "sbs_key", "ratings", "slo", "workers"):
         if getattr(arguments, name):
             given += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
     if arguments.sbs_answers:
@@ -211,6 +214,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--complex", default="", metavar="FILE", help="the worst queries (default: the slowest 5 %%)")
     parser.add_argument("--golden", default="", metavar="FILE", help="must-pass cases (.jsonl)")
     parser.add_argument("--labelled", default="", metavar="FILE", help="queries with labels, to measure quality")
+    parser.add_argument(
+        "--live", default="", metavar="MODULE:NAME", help="what serves now: to be compared on --labelled"
+    )
     parser.add_argument("--sbs-key", default="", metavar="FILE", help="the key that `mlcheck sbs make` wrote")
     parser.add_argument("--sbs-answers", nargs="+", default=[], metavar="FILE", help="the raters' answers (.csv)")
     parser.add_argument(

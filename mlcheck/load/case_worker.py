@@ -14,7 +14,7 @@ from mlcheck.core.mistake import Mistake
 from mlcheck.load.broken_queries import broken_queries
 from mlcheck.load.compare import difference, judge, not_finite, plain, shown, without
 from mlcheck.load.golden import read_golden
-from mlcheck.load.queries import Query, read_queries
+from mlcheck.load.queries import Query, read_log
 from mlcheck.load.service import Service, load_service
 from mlcheck.trial.channel import Channel, connect
 from mlcheck.trial.traceback import error_line, user_traceback
@@ -59,7 +59,7 @@ def _golden(service: Service, case: Query) -> dict[str, Any]:
 
 
 def _conduct(service: Service, job: dict[str, Any], channel: Channel) -> None:
-    queries = read_queries(Path(job["path"])) if job["path"] else []
+    queries = read_log(Path(job["path"])).queries if job["path"] else []
     inputs = [service.prepare(query.input) for query in queries[:_REPEATED]]
     names = [query.name for query in queries[:_REPEATED]]
     if not inputs and service.example is not None:

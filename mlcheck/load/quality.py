@@ -40,9 +40,10 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class LabelledRun:
-    """All labelled queries, answered."""
+    """All labelled queries, answered. `live_silent` says why the live version gave no answers, if it was asked."""
 
     items: tuple[Labelled, ...]
+    live_silent: str = ""
 
     @property
     def compared(self) -> tuple[Labelled, ...]:
@@ -50,14 +51,31 @@ class LabelledRun:
         return tuple(item for item in self.items if item.live is not None)
 
 
-def join(queries: Sequence[Query], answers: Sequence[dict[str, Any]]) -> LabelledRun:
-    """Labels with answers; `answers` hold `label` and `score`, or `error`. Raises BadQueries for a label of no kind."""
-    return LabelledRun(tuple(_joined(query, answer) for query, answer in zip(queries, answers, strict=True)))
+def join(
+    queries: Sequence[Query],
+    answers: Sequence[dict[str, Any]],
+    live: Sequence[dict[str, Any]] | None = None,
+    live_silent: str = "",
+) -> LabelledRun:
+    """Labels with answers; `answers` hold `label` and `score`, or `error`. Raises BadQueries for a label of no kind.
+
+    `live` are the answers of the live version; without them, those that the queries bring.
+    """
+    said = [_live_label(query, live[place] if live else None) for place, query in enumerate(queries)]
+    items = tuple(_joined(*three) for three in zip(queries, answers, said, strict=True))
+    return LabelledRun(items, live_silent)
 
 
-def _joined(query: Query, answer: dict[str, Any]) -> Labelled:
+def _live_label(query: Query, answer: dict[str, Any] | None) -> Any:
+    """What the live version says; an error is an answer too, and a wrong one."""
+    if answer is None:
+        return query.given.get("live")
+    return f"raised {answer['error']}" if "error" in answer else answer.get("label")
+
+
+def _joined(query: Query, answer: dict[str, Any], live: Any) -> Labelled:
     given = query.given
-    label, live, predicted = given["label"], given.get("live"), answer.get("label")
+    label, predicted = given["label"], answer.get("label")
     if not isinstance(label, Hashable):
         raise BadQueries(f"{query.source}: `label` must be a text or a number, not {json.dumps(label)[:60]}")
     score = answer.get("score")

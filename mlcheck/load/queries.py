@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlcheck.core.mistake import Mistake
 
 _KEYS = ("input", "input_file", "id", "label", "group", "frequency", "prediction", "live")
+_BROKEN_SHARE = 0.01
 
 
 class BadQueries(Mistake):
@@ -37,19 +38,61 @@ def read_queries(path: Path, required: tuple[str, ...] = (), keys: tuple[str, ..
 
     In a table the columns named like the keys are those keys and every other column is a field of `input`.
     """
-    rows = _table_rows(path) if path.suffix in {".csv", ".tsv"} else _json_rows(path)
-    found = [_query(path, line, row, required, keys) for line, row in rows]
+    found = []
+    for one in _each(path, required, keys):
+        if isinstance(one, BadQueries):
+            raise one
+        found.append(one)
+    return _not_empty(found, path)
+
+
+class Log(NamedTuple):
+    """The queries of a long file, and a sentence with file and line for each line that holds none."""
+
+    queries: list[Query]
+    broken: tuple[str, ...]
+
+
+def read_log(path: Path) -> Log:
+    """The same, with broken lines set aside while they are at most one in a hundred: logs have such."""
+    queries, broken = [], []
+    for one in _each(path, (), _KEYS):
+        if isinstance(one, BadQueries):
+            broken.append(one)
+        else:
+            queries.append(one)
+    if len(broken) > _BROKEN_SHARE * (len(queries) + len(broken)):
+        more = f" (and {len(broken) - 1:,} more broken lines)" if len(broken) > 1 else ""
+        raise BadQueries(f"{broken[0]}{more}")
+    return Log(_not_empty(queries, path), tuple(map(str, broken)))
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and object of each line of a JSON Lines file."""
+    for number, row in _json_rows(path):
+        if isinstance(row, str):
+            raise BadQueries(f"{path}:{number}: {row}")
+        yield number, row
+
+
+def _not_empty(found: list[Query], path: Path) -> list[Query]:
     if not found:
         raise BadQueries(f"{path}: holds no query; write one JSON object a line, as `mlcheck load --init` shows")
     return found
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of each line of a JSON Lines file."""
-    return _json_rows(path)
+def _each(path: Path, required: tuple[str, ...], keys: tuple[str, ...]) -> Iterator[Query | BadQueries]:
+    rows = _table_rows(path) if path.suffix in {".csv", ".tsv"} else _json_rows(path)
+    for number, row in rows:
+        where = f"{path}:{number}"
+        try:
+            yield BadQueries(f"{where}: {row}") if isinstance(row, str) else _query(path, where, row, required, keys)
+        except BadQueries as error:
+            yield error
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Line number, and the object or what is wrong with the line."""
     for number, line in enumerate(_text(path).split("\n"), 1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -57,15 +100,15 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise BadQueries(f"{path}:{number}: not JSON: {error.msg} at column {error.colno}") from None
+            yield number, f"not JSON: {error.msg} at column {error.colno}"
         except RecursionError:
-            raise BadQueries(f"{path}:{number}: nested too deeply to be read") from None
-        if not isinstance(row, dict):
-            raise BadQueries(f'{path}:{number}: must be an object like {{"input": ...}}, not {_shown(row)}')
-        yield number, row
+            yield number, "nested too deeply to be read"
+        else:
+            wrong = f'must be an object like {{"input": ...}}, not {_shown(row)}'
+            yield number, row if isinstance(row, dict) else wrong
 
 
-def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """Rows of a table; a cell that reads as a number is one."""
     reader = csv.reader(_text(path).splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
     header = next(reader, [])
@@ -73,13 +116,12 @@ def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not cells:
             continue
         if len(cells) != len(header):
-            raise BadQueries(f"{path}:{reader.line_num}: has {len(cells)} cells and the header {len(header)}")
+            yield reader.line_num, f"has {len(cells)} cells and the header {len(header)}"
+            continue
         row = {name: _cell(cell) for name, cell in zip(header, cells, strict=True) if cell != ""}
         fields = {name: value for name, value in row.items() if name not in _KEYS}
-        yield (
-            reader.line_num,
-            ({name: row[name] for name in row if name in _KEYS} | ({"input": fields} if fields else {})),
-        )
+        named = {name: row[name] for name in row if name in _KEYS}
+        yield reader.line_num, named | ({"input": fields} if fields else {})
 
 
 def _cell(text: str) -> Any:
@@ -105,8 +147,7 @@ def _text(path: Path) -> str:
         raise BadQueries(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _query(path: Path, line: int, row: dict[str, Any], required: tuple[str, ...], keys: tuple[str, ...]) -> Query:
-    where = f"{path}:{line}"
+def _query(path: Path, where: str, row: dict[str, Any], required: tuple[str, ...], keys: tuple[str, ...]) -> Query:
     for key in row:
         if key not in keys:
             near = get_close_matches(key, keys, n=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from mlcheck.load.machine import cores
 from mlcheck.load.options import INTERRUPTED, Files, LoadOptions, read_files
 from mlcheck.load.overhead import dispatch_us, overhead_us
 from mlcheck.load.quality import LabelledRun, join
+from mlcheck.load.query_files import QueryFiles
 from mlcheck.load.satisfaction import Ratings
 from mlcheck.load.sbs import Judgements
 from mlcheck.load.start import Start
@@ -86,7 +87,7 @@ class _Run:
 
     def measure(self) -> None:
         options, files = self.options, self.files
-        self.evidence[Limits] = options.limits
+        self.evidence |= {Limits: options.limits, QueryFiles: files.logs}
         if files.judgements is not None:
             self.evidence[Judgements] = files.judgements
         if files.ratings is not None:
@@ -139,21 +140,37 @@ class _Run:
         """Each query by itself in one worker, and the answers to the labelled ones."""
         self.step("each query by itself")
         names = self._names()
+        labelled = self.files.labelled if LabelledRun in self.needed else []
         job = self._job({RANDOM: self.options.queries, "labelled": self._labelled_to_answer()})
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
             crew.resize(1, max(1, int(cores())))
             worker = crew.workers[0]
             samples, deaths = crew.survey(RANDOM, min(7 * len(names), _SURVEY_ROWS), _SURVEY_S)
             self.evidence[Survey] = survey_of(samples, names, worker.answer, worker.loaded, tuple(deaths))
-            if not self.files.labelled or LabelledRun not in self.needed:
-                return
-            if self._labelled_to_answer():
+            answers = [{"label": query.given.get("prediction")} for query in labelled]
+            if labelled and self._labelled_to_answer():
                 crew.resize(1, crew.threads)
                 self.step("answers to labelled queries")
-                answers = crew.answers("labelled", len(self.files.labelled))
-            else:
-                answers = [{"label": query.given["prediction"]} for query in self.files.labelled]
-            self.evidence[LabelledRun] = join(self.files.labelled, answers)
+                answers = crew.answers("labelled", len(labelled))
+        if labelled:
+            live, silent = self._live_answers()
+            self.evidence[LabelledRun] = join(labelled, answers, live, silent)
+
+    def _live_answers(self) -> tuple[list[dict[str, Any]] | None, str]:
+        """What the live version answers to the labelled queries, or why it does not."""
+        entry = self.options.live
+        if not entry:
+            return None, ""
+        self.step("answers of the live version")
+        job = replace(self._job({"labelled": self.options.labelled}), entry=entry)
+        with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
+            try:
+                crew.resize(1, max(1, int(cores())))
+                return crew.answers("labelled", len(self.files.labelled)), ""
+            except StartFailed as failure:
+                silent = f"the live version does not answer: {failure.told}"
+                self.notices.append(f"{entry}: {silent}")
+                return None, silent
 
     def _labelled_to_answer(self) -> str:
         """The labelled file, unless every line holds the prediction already."""

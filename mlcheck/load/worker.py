@@ -15,7 +15,7 @@ import numpy as np
 from mlcheck.core.mistake import Mistake
 from mlcheck.load.compare import label_of, not_finite, plain
 from mlcheck.load.loops import closed_loop, open_loop, ticket_reader
-from mlcheck.load.queries import Query, read_queries
+from mlcheck.load.queries import Query, read_log
 from mlcheck.load.records import Record
 from mlcheck.load.service import NoService, Service, load_service
 from mlcheck.trial.channel import Channel, connect
@@ -130,7 +130,8 @@ def query_sets(job: dict[str, Any], service: Service) -> dict[str, list[Any]]:
     A subset is a set by the numbers of some queries of another.
     """
     sets = {
-        name: [_prepared(service, query) for query in read_queries(Path(path))] for name, path in job["sets"].items()
+        name: [_prepared(service, query) for query in read_log(Path(path)).queries]
+        for name, path in job["sets"].items()
     }
     if not sets and service.example is not None:
         sets["random"] = [service.example]

@@ -19,6 +19,10 @@ def sound(query: Any) -> dict[str, Any]:
     return {"label": query["x"] % 2, "score": query["x"] / 10}
 
 
+def answers_at_once(query: Any) -> int:
+    return 1
+
+
 def leaks(query: Any) -> int:
     """10 KB a query: a megabyte in a hundred."""
     time.sleep(0.001)

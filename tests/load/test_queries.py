@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlcheck.load.golden import read_golden
-from mlcheck.load.queries import BadQueries, read_queries
+from mlcheck.load.queries import BadQueries, read_log, read_queries
 
 
 def write(folder: Path, text: str, name: str = "q.jsonl") -> Path:
@@ -37,6 +37,23 @@ def test_a_broken_line_far_below_is_named(tmp_path: Path) -> None:
     assert complaint(write(tmp_path, "\n".join(lines))) == (
         "HERE/q.jsonl:12345: not JSON: Expecting ',' delimiter at column 16"
     )
+
+
+def test_a_log_with_a_broken_line_is_read_without_it(tmp_path: Path) -> None:
+    lines = [json.dumps({"input": number}) for number in range(20_000)]
+    lines[12_344] = '{"input": 12344'
+    log = read_log(write(tmp_path, "\n".join(lines)))
+    assert [query.input for query in log.queries] == [n for n in range(20_000) if n != 12_344]
+    assert log.broken == (f"{tmp_path}/q.jsonl:12345: not JSON: Expecting ',' delimiter at column 16",)
+
+
+def test_a_file_with_many_broken_lines_is_no_log(tmp_path: Path) -> None:
+    lines = ['{"input": 1}'] * 98 + ["{", '{"inputs": 2}']
+    told = complaint(write(tmp_path, "\n".join(lines)), read_log)
+    assert told.startswith("HERE/q.jsonl:99: not JSON: ")
+    assert told.endswith(" (and 1 more broken lines)")
+    table = complaint(write(tmp_path, "a,b\n1,2\n3\n", "q.csv"), read_log)
+    assert table == "HERE/q.csv:3: has 1 cells and the header 2"
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ from mlcheck.load.limits import Limits
 from mlcheck.load.quality import Labelled, LabelledRun, against_live, unique
 
 _SHOWN = 10
+_NOT_ASKED = "no labelled query says what the `live` model answers, and no --live model was asked"
 
 
 def check(run: LabelledRun, limits: Limits) -> Verdict:
     items = unique(run.compared)
     if not items:
-        return Verdict(Outcome.SKIP, reason="no labelled query says what the `live` model answers")
+        return Verdict(Outcome.SKIP, reason=run.live_silent or _NOT_ASKED)
     paired, margin = against_live(items), limits.quality.non_inferiority_margin
     low, high = paired.difference.low, paired.difference.high
     summary = (
