@@ -42,6 +42,8 @@ class Examination:
         self._kept: dict[type[Measurement], Measurement | NotMeasured] = {}
         self._broken: dict[type[Measurement], str] = {}
         self._blocked = dict(job.blocked)
+        if "loss" in trial.supplied:
+            self._blocked["loss"] = "your program gives no loss, and the model computes none"
         self._end = time.monotonic() + job.budget
 
     def run(self, checks: list[Check]) -> None:
@@ -141,11 +143,10 @@ class Examination:
             return
         told = rehearsal.breakages[0].error if rehearsal.breakages else ""
         if not rehearsal.can_read:
-            self._blocked["data"] = self._blocked["step"] = (
-                f"the training data cannot be read: {told or 'the loader is empty'}"
-            )
+            unread = f"the training data cannot be read: {told or 'the loader is empty'}"
+            self._blocked |= dict.fromkeys(("data", "step", "loss"), unread)
         elif not rehearsal.can_step:
-            self._blocked["step"] = f"the training step does not run: {told}"
+            self._blocked |= dict.fromkeys(("step", "loss"), f"the training step does not run: {told}")
         self._listener.send({"kind": "blocked", "blocked": self._blocked})
 
 

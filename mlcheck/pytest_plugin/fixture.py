@@ -55,8 +55,6 @@ class Examiner:
         Model, optimizer and random generators are as before when it returns. Raises EntryError for parts that
         do not fit together.
         """
-        if optimizer is None and isinstance(model, nn.Module):
-            optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
         parts = {
             "model": model,
             "optimizer": optimizer,

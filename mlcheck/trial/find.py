@@ -13,17 +13,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from mlcheck.trial import functions, lightning
+from mlcheck.trial import functions, lightning, model, trainers
 from mlcheck.trial.config import MIDDLE, Hyperparameters, hyperparameters, read_config
+from mlcheck.trial.construct import arguments_of
 from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.generators import seed_all
-from mlcheck.trial.importing import find_object, no_file, put_folder_first
+from mlcheck.trial.importing import find_object, module_of, no_file, put_folder_first
 from mlcheck.trial.trial import EntryError, RejectedConfig, Trial
 
 _ACCEPTED = (
     "an entry point is a script (train.py), a class derived from determined.pytorch.PyTorchTrial or from "
-    "LightningModule, or a function without required arguments that returns model, optimizer, loss and training loader"
+    "LightningModule, a function that returns model, optimizer, loss and train_loader (or a Trainer, or a "
+    "LightningModule), or an nn.Module with an `example_batch` beside it"
 )
 
 _ELSEWHERE = (0.25, 0.75, 0.0, 1.0)  # of a search space whose middle is rejected
@@ -117,8 +119,27 @@ def _adapt(
     if lightning.is_lightning_module(target):
         return _scripts()(lightning.fit_of(target, entry, values), _place(target, entry))
     if isinstance(target, FunctionType):
-        return functions.build(target, entry, _place(target, entry), values, device)
+        return _of_function(target, entry, values, device)
+    if isinstance(target, nn.Module) or (isinstance(target, type) and issubclass(target, nn.Module)):
+        parts = model.parts_of(target, entry, module_of(entry), values)
+        name = target.__name__ if isinstance(target, type) else type(target).__name__
+        place = _place(target if isinstance(target, type) else type(target), entry)
+        return functions.assemble(parts, name, entry, place, device)
+    if trainers.is_trainer(target):
+        raise EntryError(f"`{entry}` is a Trainer that was made already: name a function that makes and returns it")
     raise EntryError(f"`{entry}` is {_kind(target)}, which cannot be driven: {_ACCEPTED}")
+
+
+def _of_function(function: FunctionType, entry: str, values: Hyperparameters, device: torch.device) -> Trial:
+    """What it returns says what it is: the parts of a program, or something that trains by itself."""
+    place = _place(function, entry)
+    arguments = arguments_of(function, entry, values)
+    returned = function(**arguments)
+    if trainers.is_trainer(returned):
+        return _scripts()(trainers.Training(function.__name__, function, arguments), place)
+    if isinstance(returned, nn.Module):
+        returned = model.completed(returned, entry, module_of(entry))
+    return functions.assemble(returned, function.__name__, entry, place, device)
 
 
 def _script(path: Path, arguments: tuple[str, ...]) -> Trial:
@@ -155,8 +176,6 @@ def _place(target: Any, entry: str) -> tuple[str, int]:
 
 
 def _kind(target: Any) -> str:
-    if isinstance(target, type) and issubclass(target, nn.Module):
-        return f"the model class {target.__name__} alone"
     if isinstance(target, type):
         return f"the class {target.__name__}"
     if isinstance(target, ModuleType):

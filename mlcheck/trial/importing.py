@@ -28,12 +28,22 @@ def find_object(entry: str) -> Any:
     return getattr(module, name)
 
 
+def module_of(entry: str) -> ModuleType:
+    """The module that `find_object` has imported for an entry point."""
+    where = entry.rpartition(":")[0]
+    return sys.modules[_module_name(Path(where)) if where.endswith(".py") or os.sep in where else where]
+
+
+def _module_name(path: Path) -> str:
+    return path.stem if path.stem not in sys.stdlib_module_names else f"{path.stem}_entry"
+
+
 def _import_file(path: Path) -> ModuleType:
     """Run a file as the module of its name, its folder first on the path, as `python path` would have it."""
     if not path.is_file():
         raise EntryError(no_file(path))
     _put_first(str(path.resolve().parent))
-    name = path.stem if path.stem not in sys.stdlib_module_names else f"{path.stem}_entry"
+    name = _module_name(path)
     spec = spec_from_file_location(name, path.resolve())
     assert spec is not None
     assert spec.loader is not None

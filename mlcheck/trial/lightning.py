@@ -7,7 +7,6 @@ beside it. Arguments of both constructors come from the hyperparameters, by name
 
 from __future__ import annotations
 
-import inspect
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from mlcheck.trial.config import Hyperparameters
+from mlcheck.trial.construct import arguments_of
 from mlcheck.trial.trial import EntryError
 
 _EPOCHS = 1000
@@ -46,8 +46,8 @@ class Fit:
             enable_model_summary=False,
             num_sanity_val_steps=0,
         )
-        data = _made(self.data, self.values) if self.data else None
-        trainer.fit(_made(self.module, self.values), datamodule=data)
+        data = self.data(**arguments_of(self.data, self.data.__name__, self.values)) if self.data else None
+        trainer.fit(self.module(**arguments_of(self.module, self.module.__name__, self.values)), datamodule=data)
 
 
 def fit_of(module: type, entry: str, values: Hyperparameters) -> Fit:
@@ -62,9 +62,8 @@ def fit_of(module: type, entry: str, values: Hyperparameters) -> Fit:
         )
     fit = Fit(module, None if own else data[0], values)
     for kind in (fit.module, fit.data):
-        for name in _required(kind) if kind else ():
-            if name not in values:
-                raise EntryError(f"{kind.__name__ if kind else entry} requires `{name}`{values.how_to_add(name)}")
+        if kind:
+            arguments_of(kind, kind.__name__, values)
     return fit
 
 
@@ -86,19 +85,3 @@ def _data_beside(module: type) -> list[type]:
     kinds = [value for value in names.values() if isinstance(value, type)]
     data = [kind for kind in kinds if any(base.__name__ == "LightningDataModule" for base in kind.__mro__)]
     return [kind for kind in dict.fromkeys(data) if kind.__name__ != "LightningDataModule"]
-
-
-def _required(kind: type) -> list[str]:
-    parameters = inspect.signature(kind).parameters.values()
-    return [
-        one.name
-        for one in parameters
-        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-    ]
-
-
-def _made(kind: type, values: Hyperparameters) -> Any:
-    parameters = inspect.signature(kind).parameters
-    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        return kind(**values)
-    return kind(**{name: values[name] for name in parameters if name in values})

@@ -45,6 +45,8 @@ class Trial:
     `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
     `again(rank, world)` constructs the program anew, as a restart does, or as one rank of several, which cannot
     talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for.
+    `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
+    about these.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Trial:
     saved: Mapping[str, Any] | None = None
     again: Callable[[int, int], Trial] | None = None
     slots: int = 1
+    supplied: frozenset[str] = frozenset()
 
 
 class EntryError(Mistake):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from mlcheck.core.outcome import Outcome
+from mlcheck.pytest_plugin.fixture import Examined
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import EntryError, Trial
@@ -177,9 +179,14 @@ def test_other_batches_ask_for_a_step(load: Load, batch: str, message: str) -> N
         ("def build(width, /): return parts(width)", "requires `width` by position"),
         ("def build(): pass", "`train.py:build` returns nothing: return a dict"),
         ("def build(): return 3", "returns a int: return a dict"),
-        ("def build(): return parts()[0]", "returns a model alone: return a dict"),
+        ("def build(): return parts()[0]", "`train.py:build` is a model alone: define `example_batch` beside it"),
         ("def build(): return parts()[:3]", "returns a tuple of 3: return a dict"),
-        ("def build(): return dict(model=parts()[0])", "has no `optimizer`, `train_loader`, `loss`"),
+        ("def build(): return dict(model=parts()[0])", "has no `train_loader`, and no `example_batch` in its place"),
+        ("def build(): return dict(train_loader=parts()[3])", "has no `model`: return a dict"),
+        (
+            "def build():\n m, o, l, d = parts()\n return dict(model=m, train_loader=d, train_step=len)",
+            "a `train_step` without the `optimizer` it uses",
+        ),
         (
             "def build(): return (1, *parts()[1:])",
             r"`model` .* must be a torch\.nn\.modules\.module\.Module, not a int",
@@ -212,3 +219,70 @@ def test_a_step_that_returns_something_else(load: Load) -> None:
     with pytest.raises(EntryError, match=r"train_step\(\) must return a dict of metrics, a loss or nothing, not a str"):
         trial.train_step(next(trial.train_batches()), 0)
     assert trial.evaluate_step is None
+
+
+def test_all_but_the_model_may_be_left_out(load: Load) -> None:
+    trial = load(
+        "from mlcheck.trial.parts import Parts\ndef build(): return Parts(parts()[0], example_batch=torch.ones(4, 3))"
+    )
+    assert trial.supplied == {"loss", "optimizer"}
+    assert "gives no loss and no optimizer" in trial.notices[0]
+    assert trial.evaluate_step is None
+    weight = trial.models["model"].weight
+    before = weight.detach().clone()
+    trial.train_step(next(trial.train_batches()), 0)
+    assert not torch.equal(weight, before)
+
+
+OWN_LOSSES = {
+    "one number": "return (self.layer(a) - target).square().mean()",
+    "in a dict": "return {'logits': self.layer(a), 'loss': (self.layer(a) - target).square().mean()}",
+    "an attribute": "return namedtuple('Output', 'loss logits')((self.layer(a) - target).square().mean(), a)",
+}
+
+
+@pytest.mark.parametrize("form", OWN_LOSSES)
+def test_the_loss_that_the_model_computes(load: Load, form: str) -> None:
+    net = NET.partition("def build")[0].format(forward=f"forward(self, a, target): {OWN_LOSSES[form]}")
+    batch = "{'a': torch.ones(4, 3), 'target': torch.zeros(4, 1)}"
+    trial = load(f"{net}\ndef build(): return dict(model=Net(), example_batch={batch})")
+    assert trial.supplied == {"optimizer"}
+    drawn = next(trial.train_batches())
+    assert trial.loss is not None
+    assert trial.evaluate_step is not None
+    trial.models["model"].eval()
+    assert trial.loss(drawn) == trial.models["model"].layer(drawn["a"]).square().mean()
+    assert trial.evaluate_step(drawn)["loss"] == trial.loss(drawn)
+
+
+def test_a_bare_model_class_and_instance(write: Write) -> None:
+    source = NET.partition("def build")[0].format(forward="forward(self, a): return self.layer(a)")
+    write(
+        "net.py",
+        HEAD
+        + source
+        + "\nnet = Net()\nloss = nn.MSELoss()\ndef example_batch(): return torch.ones(4, 3), torch.ones(4, 1)",
+    )
+    for entry in ("net.py:Net", "net.py:net"):
+        trial = load_trial(entry)
+        assert trial.name == "Net"
+        assert not trial.owns_loop
+        assert trial.supplied == {"optimizer"}
+        assert trial.train_step(next(trial.train_batches()), 0)["loss"] >= 0
+    source = source.replace(
+        "def __init__(self):", "example_input_array = torch.ones(2, 3)\n    def __init__(self, width):"
+    )
+    write("net.py", HEAD + source)
+    trial = load_trial("net.py:Net", EntryOptions(hparams={"width": 3}))
+    assert trial.supplied == {"loss", "optimizer"}
+    with pytest.raises(EntryError, match=r"`net\.py:Net` requires `width`"):
+        load_trial("net.py:Net")
+
+
+def test_a_model_without_a_loss_is_judged_by_what_needs_none(write: Write) -> None:
+    source = NET.partition("def build")[0].format(forward="forward(self, a): return self.layer(a - a.mean(0))")
+    write("net.py", HEAD + source + "\nexample_batch = torch.randn(8, 3)\n")
+    examined = Examined(load_trial("net.py:Net"), 0, 60.0)
+    assert examined.result("batch-mixing").outcome is Outcome.FAIL
+    for rule in ("cannot-overfit-one-batch", "parameter-not-in-optimizer", "learning-rate-too-high"):
+        assert examined.result(rule).outcome is Outcome.SKIP, rule

@@ -29,6 +29,8 @@ def check(steps: TrainingSteps) -> Verdict:
         findings.append(Finding(message, Location(symbol=names[0]), help=help_))
     if findings:
         return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=len(trained))
+    if not steps.gives_optimizer:
+        return Verdict(Outcome.SKIP, reason="the optimizer is mlcheck's own: your program gives none")
     strays = sum(steps.strays.values())
     note = f"; optimizers hold {strays} tensors besides" if strays else ""
     return Verdict(

@@ -72,7 +72,7 @@ class FirstLoss:
     those of each batch.
     """
 
-    reach: ClassVar[Reach] = "step"
+    reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 22
 
     losses: list[LossFact] = field(default_factory=list)

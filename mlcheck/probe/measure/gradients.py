@@ -117,6 +117,7 @@ class GradientWatch:
             trace.lost += trace.waiting and not full
             if full and not trace.used and len({loss for loss, _ in trace.since}) > 1:
                 trace.foreign += len({steps for _, steps in trace.since}) > 1
+            trace.waiting = False
             self._before[id(parameter)] = parameter.detach().clone()
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
@@ -126,7 +127,9 @@ class GradientWatch:
             trace = self.traces.get(id(parameter))
             if trace is None:
                 continue
-            trace.used = _any(parameter.grad)
+            full = _any(parameter.grad)
+            trace.reused += full and trace.used and trace.waiting  # a closure called backward within the step
+            trace.used = full
             trace.waiting = False
             trace.changed |= not torch.equal(parameter.detach(), self._before.pop(id(parameter)))
 

@@ -38,7 +38,7 @@ class HalfPrecision:
     values whose result is none, with its largest input; `lost` the share of gradients that float16 rounds to zero.
     """
 
-    reach: ClassVar[Reach] = "step"
+    reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 68
 
     dtype: str

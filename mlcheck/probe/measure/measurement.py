@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Protocol, Self, runtime_checkable
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
 
-Reach = Literal["nothing", "data", "step"]
+Reach = Literal["nothing", "data", "step", "loss"]
 
 
 class NotMeasured(Exception):
@@ -22,7 +22,8 @@ class NotMeasured(Exception):
 class Measurement(Protocol):
     """Plain numbers about a trial. `reach` says how far the user's program must work for it:
 
-    `nothing` needs neither, `data` batches, `step` a training step as well. `order` runs the cheap ones first.
+    `nothing` needs neither, `data` batches, `step` a training step as well, `loss` one whose loss is the user's own.
+    `order` runs the cheap ones first.
     """
 
     reach: ClassVar[Reach]

@@ -24,7 +24,7 @@ class Overfit:
     input comes from `made_by`, which has bounds.
     """
 
-    reach: ClassVar[Reach] = "step"
+    reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 90
 
     samples: int

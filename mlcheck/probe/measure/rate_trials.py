@@ -44,7 +44,7 @@ class RateTrials:
     ten thousand times.
     """
 
-    reach: ClassVar[Reach] = "step"
+    reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 95
 
     rate: float
@@ -54,6 +54,8 @@ class RateTrials:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
+        if "optimizer" in trial.supplied:
+            raise NotMeasured("the optimizer is mlcheck's own: your program gives none")
         rate = learning_rate(trial)
         if rate <= 0 or not trial.optimizers:
             raise NotMeasured("no optimizer has a learning rate")

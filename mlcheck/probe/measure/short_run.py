@@ -45,7 +45,7 @@ class ShortRun:
     number came from, `account` the step that broke or made it, line by line.
     """
 
-    reach: ClassVar[Reach] = "step"
+    reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 60
 
     steps: int = 0

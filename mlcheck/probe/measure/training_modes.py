@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import torch
+from torch import nn
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
@@ -13,6 +17,7 @@ from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.tree import map_tensors
+from mlcheck.trial.traceback import is_user_file
 from mlcheck.trial.trial import Trial
 
 Trained = tuple[tuple[str, Location], ...]
@@ -24,7 +29,8 @@ class TrainingModes:
 
     `at_once` in the first training steps, `after_evaluation` in the step after an evaluation. `modal` counts the
     modules that depend on the mode. A model in training mode whose batch norm alone is frozen is in neither.
-    `left_in_eval` are models that the evaluation left so; `framework` says that one drives the loop and sets modes.
+    `left_in_eval` are models that the evaluation left so and that the step after it does not call `train()` on;
+    `framework` says that one drives the loop and sets modes.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -43,9 +49,31 @@ class TrainingModes:
         batches = first_batches(trial, 2)
         at_once, modal = _step(trial, batches[0], 0)
         evaluated = _evaluate(trial)
-        left = tuple(name for name, model in trial.models.items() if not model.training)
-        after, _ = _step(trial, batches[-1], 1)
-        return cls(trial.owns_loop, modal, at_once, after if evaluated else (), evaluated, left, bool(trial.record))
+        left = [(name, model) for name, model in trial.models.items() if not model.training]
+        with _set_to_train() as set_again:
+            after, _ = _step(trial, batches[-1], 1)
+        left_in_eval = tuple(name for name, model in left if model not in set_again)
+        return cls(
+            trial.owns_loop, modal, at_once, after if evaluated else (), evaluated, left_in_eval, bool(trial.record)
+        )
+
+
+@contextmanager
+def _set_to_train() -> Iterator[set[nn.Module]]:
+    """The modules that the user's own code sets to training mode within, and all their parts."""
+    found: set[nn.Module] = set()
+    original = nn.Module.train
+
+    def train(module: nn.Module, mode: bool = True) -> nn.Module:
+        if mode and is_user_file(sys._getframe(1).f_code.co_filename):
+            found.update(module.modules())
+        return original(module, mode)
+
+    nn.Module.train = train  # type: ignore[method-assign, assignment]
+    try:
+        yield found
+    finally:
+        nn.Module.train = original  # type: ignore[method-assign]
 
 
 def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:

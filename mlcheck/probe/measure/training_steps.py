@@ -50,6 +50,7 @@ class TrainingSteps:
 
     `updates` counts the steps of each optimizer by name, `foreign_optimizers` those that the trial does not
     name. `unregistered` are parameters that got gradients although they belong to no model and no optimizer.
+    `gives_optimizer` is False where the one that stepped is mlcheck's own.
     `strays` counts tensors that an optimizer holds and no model owns.
     """
 
@@ -66,6 +67,7 @@ class TrainingSteps:
     backwards: int
     backward_place: Location
     step_places: dict[str, Location]
+    gives_optimizer: bool = True
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -82,6 +84,7 @@ class TrainingSteps:
             backwards=len(run.watch.backwards),
             backward_place=run.watch.backwards[0].place if run.watch.backwards else Location(),
             step_places={name: run.watch.step_places.get(id(o), Location()) for name, o in trial.optimizers.items()},
+            gives_optimizer="optimizer" not in trial.supplied,
         )
 
 

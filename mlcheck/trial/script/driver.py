@@ -153,7 +153,7 @@ class Driver:
         self._until(self._plan.is_training)
         frames = run.frames()
         self._held = held_by(frames, new)
-        validation = self._instruments.loader_of(self._plan.evaluating)
+        validation = self._instruments.loader_of(self._plan.evaluating) or self._plan.validation
         self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
 
     def _waits(self) -> frozenset[str]:

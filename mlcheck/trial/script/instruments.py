@@ -17,6 +17,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.coroutine import Run
+from mlcheck.trial.script.frameworks import evaluate_after, left_early, loaders_of_their_own, plain
+from mlcheck.trial.script.plan import ENOUGH_BATCHES
 from mlcheck.trial.script.requests import Answer, Did, Given, LoopKey, Pass, WantsBatch
 from mlcheck.trial.traceback import is_user_file
 
@@ -116,7 +118,8 @@ class Instruments:
             number = self._born.get(place, 0)
             self._born[place] = number + 1
             self._births[loader] = place, -1 if self._training_began else number
-            self._let_subclasses_ask(type(loader))
+            for kind in (type(loader), *loaders_of_their_own()):
+                self._let_subclasses_ask(kind)
 
         return __init__
 
@@ -134,13 +137,14 @@ class Instruments:
         def __iter__(loader: DataLoader[Any]) -> Iterator[Any]:  # noqa: N807
             if self._inside or self.run is None or not self.run.is_here:
                 return original(loader)  # type: ignore[no-any-return]
+            evaluate_after(ENOUGH_BATCHES)
             return _AskingIterator(self, Pass(self._key(loader), loader))
 
         __iter__.asks = True  # type: ignore[attr-defined]
         return __iter__
 
     def _key(self, loader: DataLoader[Any]) -> LoopKey:
-        born, number = self._births.get(loader, (("", 0), -1))
+        born, number = self._births.get(plain(loader), (("", 0), -1))
         try:
             size = len(loader.dataset)  # type: ignore[arg-type]
         except TypeError:
@@ -239,6 +243,8 @@ class _AskingIterator(Iterator[Any]):
             return self._next_real()
         answer = run.ask(WantsBatch(self._pass))
         if answer is Answer.STOP:
+            if self._real is not None:
+                left_early(self._pass.loader)
             raise StopIteration
         batch = answer.batch if isinstance(answer, Given) else self._next_real()
         self._pass.given += 1

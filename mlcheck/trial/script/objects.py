@@ -74,12 +74,14 @@ def held_by(frames: list[FrameType], newcomers: Newcomers) -> Held:
 
 
 def _distinct(optimizers: list[Optimizer]) -> list[Optimizer]:
-    """Without wrappers of frameworks, which share the parameter groups of the optimizer inside."""
-    by_groups: dict[int, Optimizer] = {}
-    for one in sorted(optimizers, key=lambda one: len(type(one).__mro__)):
-        by_groups.setdefault(id(one.param_groups), one)
-    kept = {id(one) for one in by_groups.values()}
-    return [one for one in optimizers if id(one) in kept]
+    """Without wrappers of frameworks (Accelerate's, Lightning's), which hold the optimizer that steps."""
+    inner = {id(wrapped) for one in optimizers if (wrapped := _wrapped(one)) is not None}
+    return [one for one in optimizers if id(one) in inner or _wrapped(one) is None]
+
+
+def _wrapped(optimizer: Optimizer) -> Optimizer | None:
+    found = getattr(optimizer, "optimizer", None)
+    return found if isinstance(found, Optimizer) else None
 
 
 def _roots(modules: list[nn.Module]) -> list[nn.Module]:
@@ -113,6 +115,9 @@ class _Names:
         self._seen.add(id(value))
         if isinstance(value, nn.Module | Optimizer | LRScheduler):
             self._names[id(value)] = name
+        if isinstance(value, Optimizer) and (inner := _wrapped(value)):
+            self._names[id(inner)] = name
+            self._seen.add(id(inner))
         if not depth:
             return []
         return [(inner, part, depth - 1) for inner, part in _parts(name, value)]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
+
+from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.requests import Did, LoopKey, Request, WantsBatch
 
@@ -19,7 +22,8 @@ class Plan:
     as well, at another time; `evaluating` loops call the trained models and never train. Without `training`
     it draws its batches in its own way, and every `turn` calls of backward are taken for a training step.
     Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
-    `error` is what the script raised after its loops had been cut short.
+    `error` is what the script raised after its loops had been cut short. `validation` is a loader that was seen to be
+    evaluated, for programs that make it only then.
     """
 
     training: LoopKey | None
@@ -30,6 +34,7 @@ class Plan:
     turn: int
     error: str
     start_up_s: float
+    validation: DataLoader[Any] | None = None
 
     def enough(self, request: WantsBatch) -> int:
         """After how many batches a loop is left that is not wanted now; 0 for one that gives what others need."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
@@ -27,6 +29,7 @@ class _Sight:
     """What was seen of one loop: steps on its batches, backward passes, the models called and when the last was."""
 
     order: int
+    loader: DataLoader[Any]
     steps: int = 0
     backwards: int = 0
     called: dict[int, nn.Module] = field(default_factory=dict)
@@ -84,7 +87,7 @@ class Scout:
 
     def _answer(self, request: WantsBatch) -> Answer:
         key, given = request.of.key, request.of.given
-        sight = self._sights.setdefault(key, _Sight(len(self._sights)))
+        sight = self._sights.setdefault(key, _Sight(len(self._sights), request.of.loader))
         if self._is_enough(sight, given):
             self._cut_short = True
             return Answer.STOP
@@ -162,15 +165,17 @@ class Scout:
                 "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS)"
             )
         training, companions = self._training()
+        evaluating = [key for key, seen in self._sights.items() if not seen.trains and self._evaluates(seen.called)]
         return Plan(
             training=training,
             companions=companions,
             others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions),
-            evaluating=frozenset(k for k, s in self._sights.items() if not s.trains and self._evaluates(s.called)),
+            evaluating=frozenset(evaluating),
             evaluates_by_calls=training is None and self._evaluates(self._called),
             turn=self._turn(),
             error=f"{type(end.error).__name__}: {end.error}".splitlines()[0] if end and end.error else "",
             start_up_s=self._start_up_s,
+            validation=self._sights[evaluating[0]].loader if evaluating else None,
         )
 
     def _training(self) -> tuple[LoopKey | None, frozenset[LoopKey]]:
