@@ -64,18 +64,29 @@ COMMANDS: dict[str, list[str]] = {
     "sign": ["sign", "baseline-unknown", "--note", "again", "--by", "Eve", "--files", "program.py"],
     "waive": ["waive", "missing-zero-grad", "--reason", "again", "--by", "Eve"],
     "init": ["init", "--yes"],
-    "load": ["load", "program:predict", *FILES, "--json", "mlcheck-report.json"],
+    "load": [
+        "load",
+        "program:predict",
+        *FILES,
+        "--quick",
+        "--workers",
+        "1",
+        "--duration",
+        "0.5",
+        "--json",
+        "mlcheck-report.json",
+    ],
 }
 
 
-def made(folder: Path) -> None:
-    """The project as the kills find it."""
+def made(folder: Path, first: tuple[str, ...] = ("baseline", "check")) -> None:
+    """The project as the kills find it, after these commands."""
     folder.mkdir()
     (folder / "program.py").write_text(PROGRAM)
     (folder / "pyproject.toml").write_text(SETTINGS)
-    (folder / "q.jsonl").write_text("".join(f'{{"number": {number}}}\n' for number in range(20)))
-    (folder / "golden.jsonl").write_text('{"query": {"number": 1}, "answer": {"answer": 2}}\n')
-    for command in ("baseline", "check"):
+    (folder / "q.jsonl").write_text("".join(f'{{"input": {{"number": {number}}}}}\n' for number in range(20)))
+    (folder / "golden.jsonl").write_text('{"id": "twice", "input": {"number": 1}, "expect": {"answer": 2}}\n')
+    for command in first:
         done = run(folder, COMMANDS[command])
         assert done.returncode in (0, 1), done.stderr
     for command in ("sign", "waive"):

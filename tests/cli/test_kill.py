@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from mlcheck.cli import main
+_spec = importlib.util.spec_from_file_location("kill_commands", Path(__file__).parents[1] / "kill_commands.py")
+assert _spec
+assert _spec.loader
+kills = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(kills)
 
-FORGETFUL = """\
-import torch
-from torch import nn
 
-
-def train(loader):
-    model = nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for inputs, labels in loader:
-        loss = nn.functional.cross_entropy(model(inputs), labels)
-        loss.backward()
-        optimizer.step()
-"""
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("kill") / "project"
+    kills.COMMANDS["saved"] = ["lint", ".", "--no-baseline", "--format", "json", "--output", "mlcheck-report.json"]
+    kills.made(folder, ("baseline", "saved"))
+    return folder
 
 
 @pytest.mark.slow
-def test_reports_and_baselines_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(FORGETFUL, encoding="utf-8")
-    command = ["lint", "--write-baseline", "--format", "json", "--output", "found.json"]
-    assert main(command) == 0
-    files = {name: Path(name).read_bytes() for name in ("found.json", "mlcheck-baseline.json")}
-    chance = random.Random(0)
-    for round_ in range(8):
-        more = FORGETFUL.replace("def train", f"def train_{round_}")
-        Path(f"more_{round_}.py").write_text(more, encoding="utf-8")
-        process = subprocess.Popen([sys.executable, "-m", "mlcheck", *command], stdout=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0.05, 1.0))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        for name, before in files.items():
-            now = Path(name).read_bytes()
-            assert json.loads(now)
-            if name == "mlcheck-baseline.json":
-                assert len(json.loads(now)["findings"]) >= len(json.loads(before)["findings"])
-            files[name] = now
-    assert main(command) == 0
-    assert len(json.loads(Path("mlcheck-baseline.json").read_text(encoding="utf-8"))["findings"]) == 9
+@pytest.mark.parametrize("command", ["baseline", "report", "sign", "waive", "init"])
+def test_what_was_there_is_whole(command: str, project: Path, tmp_path: Path) -> None:
+    chance = random.Random(command)
+    for number in range(2):
+        assert kills.round_of(command, project, tmp_path / str(number), chance.uniform(0.05, 0.8)) == []
+
+
+def test_the_kills_would_see_a_broken_file(project: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "broken"
+    kills.shutil.copytree(project, folder)
+    assert kills.broken(folder, project) == []
+    baseline = folder / "mlcheck-baseline.json"
+    baseline.write_text(json.dumps(json.loads(baseline.read_text()))[:-5])
+    (folder / "signoff.toml").unlink()
+    assert [told.partition(":")[0] for told in kills.broken(folder, project)] == [
+        "mlcheck-baseline.json",
+        "signoff.toml",
+    ]

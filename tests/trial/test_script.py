@@ -99,6 +99,24 @@ def test_a_script_that_ends_says_what_to_do(load: Load) -> None:
             trial.train_step(next(trial.train_batches()), 0)
 
 
+def test_what_fails_for_want_of_batches_is_not_the_scripts_fault(load: Load) -> None:
+    """A loop that mlcheck cut short on the way to the next training batch leaves too little for what comes after it."""
+    counting = SOUND
+    for old, new in (
+        ("y[64:]), 16)", "y[64:]), 1)"),
+        ("    right = 0", "    right = seen = 0"),
+        ("            right +=", "            seen += 1\n            right +="),
+        ("    print(right", "    assert seen == len(loader), 'too few'\n    print(right"),
+    ):
+        assert old in counting
+        counting = counting.replace(old, new)
+    trial = load(counting, "--epochs", "3")
+    with restored(trial):
+        trial.evaluate_step(next(trial.validation_batches()))
+        with pytest.raises(NotReached, match="raised AssertionError: too few, where mlcheck had cut its loops short"):
+            trial.train_step(next(trial.train_batches()), 0)
+
+
 def test_modes_of_the_script_are_its_own(load: Load) -> None:
     trial = load(HEAD + LOOPS["at module level"])
     with restored(trial):

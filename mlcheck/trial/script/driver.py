@@ -65,6 +65,7 @@ class Driver:
         self._evaluated: DataLoader[Any] | None = None
         self._held = Held({}, {}, {}, [])
         self._depth = self._steps = 0
+        self._has_cut = False
         self._is_elsewhere = True
         self._plain_call = nn.Module.__call__
 
@@ -148,7 +149,7 @@ class Driver:
         run = self._run = Run(self._program)
         self._instruments.begin(run)
         self._instruments.waits_for, self._instruments.turn = self._waits(), 0
-        self._steps, self._is_elsewhere = 0, False
+        self._steps, self._is_elsewhere, self._has_cut = 0, False, False
         self._advance(None)
         self._until(self._plan.is_training)
         frames = run.frames()
@@ -183,7 +184,7 @@ class Driver:
                 raise NotReached(self._told_end())
             if time.monotonic() > end:
                 break
-            self._pass_by(self._request)
+            self._pass_by_as_cut(self._request)
         raise NotReached(f"{self._program.name} did not get there in {self._seconds:.0f} s")
 
     @contextmanager
@@ -204,6 +205,16 @@ class Driver:
                 self._evaluated = self._request.of.loader
         self._is_elsewhere |= self._plan.is_evaluation(self._request)
 
+    def _pass_by_as_cut(self, request: Request) -> None:
+        """What a script raises where one of its loops ended early is no fault of its own: an average over nothing."""
+        try:
+            self._pass_by(request)
+        except Exception as error:
+            if not self._has_cut:
+                raise
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise NotReached(f"{self._program.name} raised {told}, where mlcheck had cut its loops short") from error
+
     def _pass_by(self, request: Request) -> None:
         """Answer a request on the way to somewhere else: loops that call models are cut short and not watched."""
         if isinstance(request, Did):
@@ -217,8 +228,10 @@ class Driver:
         if not enough:
             self._advance(Answer.REAL)
             return
+        stops = request.of.given >= enough
+        self._has_cut |= stops
         with self._unwatched():
-            self._advance(Answer.STOP if request.of.given >= enough else Answer.REAL, watched=False)
+            self._advance(Answer.STOP if stops else Answer.REAL, watched=False)
 
     def _go_to_training(self) -> None:
         if self._run is None:
