@@ -65,6 +65,7 @@ LOAD_EVIDENCE = {
         "machine",
         "quality",
         "query_files",
+        "handover",
         "sbs",
         "satisfaction",
         "limits",

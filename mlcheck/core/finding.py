@@ -41,6 +41,23 @@ class Figure:
     data: dict[str, Any]
 
 
+LIMIT_COLUMNS = ("limit", "allowed", "measured", "workers", "verdict")
+
+
+def limit_table(rows: list[list[str]]) -> Figure:
+    """Numbers held against their limits: short, and shown wherever the report is read."""
+    return Figure("table", "Against the limits", {"columns": list(LIMIT_COLUMNS), "rows": rows})
+
+
+def limit_rows(figure: Figure) -> list[list[str]]:
+    """The rows of such a table; none of any other figure."""
+    told = figure.data if figure.kind == "table" else {}
+    columns, rows = told.get("columns"), told.get("rows")
+    if columns != list(LIMIT_COLUMNS) or not isinstance(rows, list):
+        return []
+    return [[str(cell) for cell in row] for row in rows if isinstance(row, list) and len(row) == len(LIMIT_COLUMNS)]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One defect at one place: what is wrong in `message`, what to do about it in `help`.

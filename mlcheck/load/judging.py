@@ -12,6 +12,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.binomial import Interval
+from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import Ladder, Phase, Rung
 from mlcheck.load.latency_figures import SHARES, Line, figures
 from mlcheck.load.limits import Latency
@@ -104,7 +105,7 @@ def verdict(ladder: Ladder, queries: str, limits: Latency, help_: str = "") -> V
     measured = Verdict(
         Outcome.PASS,
         _summary(found, ladder, queries),
-        figures=figures(found, ladder, queries, limits),
+        figures=(*held_against_limits(_held(found, queries)), *figures(found, ladder, queries, limits)),
         numbers={f"{line.name} at {line.workers} (ms)": line.value.value for line in found if line.measure in _NAMED},
         looked_at=sum(line.n for line in found if line.measure == "mean_ms"),
     )
@@ -122,6 +123,13 @@ def verdict(ladder: Ladder, queries: str, limits: Latency, help_: str = "") -> V
         reason = f"measured, but no limit is stated to judge it by: set [latency.{queries}] in the SLO file"
         return replace(measured, outcome=Outcome.INCONCLUSIVE, reason=reason)
     return measured
+
+
+def _held(found: list[Line], queries: str) -> Iterator[Held]:
+    for line in found:
+        if line.limit is not None and line.decision is not None:
+            allowed, told = f"<= {line.limit:g} ms", milliseconds(line.value)
+            yield Held(f"{queries} {line.name}", allowed, told, line.decision, line.value.value, line.workers)
 
 
 def _overload(rung: Rung, ladder: Ladder, help_: str) -> Verdict:

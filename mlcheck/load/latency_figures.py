@@ -9,6 +9,7 @@ import numpy as np
 
 from mlcheck.core.finding import Figure
 from mlcheck.load.binomial import Interval
+from mlcheck.load.handover import WORDS
 from mlcheck.load.ladder import Ladder
 from mlcheck.load.limits import Latency
 from mlcheck.load.percentiles import Decision, percentile
@@ -43,9 +44,6 @@ def figures(found: list[Line], ladder: Ladder, queries: str, limits: Latency) ->
     )
 
 
-_WORDS = {Decision.KEPT: "kept", Decision.BROKEN: "BROKEN", Decision.OPEN: "undecided", None: ""}
-
-
 def _table(found: list[Line], ladder: Ladder, queries: str) -> Figure:
     """What is handed over: every number with its interval, its limit and what was decided."""
     rows: list[list[str | float | None]] = []
@@ -65,7 +63,7 @@ def _table(found: list[Line], ladder: Ladder, queries: str) -> Figure:
             low,
             high,
         ]
-        rows.append([*measured, line.limit, _WORDS[line.decision], line.n, beside])
+        rows.append([*measured, line.limit, WORDS[line.decision] if line.decision else "", line.n, beside])
     columns = ["workers", "queries/s", "latency", "ms", "from", "to", "limit", "verdict", "n", "closed loop, ms"]
     return Figure(
         "table", f"Latency of {queries} queries, 95 % intervals, against its limits", {"columns": columns, "rows": rows}

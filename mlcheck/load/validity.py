@@ -23,6 +23,6 @@ def validity(ladder: Ladder, seed: int) -> list[str]:
     told.append(f"workers × CPU threads of each: {rungs}, on {ladder.cores:g} cores")
     noisy = {rung.workers: phase.noise for rung in ladder.rungs for phase in rung.phases if phase.noise}
     if noisy:
-        workers = ", ".join(map(str, noisy))
-        told.append(f"NOISY at {workers} workers: {next(iter(noisy.values()))}")
+        at = ", ".join(map(str, noisy))
+        told.append(f"NOISY at {at} worker{'' if at == '1' else 's'}: {next(iter(noisy.values()))}")
     return told

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import By, Outcome, Stage
 from mlcheck.core.report import Cause, Change, Item, Report, Result
 
@@ -100,6 +101,12 @@ def evidence(result: Result) -> str:
     """The sentence that decided; a crash without words shows the last line of its traceback."""
     last = result.traceback.strip().splitlines()[-1:]
     return (result.headline or (last[0] if last else "")).strip().rstrip(".")
+
+
+def limits(report: Report) -> list[list[str]]:
+    """Every number that was held against a limit: the limit, what it allows, what was measured (the
+    worst, at these numbers of workers), the verdict."""
+    return [row for result in report.results for figure in result.figures for row in limit_rows(figure)]
 
 
 def short_place(result: Result) -> str:

@@ -38,6 +38,7 @@ def render(report: Report) -> str:
             headline=digest.headline(checklist, found),
             counts=digest.counts(checklist),
             stages=digest.by_stage(checklist),
+            limits=digest.limits(report),
             style=style,
             script=script,
             policy=_policy(style, script),

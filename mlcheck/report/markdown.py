@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mlcheck.core.finding import LIMIT_COLUMNS
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Cause, Item, Report, causes
 from mlcheck.report import digest
@@ -12,6 +13,7 @@ from mlcheck.report.safe import one_line
 
 _SPECIAL = re.compile(r"([\\*_\[\]|~>])")
 _SHOWN = 20
+_SHOWN_LIMITS = 60
 
 
 def render(report: Report) -> str:
@@ -27,9 +29,19 @@ def render(report: Report) -> str:
     lines += [f"{_code(f'mlcheck {report.command}')} {_code(report.subject)}: {counts}".rstrip(": "), ""]
     if report.since:
         lines += [f"Since {_text(digest.moment(report.since))}: {digest.changes_counted(report.changes)}", ""]
+    lines += _limits(report)
     lines += _causes(found)
     lines += _open([item for item in checklist if item.outcome in (Outcome.PENDING, Outcome.INCONCLUSIVE)])
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _limits(report: Report) -> Iterator[str]:
+    held = digest.limits(report)
+    if held:
+        yield f"| {' | '.join(LIMIT_COLUMNS)} |"
+        yield "| --- | --- | --- | --- | --- |"
+        yield from (f"| {' | '.join(_text(cell) for cell in row)} |" for row in held[:_SHOWN_LIMITS])
+        yield ""
 
 
 def _causes(found: list[Cause]) -> Iterator[str]:

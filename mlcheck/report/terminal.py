@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import LIMIT_COLUMNS, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Cause, Item, Report, Result, causes
 from mlcheck.core.signoff import UNSIGNED
@@ -25,6 +25,7 @@ _STYLE = {
     Outcome.SKIP: "dim",
     Outcome.PASS: "green",
 }
+_HELD = {"kept": "green", "BROKEN": "bold red"}
 _MARGIN = 9
 _SHOWN_FINDINGS = 5
 _SHOWN_NAMES = 12
@@ -37,7 +38,13 @@ def render(report: Report, *, width: int, color: bool) -> str:
     """The report as lines of at most `width` columns; without `color` no escape code and ASCII of our own."""
     checklist = report.items()
     found = causes(checklist)
-    rows = [*_head(report, checklist, found), *_causes(found), *_stages(checklist), *_foot(report, checklist, found)]
+    rows = [
+        *_head(report, checklist, found),
+        *_limits(report),
+        *_causes(found),
+        *_stages(checklist),
+        *_foot(report, checklist, found),
+    ]
     return printed(rows, width, color)
 
 
@@ -75,6 +82,21 @@ def _counts(checklist: list[Item]) -> Text:
         for outcome, number in digest.counts(checklist).items()
     )
     return line + Text(", ").join(parts)
+
+
+def _limits(report: Report) -> Iterator[Row]:
+    """Numbers against their limits, aligned; on a narrow screen each row wraps under itself."""
+    held = digest.limits(report)
+    if not held:
+        return
+    yield from _heading("against the limits")
+    lines = [list(LIMIT_COLUMNS), *([one_line(cell, 60) for cell in row] for row in held)]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    for number, (*cells, verdict) in enumerate(lines):
+        word = verdict.partition(" ")[0]
+        text = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+        style = _HELD.get(word, "cyan") if number else "dim"
+        yield Row(Text(text, style="dim" if not number else ""), label=Text(word, style=style), margin=_MARGIN + 2)
 
 
 def _causes(found: list[Cause]) -> Iterator[Row]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from load_phases import Casualty, Memory, closed, ladder, leaking, phase, rung, survey
 
+from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.cases import Case, Conduct, GoldenRun
 from mlcheck.load.checks import (
@@ -53,7 +54,8 @@ def test_latency_under_its_limit_passes_with_its_numbers() -> None:
     assert found.outcome is Outcome.PASS
     assert found.summary == "1 worker at 100/s: p50 10 ms [10, 10], p99 10 ms [10, 10]"
     assert found.looked_at == 1000
-    assert [figure.kind for figure in found.figures] == ["table", "curves", "curves"]
+    assert [figure.kind for figure in found.figures] == ["table", "table", "curves", "curves"]
+    assert limit_rows(found.figures[0]) == [["random p99", "<= 50 ms", "10 ms [10, 10]", "1", "kept"]]
 
 
 def test_latency_over_its_limit_fails_where_it_is() -> None:

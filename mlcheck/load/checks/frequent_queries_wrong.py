@@ -5,6 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.load.binomial import Interval
+from mlcheck.load.handover import Held, held_against_limits, reaches
 from mlcheck.load.limits import Limits
 from mlcheck.load.quality import Labelled, LabelledRun, accuracy, unique, weighted_accuracy
 from mlcheck.load.wording import percent
@@ -23,7 +25,7 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
         f"weighted by frequency {percent(weighted.rate)} right, each query once {percent(flat)}; "
         f"{len(once):,} different of {len(run.items):,}, worth {weighted.effective:.0f} equal ones"
     )
-    figures, looked_at = (_wrong(run.items),), len(run.items)
+    figures, looked_at = (*_held(weighted.rate, limit), _wrong(run.items)), len(run.items)
     apart = weighted.rate.high < flat.low
     if limit is not None and weighted.rate.high < limit:
         finding = Finding(f"of the traffic {weighted.rate.value:.2%} is answered right, below {limit:.2%}")
@@ -39,6 +41,13 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
         reason = f"{limit:.2%} lies inside the interval{few}; label more of the frequent queries"
         return Verdict(Outcome.INCONCLUSIVE, summary, reason, figures=figures, looked_at=looked_at)
     return Verdict(Outcome.PASS, summary, figures=figures, looked_at=looked_at)
+
+
+def _held(rate: Interval, limit: float | None) -> tuple[Figure, ...]:
+    if limit is None:
+        return ()
+    allowed = f">= {limit:.2%}"
+    return held_against_limits([Held("traffic accuracy", allowed, percent(rate), reaches(rate, limit))])
 
 
 def _wrong(items: tuple[Labelled, ...]) -> Figure:

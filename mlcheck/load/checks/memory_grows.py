@@ -8,8 +8,10 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.crew import Sighting
+from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import RANDOM, Ladder, Phase
 from mlcheck.load.limits import Limits
+from mlcheck.load.percentiles import Decision
 from mlcheck.load.series import Trend, trend
 from mlcheck.load.wording import number, workers
 
@@ -36,16 +38,25 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
         f"{number(worst.slope)} MB for every 1,000 queries [{number(worst.low)}, {number(worst.high)}], "
         f"seen with {workers(phase.workers)}"
     )
-    if worst.steady and worst.low > limit and gained >= _LEAST_MB:
+    grows = worst.steady and worst.low > limit and gained >= _LEAST_MB
+    held = Held(
+        "memory growth",
+        f"<= {limit:g} MB/1,000",
+        f"{number(worst.slope)} MB [{number(worst.low)}, {number(worst.high)}]",
+        Decision.BROKEN if grows else Decision.KEPT,
+        workers=phase.workers,
+    )
+    figures = (*held_against_limits([] if stated is None else [held]), figure)
+    if grows:
         asked = seen[-1].queries - seen[0].queries
         message = f"a worker's memory grows by {told}: {number(gained)} MB in its last {asked:,} queries"
         finding = Finding(
             message, help="look for lists, caches and graphs (a tensor with grad_fn) that outlive a query"
         )
         outcome = Outcome.WARN if stated is None else Outcome.FAIL
-        return Verdict(outcome, told, findings=(finding,), figures=(figure,), looked_at=looked_at)
+        return Verdict(outcome, told, findings=(finding,), figures=figures, looked_at=looked_at)
     calm = f"private memory does not grow steadily: at most by {told}"
-    return Verdict(Outcome.PASS, calm, figures=(figure,), looked_at=looked_at)
+    return Verdict(Outcome.PASS, calm, figures=figures, looked_at=looked_at)
 
 
 def _weight(found: Trend) -> tuple[bool, float]:

@@ -9,8 +9,10 @@ import numpy as np
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import Ladder, Rung
 from mlcheck.load.limits import Limits
+from mlcheck.load.percentiles import Decision
 from mlcheck.load.wording import number, workers
 
 
@@ -32,17 +34,32 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
         numbers |= {"MB for one worker more": float(more), "MB for none": float(base)}
     gpu = max((phase.gpu_mb for phase in ladder.phases), default=0.0)
     numbers |= {"GPU MB at most": gpu} if gpu else {}
-    broken = [
-        Finding(f"{told} {number(value)} MB with {workers(count)}, over the limit of {number(limit)} MB")
+    held = [
+        (told, value, limit, count)
         for told, found, limit in (
             ("the largest worker takes", highest, limits.memory.per_worker_mb),
             ("all workers together take", totals, limits.memory.total_mb),
         )
         if limit is not None
         for count, value in found.items()
+    ]
+    broken = [
+        Finding(f"{told} {number(value)} MB with {workers(count)}, over the limit of {number(limit)} MB")
+        for told, value, limit, count in held
         if value > limit
     ]
-    figures, looked_at = (_table(rungs), _curve(totals)), sum(rung.workers for rung in rungs)
+    against = held_against_limits(
+        Held(
+            "memory of a worker" if told.startswith("the largest") else "memory of all",
+            f"<= {number(limit)} MB",
+            f"{number(value)} MB",
+            Decision.BROKEN if value > limit else Decision.KEPT,
+            value,
+            count,
+        )
+        for told, value, limit, count in held
+    )
+    figures, looked_at = (*against, _table(rungs), _curve(totals)), sum(rung.workers for rung in rungs)
     if broken:
         return Verdict(Outcome.FAIL, summary, "", tuple(broken), figures, numbers, looked_at)
     if limits.memory.per_worker_mb is None and limits.memory.total_mb is None:

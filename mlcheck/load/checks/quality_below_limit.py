@@ -11,7 +11,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.binomial import Interval
+from mlcheck.load.handover import Held, held_against_limits, reaches
 from mlcheck.load.limits import Limits
+from mlcheck.load.percentiles import Decision
 from mlcheck.load.quality import Labelled, LabelledRun, Share, accuracy, auc, by, macro_f1, unique
 from mlcheck.load.wording import percent
 
@@ -24,23 +26,24 @@ class _Score(NamedTuple):
     limit: float | None
     n: int
 
+    @property
+    def decision(self) -> Decision | None:
+        """By the whole interval; None without a limit."""
+        return None if self.limit is None else reaches(self.value, self.limit)
+
 
 def check(run: LabelledRun, limits: Limits) -> Verdict:
     items = unique(run.items)
     scores = list(_scores(items, limits))
     classes, groups = by(items, lambda item: item.label), by([i for i in items if i.group], lambda item: item.group)
-    figures = (_table("Scores", scores), *_share_tables(classes, groups))
+    figures = (*_held(scores), _table("Scores", scores), *_share_tables(classes, groups))
     whole = scores[0].value
     summary = f"accuracy {percent(whole)} on {len(items):,} different labelled queries"
     if classes:
         summary += f"; worst class {classes[0].name!r} {percent(classes[0].rate)}"
     failed = [item for item in run.items if item.error]
-    broken = [score for score in scores if score.limit is not None and score.value.high < score.limit]
-    waiting = [
-        score
-        for score in scores
-        if score.limit is not None and not score.value.low >= score.limit and score not in broken
-    ]
+    broken = [score for score in scores if score.decision is Decision.BROKEN]
+    waiting = [score for score in scores if score.decision is Decision.OPEN]
     looked_at = len(items)
     if broken:
         findings = [Finding(f"{s.name} is {percent(s.value)}, below {s.limit:.2%} (n = {s.n:,})") for s in broken]
@@ -71,6 +74,22 @@ def _scores(items: list[Labelled], limits: Limits) -> Iterator[_Score]:
         yield _Score(f"the recall of class {share.name!r}", share.rate, stated.class_recall_min, share.n)
     for share in by([item for item in items if item.group], lambda item: item.group):
         yield _Score(f"the accuracy of group {share.name!r}", share.rate, stated.group_accuracy_min, share.n)
+
+
+def _held(scores: list[_Score]) -> tuple[Figure, ...]:
+    """Of the classes and of the groups, which share a limit, the worst alone."""
+    return held_against_limits(
+        Held(_shared(score.name), f">= {score.limit:.2%}", percent(score.value), score.decision, -score.value.value)
+        for score in scores
+        if score.limit is not None and score.decision is not None
+    )
+
+
+def _shared(name: str) -> str:
+    for start, told in (("the recall of class", "worst class recall"), ("the accuracy of group", "worst group")):
+        if name.startswith(start):
+            return told
+    return name.removeprefix("the ")
 
 
 def _table(title: str, scores: list[_Score]) -> Figure:

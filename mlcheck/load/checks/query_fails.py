@@ -9,6 +9,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.binomial import wilson
 from mlcheck.load.crew import Casualty
+from mlcheck.load.handover import beside_its_limit
 from mlcheck.load.ladder import Ladder
 from mlcheck.load.limits import Limits
 from mlcheck.load.survey import Survey
@@ -24,9 +25,14 @@ def check(ladder: Ladder, survey: Survey, limits: Limits) -> Verdict:
         return Verdict(Outcome.SKIP, reason="no query was asked under load")
     rate, allowed = wilson(failed, asked), limits.errors.max_rate
     told = f"{failed:,} of {asked:,} queries under load failed ({failed / asked:.3%})"
+    allowance = f"<= {allowed:.3%}" if allowed else "none"
+
+    def held(verdict: Verdict) -> Verdict:
+        return beside_its_limit(verdict, "failing queries", allowance, f"{failed:,} of {asked:,}")
+
     if not failed:
         sure = f"none of {asked:,} queries under load failed: 95 % sure that fewer than {number(300 / asked)} % do"
-        return Verdict(Outcome.PASS, sure, looked_at=asked)
+        return held(Verdict(Outcome.PASS, sure, looked_at=asked))
     findings = tuple(_told(casualty, ladder) for casualty in casualties) + tuple(_errors(ladder))
     traces = [casualty.stack or casualty.stderr for casualty in casualties]
     traces += [str(error["traceback"]) for phase in phases for error in phase.errors]
@@ -36,9 +42,10 @@ def check(ladder: Ladder, survey: Survey, limits: Limits) -> Verdict:
         reason = (
             "" if kept else f"the limit of {allowed:.3%} lies inside its 95 % interval, which ends at {rate.high:.3%}"
         )
-        return Verdict(Outcome.PASS if kept else Outcome.INCONCLUSIVE, told, reason, numbers=numbers, looked_at=asked)
+        outcome = Outcome.PASS if kept else Outcome.INCONCLUSIVE
+        return held(Verdict(outcome, told, reason, numbers=numbers, looked_at=asked))
     trace = next((trace for trace in traces if trace), "")
-    return Verdict(Outcome.FAIL, told, "", findings, numbers=numbers, looked_at=asked, traceback=trace)
+    return held(Verdict(Outcome.FAIL, told, "", findings, numbers=numbers, looked_at=asked, traceback=trace))
 
 
 def _told(casualty: Casualty, ladder: Ladder) -> Finding:

@@ -6,8 +6,12 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.binomial import judgements_needed
+from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.limits import Limits
+from mlcheck.load.percentiles import Decision
 from mlcheck.load.sbs import Judgements, Preference, preference
+
+_BIASED = 0.01
 
 
 def check(found: Judgements, limits: Limits) -> Verdict:
@@ -18,8 +22,15 @@ def check(found: Judgements, limits: Limits) -> Verdict:
         f"({found.items - judged} not judged): {seen.rate.value:.1%} [{seen.rate.low:.1%}, {seen.rate.high:.1%}] won, "
         f"sign test p = {seen.p_value:.3g}"
     )
-    figures, numbers = (_bars(seen),), _numbers(seen)
-    if seen.left_p <= 0.01:
+    numbers, bars = _numbers(seen), _bars(seen)
+    decision = Decision.OPEN
+    if seen.p_value <= alpha and seen.left_p > _BIASED:
+        decision = Decision.KEPT if seen.wins > seen.losses else Decision.BROKEN
+    held = Held(
+        "side by side", f"more wins, p <= {alpha:g}", f"{seen.rate.value:.1%} won, p = {seen.p_value:.2g}", decision
+    )
+    figures = (*held_against_limits([held]), bars)
+    if seen.left_p <= _BIASED:
         reason = f"raters prefer a side: {seen.left} left, {seen.right} right (p = {seen.left_p:.2g})"
         return Verdict(Outcome.INCONCLUSIVE, summary, reason, (), figures, numbers, judged)
     if seen.p_value <= alpha and seen.wins > seen.losses:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import Ladder, Rung
 from mlcheck.load.limits import Limits
+from mlcheck.load.percentiles import Decision
 from mlcheck.load.wording import cell, number
 
 _GAIN = 1.1
@@ -34,6 +36,17 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     noisy = [phase.noise for rung in (first, *weak) for phase in rung.phases if phase.kind == "closed" and phase.noise]
     if weak and noisy:
         return Verdict(Outcome.INCONCLUSIVE, summary, f"NOISY: {noisy[0]}", (), (figure,), numbers, asked)
+    held = held_against_limits(
+        Held(
+            "scaling",
+            f">= {least:.0%}",
+            f"{_efficiency(rung, first):.0%} of {rung.workers / first.workers:g} times",
+            Decision.BROKEN if rung in weak else Decision.KEPT,
+            -_efficiency(rung, first),
+            rung.workers,
+        )
+        for rung in judged
+    )
     findings = tuple(
         Finding(
             f"{rung.workers} workers answer {number(rung.capacity)} queries a second, "
@@ -43,7 +56,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
         )
         for rung in weak
     )
-    return Verdict(Outcome.FAIL if weak else Outcome.PASS, summary, "", findings, (figure,), numbers, asked)
+    return Verdict(Outcome.FAIL if weak else Outcome.PASS, summary, "", findings, (*held, figure), numbers, asked)
 
 
 def _efficiency(rung: Rung, first: Rung) -> float:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.load.handover import beside_its_limit
 from mlcheck.load.limits import Limits
 from mlcheck.load.quality import Labelled, LabelledRun, against_live, unique
+from mlcheck.load.wording import percent
 
 _SHOWN = 10
 _NOT_ASKED = "no labelled query says what the `live` model answers, and no --live model was asked"
@@ -23,15 +25,21 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
         f"{paired.gained} gained, {paired.lost} lost (McNemar's p = {paired.p_value:.3g})"
     )
     figures = (_lost(items),)
+
+    def held(verdict: Verdict) -> Verdict:
+        allowed = f">= {-margin:+.2%}"
+        return beside_its_limit(verdict, "accuracy over live", allowed, percent(paired.difference))
+
     if high < -margin or (paired.p_value <= 0.05 and paired.lost > paired.gained and low <= -margin):
         message = (
             f"the live model is right on {paired.lost} queries that this one gets wrong, and wrong on {paired.gained}"
         )
-        return Verdict(Outcome.FAIL, summary, findings=(Finding(message),), figures=figures, looked_at=paired.n)
+        finding = Finding(message)
+        return held(Verdict(Outcome.FAIL, summary, findings=(finding,), figures=figures, looked_at=paired.n))
     if low <= -margin:
         reason = f"it may be worse by more than the margin of {margin:.2%}: label more queries"
-        return Verdict(Outcome.INCONCLUSIVE, summary, reason, figures=figures, looked_at=paired.n)
-    return Verdict(Outcome.PASS, summary, figures=figures, looked_at=paired.n)
+        return held(Verdict(Outcome.INCONCLUSIVE, summary, reason, figures=figures, looked_at=paired.n))
+    return held(Verdict(Outcome.PASS, summary, figures=figures, looked_at=paired.n))
 
 
 def _lost(items: list[Labelled]) -> Figure:
