@@ -20,8 +20,9 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.sketches import sketch
 from mlcheck.probe.measure.tree import leaves
-from mlcheck.trial.generators import seed_all
+from mlcheck.trial.generators import seed_all, seed_sample
 from mlcheck.trial.trial import Trial
 
 SECONDS = 5.0
@@ -46,7 +47,8 @@ class Split:
 
     `shapes` count the shapes of each tensor of a sample, `example` holds an index for each of them. `digests` are
     hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), by
-    index. `varying` are tensors that differ between two reads of the same index.
+    index. `varying` are tensors that differ between two reads of the same index. `sketches` are a few
+    numbers of each sample, for nearness.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Split:
     collated_by_default: bool = False
     continuous: bool = False
     kept: dict[int, Tensor] = field(default_factory=dict)
+    sketches: dict[int, Tensor] = field(default_factory=dict)
 
     @property
     def whole(self) -> bool:
@@ -128,7 +131,7 @@ def _indices(loader: DataLoader[Any]) -> list[Any]:
 
 def _read(split: Split, dataset: Any, index: int) -> None:
     split.read += 1
-    seed_all(0)  # an augmentation then does the same to every sample, and equal ones stay equal
+    seed_sample(0)  # an augmentation then does the same to every sample, and equal ones stay equal
     try:
         sample = list(sample_leaves(dataset[index]))
     except Exception as error:
@@ -147,6 +150,8 @@ def _read(split: Split, dataset: Any, index: int) -> None:
     split.digests[index], split.content[index] = digest(whole), digest(large)
     split.continuous |= any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
     main = max(large, key=Tensor.numel, default=None)
+    if main is not None and (drawn := sketch(main)) is not None:
+        split.sketches[index] = drawn
     if main is not None and len(split.kept) < _KEPT and (len(split.kept) + 1) * main.numel() <= _KEPT_ELEMENTS:
         split.kept[index] = main.detach().clone()
 
@@ -156,9 +161,9 @@ def _read_again(split: Split, dataset: Any, indices: list[Any]) -> None:
     varying: dict[str, None] = {}
     for index in indices:
         with suppress(Exception):  # told by the first reading
-            seed_all(1)
+            seed_sample(1)
             first = list(sample_leaves(dataset[index]))
-            seed_all(2)
+            seed_sample(2)
             second = list(sample_leaves(dataset[index]))
             split.read_twice += 1
             varying.update(dict.fromkeys(_differing(first, second)))

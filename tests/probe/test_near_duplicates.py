@@ -1,0 +1,152 @@
+"""Near duplicates across splits: copies in another guise, and sound data whose samples look alike."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from probe_programs import ask, trial_on
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
+from test_data_probes import says
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+RULE = "splits-nearly-overlap"
+
+
+def draws(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def split(x: Tensor, share: float = 0.25, seed: int = 0) -> Trial:
+    """Rows of `x` in two parts, at random."""
+    order = torch.randperm(len(x), generator=draws(seed))
+    held_out = int(share * len(x))
+    return between(x[order[held_out:]], x[order[:held_out]])
+
+
+def between(training: Tensor, validation: Tensor) -> Trial:
+    labels = [torch.arange(len(part)) % 2 for part in (training, validation)]
+    return trial_on(TensorDataset(training, labels[0]), TensorDataset(validation, labels[1]))
+
+
+def digits(rows: int = 700) -> Tensor:
+    return torch.as_tensor(load_digits().data[:rows]).float().reshape(-1, 1, 8, 8) / 16
+
+
+def photographs(count: int = 160, side: int = 32) -> Tensor:
+    """Pictures with a natural spectrum: amplitude falls with frequency."""
+    tint = 0.3 * torch.randn(count, 3, side, side, generator=draws(4))
+    noise = torch.randn(count, 1, side, side, generator=draws(3)) + tint
+    rate = torch.fft.fftfreq(side)
+    falling = 1 / (rate[:, None] ** 2 + rate[None] ** 2 + 1 / side**2).sqrt()
+    pictures = torch.fft.ifft2(torch.fft.fft2(noise) * falling).real
+    return (pictures - pictures.amin((1, 2, 3), True)) / (
+        pictures.amax((1, 2, 3), True) - pictures.amin((1, 2, 3), True)
+    )
+
+
+def as_jpeg(picture: Tensor) -> Tensor:
+    file = io.BytesIO()
+    Image.fromarray((255 * picture).byte().permute(1, 2, 0).numpy()).save(file, "JPEG", quality=80)
+    return torch.as_tensor(np.array(Image.open(file))).permute(2, 0, 1) / 255
+
+
+GUISES: dict[str, Any] = {
+    "noise": lambda x: (x + 0.02 * torch.randn(x.shape, generator=draws(1))).clamp(0, 1),
+    "darker, less contrast": lambda x: 0.6 * x + 0.05,
+    "another encoding": lambda x: torch.stack([as_jpeg(picture) for picture in x]),
+}
+
+
+@pytest.mark.parametrize("guise", GUISES)
+def test_pictures_in_another_guise(guise: str) -> None:
+    pictures = photographs()
+    verdict = ask(RULE, between(pictures[:120], torch.cat([pictures[120:], GUISES[guise](pictures)[:80]])))
+    says(verdict, Outcome.WARN, "80 of 120 validation samples nearly equal one of 120", "but for a little")
+    assert [figure.kind for figure in verdict.figures] == ["images", "table"]
+
+
+def test_digits_and_rows_with_a_little_noise() -> None:
+    low = digits()
+    noisy = low[:60] + 0.01 * torch.randn(60, 1, 8, 8, generator=draws(1))
+    says(ask(RULE, between(low[:500], torch.cat([low[500:], noisy]))), Outcome.WARN, "60 of 260")
+    rows = torch.randn(500, 20, generator=draws())
+    says(ask(RULE, between(rows[:400], torch.cat([rows[400:], rows[:30] * 1.001]))), Outcome.WARN, "30 of 130")
+
+
+def windows(series: Tensor, length: int = 32, stride: int = 1) -> Tensor:
+    return series.unfold(0, length, stride)
+
+
+def text(length: int, seed: int = 0) -> Tensor:
+    """Words of a small vocabulary, as characters."""
+    words = [torch.randint(26, (int(n),), generator=draws(9)) for n in torch.randint(2, 9, (400,), generator=draws(8))]
+    order = torch.randint(400, (length,), generator=draws(seed))
+    return torch.cat([torch.cat([words[int(i)], torch.tensor([26])]) for i in order])
+
+
+def test_windows_that_were_cut_before_the_split() -> None:
+    walk = torch.randn(900, generator=draws()).cumsum(0)
+    says(
+        ask(RULE, split(windows(walk))), Outcome.WARN, "hold a stretch of 8 values", "windows of the two splits overlap"
+    )
+    says(ask(RULE, split(windows(text(200), 64))), Outcome.WARN, "hold a stretch of 32 values")
+
+
+def wave(length: int) -> Tensor:
+    return (torch.arange(length) * 0.26).sin()
+
+
+def shapes() -> Tensor:
+    """A square somewhere in a picture: two degrees of freedom."""
+    pictures = torch.zeros(600, 1, 16, 16)
+    for picture, (row, column) in zip(pictures, torch.randint(12, (600, 2), generator=draws())):
+        picture[0, row : row + 4, column : column + 4] = 1
+    return pictures + 0.01 * torch.randn(600, 1, 16, 16, generator=draws(1))
+
+
+def bags() -> Tensor:
+    return torch.poisson(torch.logspace(-3, 0, 40).expand(500, 40), generator=draws())
+
+
+def one_hot() -> Tensor:
+    return torch.cat([torch.eye(12)[torch.randint(12, (500,), generator=draws(k))] for k in range(3)], dim=1)
+
+
+def chronological() -> Trial:
+    walk = torch.randn(1200, generator=draws()).cumsum(0)
+    return between(windows(walk[:900]), windows(walk[900 - 32 :]))
+
+
+SOUND = {
+    "digits": lambda: split(digits(900)),
+    "digits in small steps of grey": lambda: split((digits(900) * 4).round() / 4),
+    "breast cancer": lambda: split(torch.as_tensor(load_breast_cancer().data).float()),
+    "diabetes": lambda: split(torch.as_tensor(load_diabetes().data).float()),
+    "photographs": lambda: split(photographs(400)),
+    "word counts": lambda: split(bags()),
+    "one-hot": lambda: split(one_hot()),
+    "a square in a picture": lambda: split(shapes()),
+    "chronological windows": chronological,
+    "windows of separate series": lambda: between(*(windows(torch.randn(n).cumsum(0)) for n in (500, 400))),
+    "windows of separate texts": lambda: between(windows(text(200), 64), windows(text(200, 1), 64)),
+    "windows of one wave": lambda: between(windows(wave(600)), windows(wave(900)[600:])),
+    "tokens": lambda: split(torch.randint(30, (500, 12), generator=draws())),
+    "blank": lambda: split(torch.zeros(300, 1, 16, 16)),
+    "two columns": lambda: split(torch.rand(800, 2, generator=draws())),
+    "six columns": lambda: split(torch.rand(800, 6, generator=draws())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_samples_that_look_alike_for_good_reason(name: str) -> None:
+    verdict = ask(RULE, SOUND[name]())
+    assert verdict.outcome is not Outcome.WARN, verdict.summary
