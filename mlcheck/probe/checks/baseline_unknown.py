@@ -1,0 +1,82 @@
+"""Tells what simple models score on the same split, and whether the training beats the simplest of them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.baselines import Baselines, baselines
+from mlcheck.probe.measure.examples import examples
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.short_run import ShortRun
+
+_ACCURACY = re.compile(r"(^|.*[_\W])(acc|accuracy|top1)$")
+LEARNED = 0.5
+CLEARLY = 0.2
+
+
+def check(passes: Passes, first: FirstLoss, run: ShortRun | None) -> Verdict:
+    training = examples(passes.training, first)
+    held_out = examples(passes.validation, first) if passes.validation else None
+    found = baselines(training, held_out) if training and held_out else None
+    if found is None:
+        return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size in both splits")
+    mine = _accuracy(run) if run and found.measure == "accuracy" else None
+    simplest = "the commonest class" if found.measure == "accuracy" else "the mean"
+    told = (
+        f"{found.measure} on {found.asked} validation samples: {simplest} {found.constant:.3f}, a linear model "
+        f"{found.linear:.3f}, the nearest neighbour {found.neighbour:.3f}"
+    )
+    if run and mine is not None:
+        told += f"; yours after {run.steps} steps {mine:.3f}"
+    numbers = {"constant": found.constant, "linear": found.linear, "nearest neighbour": found.neighbour}
+    figure = _figure(found, mine)
+    message = _unbeaten(found, run, mine) if run else ""
+    if message:
+        finding = Finding(
+            message,
+            help="what was learned by heart does not carry over: compare how labels, inputs and modes differ "
+            "between training and validation",
+            numbers=numbers,
+        )
+        return Verdict(
+            Outcome.WARN, message, findings=(finding,), figures=(figure,), numbers=numbers, looked_at=found.asked
+        )
+    return Verdict(Outcome.PASS, told, figures=(figure,), numbers=numbers, looked_at=found.asked)
+
+
+def _accuracy(run: ShortRun) -> float | None:
+    """The model's own accuracy after the short run, as a share, where the program calls a metric that."""
+    for name in run.after[0] if run.after else ():
+        if _ACCURACY.match(name.lower()):
+            values = [metrics[name] for metrics in run.after if name in metrics]
+            mean = sum(values) / len(values)
+            return mean / 100 if max(values) > 1 else mean
+    return None
+
+
+def _unbeaten(found: Baselines, run: ShortRun, mine: float | None) -> str:
+    """The training loss fell far, validation stays at what the commonest class gives, and a simple model does well."""
+    if mine is None or len(run.losses) < 40 or not all(map(math.isfinite, run.losses)):
+        return ""
+    start, end = sum(run.losses[:5]) / 5, sum(run.losses[-10:]) / 10
+    error = 2 * math.sqrt(found.constant * (1 - found.constant) / found.asked)
+    name, best = found.best
+    if end > LEARNED * start or mine > found.constant + error or best < found.constant + CLEARLY:
+        return ""
+    return (
+        f"after {run.steps} steps the training loss fell from {start:.3g} to {end:.3g}, but validation accuracy is "
+        f"{mine:.3f}, no better than the commonest class ({found.constant:.3f}), where {name} has {best:.3f}"
+    )
+
+
+def _figure(found: Baselines, mine: float | None) -> Figure:
+    names = ["constant", "linear", "nearest neighbour"]
+    values = [found.constant, found.linear, found.neighbour]
+    if mine is not None:
+        names, values = [*names, "yours, after the short run"], [*values, mine]
+    return Figure("bars", f"{found.measure} on validation", {"labels": names, "values": [max(v, 0.0) for v in values]})

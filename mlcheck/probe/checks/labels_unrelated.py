@@ -1,0 +1,78 @@
+"""Judges whether labels go with their inputs: samples that look alike have the same label more often than by chance."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.baselines import Signal, signal_across, signal_within
+from mlcheck.probe.measure.examples import Examples, examples
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.samples import Samples
+
+PRESENT = 0.01
+LITTLE = 0.1
+FEW = 100
+
+
+def check(passes: Passes, first: FirstLoss, samples: Samples | None) -> Verdict:
+    training = examples(passes.training, first)
+    held_out = examples(passes.validation, first) if passes.validation else None
+    mine = signal_within(training) if training else None
+    if training is None or mine is None:
+        return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")
+    theirs = signal_within(held_out) if held_out else None
+    across = signal_across(training, held_out) if held_out else None
+    numbers = {"p": mine.p, "agreement": mine.score, "permuted": mine.permuted}
+    message = _fault(mine, theirs, across, _same_classes(training, held_out))
+    if message and not (samples and samples.training.varying):
+        finding = Finding(
+            message,
+            help="look at how inputs and labels are put together: file order, a shuffle of one of them, a join",
+            numbers=numbers,
+        )
+        return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=mine.samples)
+    if mine.p >= PRESENT:
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"neighbours among {mine.samples} samples agree on the label no more often than permuted ones "
+            f"(p = {mine.p:.2g}): the inputs as they are may be too rich for that",
+            numbers=numbers,
+        )
+    told = "neighbours are nearer in their target than permuted ones"
+    if training.classes:
+        told = (
+            f"{100 * mine.score:.3g} % of neighbours have the same label, {100 * mine.permuted:.3g} % of permuted ones"
+        )
+    return Verdict(Outcome.PASS, f"{told}, p = {mine.p:.2g}", numbers=numbers, looked_at=mine.samples)
+
+
+def _fault(mine: Signal, theirs: Signal | None, across: Signal | None, same_classes: bool) -> str:
+    """A control shows what training lacks: validation has the signal with no more samples, or nothing carries over."""
+    if theirs is None or across is None or theirs.p >= PRESENT / 4:
+        return ""
+    control = theirs.score - theirs.permuted
+    within, carried = (mine.score - mine.permuted) / control, (across.score - across.permuted) / control
+    if mine.p > PRESENT and within < LITTLE and carried < LITTLE and mine.samples >= max(FEW, theirs.samples):
+        return (
+            "training labels do not go with their inputs: neighbours agree no more than permuted ones (p = "
+            f"{mine.p:.2g} in {mine.samples} samples), while in validation they do (p = {theirs.p:.2g} in "
+            f"{theirs.samples})"
+        )
+    if (
+        mine.p < PRESENT / 4
+        and within > 0.5
+        and carried < LITTLE
+        and same_classes
+        and min(mine.samples, theirs.samples) >= FEW
+    ):
+        return (
+            "labels mean something else in validation: they go with the inputs within each split, and no more than by "
+            f"chance from training to validation ({across.samples} samples)"
+        )
+    return ""
+
+
+def _same_classes(one: Examples, other: Examples | None) -> bool:
+    return other is not None and (not one.classes or set(one.y.tolist()) == set(other.y.tolist()))

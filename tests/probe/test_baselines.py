@@ -1,0 +1,125 @@
+"""Simple models on the user's splits, and whether labels go with their inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import Asked, ask, mlp, trial_on
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.linear_model import RidgeClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from test_data_probes import Changed, says
+from test_label_probes import clusters
+from test_table_probes import classified, numbers, rare, standard
+from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks.baseline_unknown import check as judge
+from mlcheck.probe.measure.baselines import Baselines
+from mlcheck.probe.measure.short_run import ShortRun
+
+
+def shuffled(data: TensorDataset, seed: int = 0) -> TensorDataset:
+    x, y = data.tensors
+    return TensorDataset(x, y[torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))])
+
+
+def renamed(data: TensorDataset) -> TensorDataset:
+    x, y = data.tensors
+    return TensorDataset(x, (y + 1) % 5)
+
+
+def test_training_labels_in_another_order() -> None:
+    verdict = ask("labels-unrelated", trial_on(shuffled(clusters()), clusters(300, seed=2)))
+    says(verdict, Outcome.WARN, "training labels do not go with their inputs", "while in validation they do")
+
+
+def test_classes_numbered_differently_in_validation() -> None:
+    verdict = ask("labels-unrelated", trial_on(clusters(), renamed(clusters(300, seed=2))))
+    says(verdict, Outcome.WARN, "labels mean something else in validation")
+
+
+@pytest.mark.parametrize(
+    ("trial", "outcome"),
+    [
+        (lambda: trial_on(clusters(), clusters(seed=2)), Outcome.PASS),
+        (lambda: trial_on(clusters(spread=8.0), clusters(seed=2, spread=8.0)), Outcome.PASS),
+        (lambda: trial_on(shuffled(clusters()), shuffled(clusters(seed=2))), Outcome.INCONCLUSIVE),
+        (lambda: trial_on(shuffled(clusters())), Outcome.INCONCLUSIVE),
+        (lambda: trial_on(shuffled(clusters(120)), clusters(800, seed=2)), Outcome.INCONCLUSIVE),
+        (lambda: trial_on(Changed(clusters(), lambda _, s: (torch.randn(8), s[1])), clusters(seed=2)), None),
+    ],
+    ids=["clusters", "overlapping", "nothing to see", "no validation", "small training set", "augmented away"],
+)
+def test_labels_that_go_with_inputs_or_cannot_be_seen_to(trial: Any, outcome: Outcome | None) -> None:
+    found = ask("labels-unrelated", trial()).outcome
+    assert found in ({outcome} if outcome else {Outcome.PASS, Outcome.INCONCLUSIVE})
+
+
+def digits() -> tuple[TensorDataset, TensorDataset]:
+    x, y = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
+    return TensorDataset(x[:900].float(), y[:900]), TensorDataset(x[900:1300].float(), y[900:1300])
+
+
+def test_scores_are_those_of_scikit_learn() -> None:
+    training, validation = digits()
+    asked = Asked(classified(*training.tensors, validation=validation))
+    verdict = asked.verdict("baseline-unknown")
+    says(verdict, Outcome.PASS, "accuracy on 400 validation samples", "the nearest neighbour")
+    x, y = training.tensors
+    by = x.std(0, correction=0).clamp_min(1e-9)
+    rows, held_out = (x - x.mean(0)) / by, (validation.tensors[0] - x.mean(0)) / by
+    linear = RidgeClassifier(alpha=0.64).fit(rows, y).score(held_out, validation.tensors[1])
+    nearest = KNeighborsClassifier(1).fit(rows, y).score(held_out, validation.tensors[1])
+    assert verdict.numbers["linear"] == pytest.approx(linear, abs=0.02)
+    assert verdict.numbers["nearest neighbour"] == pytest.approx(nearest, abs=0.005)
+
+
+def test_a_regression_is_scored_by_its_share_of_variance() -> None:
+    x, y = (torch.as_tensor(part).float() for part in load_diabetes(return_X_y=True))
+    x, y = standard(x), standard(y[:, None])[:, 0]
+
+    def loss(model: Any, batch: Any) -> Tensor:
+        return torch.nn.functional.mse_loss(model(batch[0])[:, 0], batch[1])
+
+    trial = trial_on(TensorDataset(x[:300], y[:300]), TensorDataset(x[300:], y[300:]), mlp(10, 1), loss)
+    verdict = ask("baseline-unknown", trial)
+    says(verdict, Outcome.PASS, "R² on 142 validation samples: the mean")
+    assert 0.3 < verdict.numbers["linear"] < 0.7
+
+
+def test_what_has_no_single_target_is_left_to_a_person() -> None:
+    trial = classified(numbers(), rare(0.5, 600))
+    assert ask("baseline-unknown", trial).outcome is Outcome.SKIP
+
+
+FOUND = Baselines("accuracy", 0.1, 0.9, 0.95, 900, 400)
+
+
+@pytest.mark.parametrize(
+    ("losses", "accuracy", "beaten"),
+    [
+        ([2.3] * 20 + [0.1] * 40, 0.11, False),
+        ([2.3] * 20 + [0.1] * 40, 11.0, False),
+        ([2.3] * 20 + [0.1] * 40, 0.3, True),
+        ([2.3] * 20 + [1.9] * 40, 0.1, True),
+        ([2.3] * 10 + [0.1] * 10, 0.1, True),
+        ([2.3] * 20 + [float("nan")] * 40, 0.1, True),
+    ],
+    ids=["by heart", "in percent", "better", "slow", "short", "diverged"],
+)
+def test_a_training_that_carries_nothing_over(
+    losses: list[float], accuracy: float, beaten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = judge.__globals__
+    monkeypatch.setitem(where, "examples", lambda *_: object())
+    monkeypatch.setitem(where, "baselines", lambda *_: FOUND)
+    run = ShortRun(steps=len(losses), losses=losses, after=[{"val_accuracy": accuracy}])
+    passes: Any = type("P", (), {"training": None, "validation": object()})
+    verdict = judge(passes, None, run)  # type: ignore[arg-type]
+    assert (verdict.outcome is Outcome.PASS) is beaten
+    if not beaten:
+        says(verdict, Outcome.WARN, "no better than the commonest class (0.100)", "the nearest neighbour has 0.950")
