@@ -39,7 +39,8 @@ main(job)
 class ProbeOptions:
     """`time_limit` in seconds holds for each probe, `budget` for all; `folder` is where the program runs.
 
-    `arguments` are those of a script, as on its own command line.
+    `arguments` are those of a script, as on its own command line. `only` and `skip` name rules or stages. `ranks` is
+    how many processes stand for several devices; 0 for two where the program is meant for several, or is asked about.
     """
 
     entry: str
@@ -53,6 +54,7 @@ class ProbeOptions:
     time_limit: float = 60.0
     budget: float = 600.0
     folder: str = "."
+    ranks: int = 0
 
 
 def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] | None = None) -> Report:
@@ -74,13 +76,20 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
 
 
 def probe_rules(only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The rules that probes answer, in no particular order but the entry's own first."""
+    """The rules that probes answer, of those named by themselves or by their stage, the entry's own first."""
     catalog = Catalog()
-    for name in (*only, *skip):
-        catalog[name]  # an unknown name is the user's mistake, told with its neighbours
+    only, skip = _rules_of(catalog, only), _rules_of(catalog, skip)
     names = [module.name.replace("_", "-") for module in pkgutil.iter_modules(checks.__path__)]
     wanted = [name for name in names if (not only or name in only) and name not in skip]
     return (ENTRY_RULE, *(name for name in wanted if name != ENTRY_RULE))
+
+
+def _rules_of(catalog: Catalog, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Rules by name; for a stage, its rules. An unknown name is the user's mistake, told with its neighbours."""
+    stages: dict[str, list[str]] = {}
+    for rule, path in catalog.paths.items():
+        stages.setdefault(Path(path).parent.name, []).append(rule)
+    return tuple(rule for name in named for rule in stages.get(name) or (catalog[name].name,))
 
 
 class _Run:
@@ -114,6 +123,7 @@ class _Run:
             hyperparameters=options.hyperparameters,
             prep=options.prep,
             arguments=options.arguments,
+            ranks=options.ranks or (2 if options.only else 0),
             seed=options.seed,
             time_limit=options.time_limit,
             budget=budget,

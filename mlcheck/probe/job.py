@@ -23,6 +23,7 @@ class Job:
     budget: float
     rules: tuple[str, ...]
     arguments: tuple[str, ...] = ()
+    ranks: int = 0
     dead: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
 

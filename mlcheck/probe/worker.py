@@ -74,6 +74,7 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         seed=job.seed,
         prep=job.prep or None,
         arguments=job.arguments,
+        world=job.ranks,
     )
     try:
         return load_trial(job.entry, options)

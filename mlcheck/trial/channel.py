@@ -56,11 +56,11 @@ def connect() -> Channel:
     os.set_inheritable(stacks, False)
     faulthandler.enable(stacks)
     faulthandler.register(DUMP_STACKS, stacks, all_threads=True)
-    _die_with_parent()
+    die_with_parent()
     return Channel(descriptor)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Linux only: be killed when the parent is (PR_SET_PDEATHSIG); elsewhere the parent's own cleanup must do."""
     if sys.platform == "linux":
         pr_set_pdeathsig = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -20,7 +20,8 @@ from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import find_object, module_of, no_file, put_folder_first
-from mlcheck.trial.trial import EntryError, RejectedConfig, Trial
+from mlcheck.trial.ranks.alone import Alone
+from mlcheck.trial.trial import EntryError, EntryOptions, RejectedConfig, Source, Trial
 
 _ACCEPTED = (
     "an entry point is a script (train.py), a class derived from determined.pytorch.PyTorchTrial or from "
@@ -31,24 +32,13 @@ _ACCEPTED = (
 _ELSEWHERE = (0.25, 0.75, 0.0, 1.0)  # of a search space whose middle is rejected
 
 
-@dataclass(frozen=True)
-class EntryOptions:
-    """What goes with the entry point. `hparams` sets hyperparameters by (dotted) name, over the config's.
-
-    `seed` defaults to the config's experiment seed, then 0; `device` to the GPU where there is one.
-    `prep` names a function (`module:function` or `file.py:function`) called before the entry is imported.
-    `arguments` are those of a script's own command line.
-    """
-
-    config: Path | None = None
-    hparams: Mapping[str, Any] = field(default_factory=dict)
-    seed: int | None = None
-    device: str | None = None
-    prep: str | None = None
-    arguments: tuple[str, ...] = ()
+__all__ = ["EntryOptions", "load_trial"]
 
 
-def load_trial(entry: str, options: EntryOptions = EntryOptions()) -> Trial:
+_PLAIN = EntryOptions()
+
+
+def load_trial(entry: str, options: EntryOptions = _PLAIN) -> Trial:
     """Import what `entry` names and make a trial of it.
 
     Determined's package is replaced by a stand-in first, for the rest of the process. Raises EntryError with
@@ -68,14 +58,36 @@ def load_trial(entry: str, options: EntryOptions = EntryOptions()) -> Trial:
         if not callable(prepare):
             raise EntryError(f"the prep `{options.prep}` must be a function, not {_kind(prepare)}")
         prepare()
+    folder = os.getcwd()
     if entry.endswith(".py"):
-        seed_all(seed)
-        return _script(Path(entry), options.arguments)
+        trial = _perhaps_alone(lambda: _script(Path(entry), options.arguments), seed, options)
+        trial.source = Source(entry, replace(options, seed=seed), folder)
+        return trial
     target = find_object(entry)
-    seed_all(seed)
-    trial = _accepted(target, entry, values, config, seed, options)
+    trial = _perhaps_alone(lambda: _accepted(target, entry, values, config, seed, options), seed, options)
+    if not any(kind == "script" for kind, _ in trial.record):  # a trainer starts its own ranks
+        trial.source = Source(entry, replace(options, seed=seed), folder)
     if hides_real and isinstance(target, type):
         trial.notices.append("the installed `determined` package is replaced by mlcheck's stand-in")
+    return trial
+
+
+def _perhaps_alone(build: Callable[[], Trial], seed: int, options: EntryOptions) -> Trial:
+    """The trial; a program that asks its launcher which rank it is hears that it is the only one."""
+    alone = Alone()
+    if not options.communicates:
+        alone.install()
+    seed_all(seed)
+    try:
+        trial = build()
+    except (KeyError, ValueError) as error:
+        if options.communicates or not alone.expects_launcher(error):
+            raise
+        seed_all(seed)
+        trial = build()
+        trial.notices.append("the program expects a launcher such as torchrun: it is examined as the only rank of one")
+    if alone.meets:
+        trial.slots = max(trial.slots, 2)
     return trial
 
 
@@ -94,7 +106,7 @@ def _accepted(
             values.update(elsewhere)  # in place: the cluster's information holds the same mapping
             seed_all(seed)
         try:
-            trial = _adapt(target, entry, values, config, seed, device)
+            trial = _adapt(target, entry, values, config, seed, device, options)
         except RejectedConfig as error:
             refused = refused or error
             continue
@@ -113,24 +125,33 @@ def _adapt(
     config: dict[str, Any] | None,
     seed: int,
     device: torch.device,
+    options: EntryOptions,
 ) -> Trial:
     if isinstance(target, type) and issubclass(target, PyTorchTrial):
-        return adapter.build(target, entry, _place(target, entry), adapter.settings(values, config, seed, device))
+        experiment = adapter.settings(values, config, seed, device)
+        if options.communicates:
+            experiment = replace(
+                experiment, rank=options.rank, world=options.world, slots=options.world, dtype=options.dtype,
+                communicates=True,
+            )  # fmt: skip
+        return adapter.build(target, entry, _place(target, entry), experiment)
     if lightning.is_lightning_module(target):
         return _scripts()(lightning.fit_of(target, entry, values), _place(target, entry))
     if isinstance(target, FunctionType):
-        return _of_function(target, entry, values, device)
+        return _of_function(target, entry, values, device, options)
     if isinstance(target, nn.Module) or (isinstance(target, type) and issubclass(target, nn.Module)):
         parts = model.parts_of(target, entry, module_of(entry), values)
         name = target.__name__ if isinstance(target, type) else type(target).__name__
         place = _place(target if isinstance(target, type) else type(target), entry)
-        return functions.assemble(parts, name, entry, place, device)
+        return functions.assemble(parts, name, entry, place, device, options)
     if trainers.is_trainer(target):
         raise EntryError(f"`{entry}` is a Trainer that was made already: name a function that makes and returns it")
     raise EntryError(f"`{entry}` is {_kind(target)}, which cannot be driven: {_ACCEPTED}")
 
 
-def _of_function(function: FunctionType, entry: str, values: Hyperparameters, device: torch.device) -> Trial:
+def _of_function(
+    function: FunctionType, entry: str, values: Hyperparameters, device: torch.device, options: EntryOptions
+) -> Trial:
     """What it returns says what it is: the parts of a program, or something that trains by itself."""
     place = _place(function, entry)
     arguments = arguments_of(function, entry, values)
@@ -139,7 +160,7 @@ def _of_function(function: FunctionType, entry: str, values: Hyperparameters, de
         return _scripts()(trainers.Training(function.__name__, function, arguments), place)
     if isinstance(returned, nn.Module):
         returned = model.completed(returned, entry, module_of(entry))
-    return functions.assemble(returned, function.__name__, entry, place, device)
+    return functions.assemble(returned, function.__name__, entry, place, device, options)
 
 
 def _script(path: Path, arguments: tuple[str, ...]) -> Trial:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mlcheck.trial.ranks.over import inside
 from mlcheck.trial.trial import EntryError
 
 _TARGETS = ("target", "targets", "label", "labels", "y")
@@ -68,7 +69,7 @@ def whole(model: nn.Module, batch: Any) -> Any:
 
 
 def _by_name(model: nn.Module, inputs: dict[str, Any]) -> Any:
-    parameters = inspect.signature(model.forward).parameters.values()
+    parameters = inspect.signature(inside(model).forward).parameters.values()
     by_name = any(one.kind is one.VAR_KEYWORD for one in parameters) or {one.name for one in parameters} >= set(inputs)
     if by_name:
         return model(**inputs)
@@ -79,7 +80,7 @@ def _by_name(model: nn.Module, inputs: dict[str, Any]) -> Any:
 
 def _takes(model: nn.Module, count: int) -> bool:
     try:
-        inspect.signature(model.forward).bind(*range(count))
+        inspect.signature(inside(model).forward).bind(*range(count))
     except TypeError:
         return False
     return True

@@ -27,6 +27,7 @@ needs no loss is judged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import FunctionType
 from typing import Any
 
@@ -38,28 +39,45 @@ from mlcheck.trial.construct import arguments_of
 from mlcheck.trial.determined.data import to_device
 from mlcheck.trial.forward import forward, loss_in, pull, whole
 from mlcheck.trial.parts import Checked, article, checked
-from mlcheck.trial.trial import EntryError, Trial
+from mlcheck.trial.ranks.over import Dealt, is_wrapped, over_ranks
+from mlcheck.trial.trial import EntryError, EntryOptions, Trial
 
+_PLAIN = EntryOptions()
 _RATE = 1e-3
 
 
 def build(
-    function: FunctionType, entry: str, place: tuple[str, int], values: Hyperparameters, device: torch.device
+    function: FunctionType,
+    entry: str,
+    place: tuple[str, int],
+    values: Hyperparameters,
+    device: torch.device,
+    options: EntryOptions = _PLAIN,
 ) -> Trial:
     """Call the user's function and wrap what it returns. Raises EntryError where either does not fit."""
     returned = function(**arguments_of(function, entry, values))
-    return assemble(returned, function.__name__, entry, place, device)
+    return assemble(returned, function.__name__, entry, place, device, options)
 
 
-def assemble(returned: Any, name: str, entry: str, place: tuple[str, int], device: torch.device) -> Trial:
+def assemble(
+    returned: Any,
+    name: str,
+    entry: str,
+    place: tuple[str, int],
+    device: torch.device,
+    options: EntryOptions = _PLAIN,
+) -> Trial:
     """A trial of the parts, of whatever form they are. Raises EntryError where they do not fit together."""
     parts = checked(returned, entry)
     for model in parts.models.values():
-        model.to(device)
+        model.to(device, options.dtype)
     supplied = set() if parts.optimizers else {"optimizer"}
     if not parts.optimizers:
         (model,) = parts.models.values()
         parts.optimizers["optimizer"] = torch.optim.Adam(_trained(model, entry), lr=_RATE)
+    if options.communicates and parts.train_step is None and not any(map(is_wrapped, parts.models.values())):
+        models = {key: over_ranks(model) for key, model in parts.models.items()}
+        parts = replace(parts, models=models, train_loader=Dealt(parts.train_loader, options.rank, options.world))
     steps = _Steps(parts, device)
     if not (parts.loss or parts.train_step or steps.has_own_loss()):
         supplied.add("loss")

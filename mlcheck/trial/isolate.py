@@ -92,7 +92,8 @@ class _Child:
         self._folder = folder
         self._started = time.monotonic()
         self._oom_kills = oom_kills()
-        self._token = uuid.uuid4().hex
+        outer = os.environ.get(TOKEN)  # of which this one is the beginning, so that whoever kills that finds this
+        self._token = f"{outer},{uuid.uuid4().hex}" if outer else uuid.uuid4().hex
         self._inbox, channel = os.pipe()
         os.set_blocking(self._inbox, False)
         self._unread = b""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import sysconfig
 import traceback
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 _MLCHECK = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 _LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -60,3 +62,16 @@ def is_user_file(filename: str) -> bool:
     if filename.startswith(("<", _MLCHECK)):
         return False
     return not filename.startswith(_LIBRARIES) and "site-packages" not in filename
+
+
+_is_users = functools.cache(is_user_file)
+
+
+def user_line() -> tuple[str, int]:
+    """File and line of the innermost running frame that is the user's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if _is_users(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return "", 0

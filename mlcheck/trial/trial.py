@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +23,38 @@ class Progress(Protocol):
     def restore(self, state: object) -> None: ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class EntryOptions:
+    """What goes with the entry point. `hparams` sets hyperparameters by (dotted) name, over the config's.
+
+    `seed` defaults to the config's experiment seed, then 0; `device` to the GPU where there is one.
+    `prep` names a function (`module:function` or `file.py:function`) called before the entry is imported.
+    `arguments` are those of a script's own command line. `world` is on how many ranks it is to be run, 0 for as the
+    program asks; with `communicates` this process is rank `rank` of them, and models are wrapped as on several
+    devices; `dtype` is what they compute in.
+    """
+
+    config: Path | None = None
+    hparams: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    device: str | None = None
+    prep: str | None = None
+    arguments: tuple[str, ...] = ()
+    rank: int = 0
+    world: int = 0
+    communicates: bool = False
+    dtype: torch.dtype | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """How another process constructs the same trial: from which folder, and with which options."""
+
+    entry: str
+    options: EntryOptions
+    folder: str
 
 
 @dataclass
@@ -47,6 +80,7 @@ class Trial:
     talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for.
     `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
     about these.
+    `source` is how another process comes by the same trial.
     """
 
     name: str
@@ -71,6 +105,7 @@ class Trial:
     again: Callable[[int, int], Trial] | None = None
     slots: int = 1
     supplied: frozenset[str] = frozenset()
+    source: Source | None = None
 
 
 class EntryError(Mistake):

@@ -304,7 +304,10 @@ class Asked:
             if isinstance(found, NotMeasured) and needed not in optional_measurements(check):
                 return Verdict(found.outcome, reason=found.reason)
             measured.append(None if isinstance(found, NotMeasured) else found)
-        verdict = check(*measured)
+        try:
+            verdict = check(*measured)
+        except NotMeasured as reason:
+            return Verdict(reason.outcome, reason=reason.reason)
         assert isinstance(verdict, Verdict)
         return verdict
 

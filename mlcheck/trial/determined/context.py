@@ -14,11 +14,12 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from mlcheck.trial.determined.api import InternalException, InvalidExperimentException, LRScheduler
 from mlcheck.trial.determined.autocast import autocast_proxy
 from mlcheck.trial.determined.data import to_device
-from mlcheck.trial.determined.distributed import DistributedContext
+from mlcheck.trial.determined.distributed import CommunicatingContext, DistributedContext
 from mlcheck.trial.determined.experiment import ExperimentContext
 from mlcheck.trial.determined.reducers import MetricReducer, Reducers
 from mlcheck.trial.determined.settings import Record, Settings, missing_attribute
 from mlcheck.trial.determined.writers import silent
+from mlcheck.trial.ranks.over import over_ranks
 from mlcheck.trial.trial import EntryError
 
 _log = logging.getLogger("determined.pytorch")
@@ -66,7 +67,8 @@ class PyTorchTrialContext(ExperimentContext):
     def __init__(self, settings: Settings, record: Record) -> None:
         super().__init__(settings, record)
         self.device = settings.device
-        self.distributed = DistributedContext(settings.rank, settings.world)
+        kind = CommunicatingContext if settings.communicates else DistributedContext
+        self.distributed = kind(settings.rank, settings.world)
         self.experimental = PyTorchExperimentalContext(self)
         self.models: list[nn.Module] = []
         self.optimizers: list[Optimizer] = []
@@ -86,8 +88,9 @@ class PyTorchTrialContext(ExperimentContext):
 
     def wrap_model(self, model: nn.Module) -> nn.Module:
         self._record.note("wrap_model", model)
-        model = model.to(self.device)
-        wrapped = autocast_proxy(model) if self.experimental._auto_amp else model
+        model = model.to(self.device, self._settings.dtype)
+        spread = over_ranks(model) if self._settings.communicates else model
+        wrapped = autocast_proxy(spread) if self.experimental._auto_amp else spread
         self._originals[id(wrapped)] = model
         self.models.append(wrapped)
         return wrapped

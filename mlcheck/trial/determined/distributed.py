@@ -1,8 +1,10 @@
-"""Stands in for `determined.core.DistributedContext`: one process, or one rank of several that cannot talk."""
+"""Stands in for `determined.core.DistributedContext`: one process, or one rank of several, which may have to guess."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from torch import distributed
 
 
 class DistributedContext:
@@ -44,3 +46,24 @@ class DistributedContext:
         return stuff
 
     def close(self) -> None: ...
+
+
+class CommunicatingContext(DistributedContext):
+    """The same on ranks that have a process group."""
+
+    def gather(self, stuff: Any) -> list[Any] | None:
+        gathered = self.allgather(stuff)
+        return gathered if self.rank == 0 else None
+
+    def allgather(self, stuff: Any) -> list[Any]:
+        gathered: list[Any] = [None] * self.size
+        distributed.all_gather_object(gathered, stuff)
+        return gathered
+
+    def broadcast(self, stuff: Any) -> Any:
+        held = [stuff]
+        distributed.broadcast_object_list(held, src=0)
+        return held[0]
+
+    def broadcast_local(self, stuff: Any = None) -> Any:
+        return self.broadcast(stuff)

@@ -16,7 +16,8 @@ from mlcheck.trial.determined.api import NotProvided
 class Settings:
     """What the experiment fixes before the trial is constructed. `config` is None where none was given.
 
-    `slots` is what the experiment asks for; `rank` of `world` is what this process acts as.
+    `slots` is what the experiment asks for; `rank` of `world` is what this process acts as, which can talk to the
+    others where it `communicates`. `dtype` is what models are cast to before they are wrapped.
     """
 
     hyperparameters: Hyperparameters
@@ -29,6 +30,8 @@ class Settings:
     scheduling_unit: int = 100
     rank: int = 0
     world: int = 1
+    communicates: bool = False
+    dtype: torch.dtype | None = None
 
 
 @dataclass

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import FrameType
 from typing import Any
 
 import torch
@@ -20,19 +18,7 @@ from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.frameworks import evaluate_after, left_early, loaders_of_their_own, plain
 from mlcheck.trial.script.plan import ENOUGH_BATCHES
 from mlcheck.trial.script.requests import Answer, Did, Given, LoopKey, Pass, WantsBatch
-from mlcheck.trial.traceback import is_user_file
-
-_is_user_file = functools.cache(is_user_file)
-
-
-def user_line() -> tuple[str, int]:
-    """File and line of the innermost frame that is the user's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if _is_user_file(frame.f_code.co_filename):
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return "", 0
+from mlcheck.trial.traceback import user_line
 
 
 class Instruments:

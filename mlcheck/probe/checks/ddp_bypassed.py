@@ -1,0 +1,23 @@
+"""Judges whether training goes through the wrapper that averages the gradients."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.measurement import NotMeasured
+from mlcheck.probe.measure.rank_run import RankRun
+from mlcheck.probe.measure.rank_weights import BYPASSED, Wrapped, drift
+
+
+def check(run: RankRun) -> Verdict:
+    if not run.ranks[0].of(Wrapped):
+        raise NotMeasured("no model is wrapped in DistributedDataParallel")
+    found = drift(run)
+    if found is not None and found.cause == BYPASSED:
+        help_ = "call the wrapped model in training; its `.module` is for saving, loading and evaluation"
+        finding = Finding(f"{found.told}: the ranks drift apart", found.place, help=help_)
+        return Verdict(Outcome.FAIL, finding.message, findings=(finding,), looked_at=run.updates)
+    if found is not None:
+        raise NotMeasured(f"the ranks drift apart for another reason: {found.told}")
+    return Verdict(Outcome.PASS, f"every one of {run.updates} updates was averaged", looked_at=run.updates)

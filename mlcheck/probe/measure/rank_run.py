@@ -1,0 +1,91 @@
+"""The program really run on several ranks, on the CPU: what each of them did, and how each ended."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import distributed
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import inconclusive
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.place import as_given
+from mlcheck.trial.ranks.launch import Launch, launch
+from mlcheck.trial.ranks.story import JOINS, JoinedStep, Pass, Place, RankStory, Saved, Step
+from mlcheck.trial.trial import Source, Trial
+
+__all__ = ["JoinedStep", "RankRun", "Saved", "location"]
+
+_SHARE = 0.75
+_NEEDS_GPU = re.compile(r"cuda|nccl|nvidia|\bgpus?\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RankRun:
+    """`ranks` by number. `framework` deals out the data and wraps the models, where the program does not by itself.
+
+    `place` is the program's own.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 95
+
+    ranks: tuple[RankStory, ...]
+    framework: str
+    place: Location
+    seconds: float = 0.0
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        source = trial.source
+        if source is None:
+            raise NotMeasured("the program starts its ranks by itself, or cannot be started again")
+        world = source.options.world or (2 if trial.slots > 1 else 0)
+        if world < 2:
+            raise NotMeasured("the program is meant for one process: `--only scale` runs it on two ranks")
+        if not (distributed.is_available() and distributed.is_gloo_available()):
+            raise NotMeasured("this PyTorch is built without gloo, over which ranks talk on a CPU")
+        launched = launch(source, world, seconds * _SHARE)
+        _tell_unusable(source, launched)
+        by_itself = source.entry.endswith(".py") or any(rank.communicates for rank in launched.ranks)
+        framework = "" if by_itself else "mlcheck" if trial.again is None else "the framework"
+        return cls(launched.ranks, framework, Location(*trial.entry), launched.end.seconds)
+
+    @property
+    def steps(self) -> list[tuple[Step, ...]]:
+        """The steps that all ranks came to, each as all ranks took it."""
+        together = list(zip(*(rank.of(Step) for rank in self.ranks)))
+        if JOINS not in self.ranks[0].notices:
+            return together
+        trained = [[one.steps for one in rank.of(Pass) if one.backwards] for rank in self.ranks]
+        return together[: min((steps[0] for steps in trained if steps), default=0)]  # from then on they are out of step
+
+    @property
+    def updates(self) -> int:
+        return sum(together[0].optimizer >= 0 for together in self.steps)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every rank came to an end of its own."""
+        return all(rank.ended for rank in self.ranks)
+
+
+def location(place: Place, otherwise: Location | None = None) -> Location:
+    return Location(as_given(place[0]), place[1]) if place[0] else otherwise or Location()
+
+
+def _tell_unusable(source: Source, launched: Launch) -> None:
+    """Raises NotMeasured where the run says nothing about the program."""
+    ranks = launched.ranks
+    if not any(rank.pid for rank in ranks):
+        error = (launched.end.stderr.strip().splitlines() or [str(launched.end)])[-1]
+        raise inconclusive(f"torch.distributed.run did not start the ranks: {error}")
+    failures = [rank.failure for rank in ranks if rank.failure and not rank.failure.lost_peer]
+    for failure in failures:
+        if _NEEDS_GPU.search(failure.error) and not torch.cuda.is_available():
+            raise inconclusive(f"on several ranks the program asks for a GPU, of which there is none: {failure.error}")
+    if not any(rank.communicates for rank in ranks) and source.entry.endswith(".py"):
+        raise NotMeasured("the program does not use torch.distributed: started twice, it runs twice")

@@ -1,0 +1,184 @@
+"""One training step on all ranks, in float64, beside the same step of one process on their joined batch.
+
+The mean of the ranks' gradients is the gradient of the joined batch where the loss is a mean over samples
+(https://docs.pytorch.org/docs/stable/notes/ddp.html). Where it is not, the weights with which the ranks' gradients
+make up that of the joined batch tell why. Dropout and batch statistics are off, as they differ by design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from mlcheck.trial.find import load_trial
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.ranks.journal import Journal
+from mlcheck.trial.ranks.launch import RankJob
+from mlcheck.trial.ranks.story import JoinedStep
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
+
+_SEED = 5
+_MOST_TRIED = 64
+
+
+class _NotComparable(Exception):
+    """Why there is nothing to compare."""
+
+
+def compare(job: RankJob, journal: Journal) -> None:
+    """Note the comparison, or why there is none. All ranks call it together, and none leaves early."""
+    told, step = "", None
+    try:
+        step = _Step(load_trial(job.entry, job.options(communicates=True, dtype=torch.float64)))
+    except (Exception, NotReached) as error:
+        told = f"{type(error).__name__}: {error}".splitlines()[0]
+    tolds: list[str] = [""] * distributed.get_world_size()
+    distributed.all_gather_object(tolds, told)
+    if any(tolds) or step is None:
+        journal.note(JoinedStep(error=next(filter(None, tolds))))
+        return
+    journal.note(step.compared())
+
+
+class _Step:
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        modules = (module for model in trial.models.values() for module in model.modules())
+        self._wrappers = [module for module in modules if isinstance(module, DistributedDataParallel)]
+        if not self._wrappers:
+            raise _NotComparable("no model is wrapped in DistributedDataParallel")
+        self._batch = _double(next(iter(trial.train_batches()), None))
+        if self._batch is None:
+            raise _NotComparable("there is no training batch")
+
+    def compared(self) -> JoinedStep:
+        """Each part is done by all ranks or by none, as they wait for one another."""
+        batches: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(batches, self._batch)
+        try:
+            whole = joined_batch(batches)
+        except (TypeError, ValueError, RuntimeError) as error:
+            return JoinedStep(error=f"the batches of the ranks cannot be joined ({error})")
+        with still():
+            averaged, why = self._together(lambda: self._gradient(self._batch, exchange=True))
+            alone, alone_why = self._together(lambda: self._gradient(self._batch))
+            again, _ = self._together(lambda: self._gradient(self._batch, seed=_SEED + 1))
+            joined, joined_why = self._together(lambda: self._gradient(whole))
+        why = why or alone_why or joined_why
+        if why or averaged is None or alone is None or again is None or joined is None:
+            return JoinedStep(error=why or "the step gives no gradient")
+        return _compared(averaged, alone, again, joined)
+
+    def _together(self, measure: Any) -> tuple[Tensor | None, str]:
+        """What this rank measured, and what went wrong on any."""
+        told, found = "", None
+        try:
+            found = measure()
+        except (Exception, NotReached, RejectedConfig) as error:
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+        tolds: list[str] = [""] * distributed.get_world_size()
+        distributed.all_gather_object(tolds, told)
+        return found, next(filter(None, tolds), "")
+
+    def _gradient(self, batch: Any, *, exchange: bool = False, seed: int = _SEED) -> Tensor:
+        """What the first optimizer step is given, as one vector; without `exchange` the rank's own."""
+        kept: list[Tensor] = []
+
+        def keep(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+            if not kept:
+                weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+                grads = [w.grad if w.grad is not None else torch.zeros_like(w) for w in weights]
+                kept.append(torch.cat([grad.detach().double().reshape(-1) for grad in grads]))
+
+        with restored(self._trial), ExitStack() as stack:
+            handle = register_optimizer_step_pre_hook(keep)
+            stack.callback(handle.remove)
+            for wrapper in self._wrappers if not exchange else ():
+                stack.enter_context(wrapper.no_sync())
+            seed_all(seed)
+            for index in range(_MOST_TRIED):
+                self._trial.train_step(batch, index)
+                if kept:
+                    return kept[0]
+        raise _NotComparable(f"no optimizer step in {_MOST_TRIED} batches")
+
+
+def _compared(averaged: Tensor, alone: Tensor, again: Tensor, joined: Tensor) -> JoinedStep:
+    world = distributed.get_world_size()
+    own = [torch.zeros_like(alone) for _ in range(world)]
+    distributed.all_gather(own, alone)
+    mean = torch.stack(own).mean(0)
+    size = float(mean.norm()) or 1.0
+    matrix = torch.stack(own, dim=1)
+    weights = torch.linalg.lstsq(matrix, joined.unsqueeze(1), driver="gelsd").solution.squeeze(1)
+    scale = float(joined.norm()) or 1.0
+    return JoinedStep(
+        dtype="float64",
+        averaged=float((averaged - mean).norm()) / size,
+        rest=float((matrix @ weights - joined).norm()) / scale,
+        noise=float((again - alone).norm()) / (float(alone.norm()) or 1.0),
+        weights=tuple(float(weight) for weight in weights),
+    )
+
+
+def joined_batch(batches: list[Any]) -> Any:
+    """The batches of all ranks as one. Raises TypeError or ValueError for what has no first dimension to join along."""
+    first = batches[0]
+    if isinstance(first, Tensor):
+        if not first.ndim:
+            if all(torch.equal(first, other) for other in batches):
+                return first
+            raise ValueError("a tensor without dimensions differs by rank")
+        return torch.cat(batches)
+    if isinstance(first, dict):
+        return {name: joined_batch([batch[name] for batch in batches]) for name in first}
+    if isinstance(first, tuple) and hasattr(first, "_fields"):
+        return type(first)(*(joined_batch(list(parts)) for parts in zip(*batches, strict=True)))
+    if isinstance(first, tuple | list):
+        if any(isinstance(part, Tensor | dict | tuple | list) for part in first):
+            return type(first)(joined_batch(list(parts)) for parts in zip(*batches, strict=True))
+        return type(first)(part for batch in batches for part in batch)
+    if all(first == other for other in batches):
+        return first
+    raise TypeError(f"a {type(first).__name__} differs by rank")
+
+
+def _double(tree: Any) -> Any:
+    if isinstance(tree, Tensor):
+        return tree.double() if tree.is_floating_point() else tree
+    if isinstance(tree, dict):
+        return {name: _double(value) for name, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*map(_double, tree))
+    if isinstance(tree, tuple | list):
+        return type(tree)(map(_double, tree))
+    return tree
+
+
+@contextmanager
+def still() -> Iterator[None]:
+    """Dropout and batch statistics are off, whoever calls `train()`; what the program makes anew is in float64."""
+    kinds: tuple[Any, ...] = (_DropoutNd, _BatchNorm, nn.RNNBase)
+    before = [kind.__dict__.get("train") for kind in kinds]
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    for kind in kinds:
+        kind.train = lambda module, _mode=True: nn.Module.train(module, False)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        for kind, own in zip(kinds, before):
+            if own is None:
+                del kind.train
+            else:
+                kind.train = own

@@ -1,0 +1,130 @@
+"""Between mlcheck and the ranks: starts the launcher, follows the ranks' journals, ends what hangs. No torch here."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mlcheck.trial.channel import DUMP_STACKS, Channel, connect
+
+_AGENT = """
+import runpy, sys
+sys.path.insert(0, sys.argv.pop(1))
+from mlcheck.trial.channel import die_with_parent
+die_with_parent()
+del sys.path[0]
+sys.argv[0] = "torchrun"
+runpy.run_module("torch.distributed.run", run_name="__main__")
+"""
+_RANK = """
+import sys
+home, job = sys.argv[1:]
+sys.path.insert(0, home)
+from mlcheck.trial.ranks.rank import main
+del sys.path[0], sys.argv[1:]
+main(job)
+"""
+_TICK_S = 0.1
+_DUMP_S = 0.5
+_LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK")
+
+
+def main(home: str, text: str) -> None:
+    """Run the ranks of a job until all have ended, one has failed and the others had time to say so, or all hang."""
+    channel, job = connect(), json.loads(text)
+    agent = subprocess.Popen(  # noqa: S603 - the launcher, with the user's program below it
+        [sys.executable, "-c", _AGENT, home, *_arguments(job["world"]), sys.executable, "-c", _RANK, home, text],
+        env={**{name: value for name, value in os.environ.items() if name not in _LAUNCHED}, **_environment()},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    ranks = _Ranks(Path(job["scratch"]), job["world"], channel)
+    patience, end = 2 * float(job["patience"]), time.monotonic() + float(job["limit"])
+    while agent.poll() is None:
+        if ranks.all_ended() or ranks.silent_for() > patience or time.monotonic() > end:
+            break
+        time.sleep(_TICK_S)
+        ranks.read()
+    ranks.read()
+    if agent.poll() is None:
+        ranks.dump_stacks()
+        ranks.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(agent.pid, signal.SIGKILL)
+        agent.wait()
+    channel.finish()
+
+
+def _arguments(world: int) -> list[str]:
+    return [
+        *("--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(world)),
+        *("--monitor-interval", "0.1", "--max-restarts", "0", "--no-python"),
+    ]
+
+
+def _environment() -> dict[str, str]:
+    """Ranks of one machine talk over its loopback, share its cores, and the launcher tells nobody of its failures."""
+    loopback = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+    return {**loopback, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "TORCHELASTIC_ENABLE_FILE_TIMER": "0"}
+
+
+class _Ranks:
+    """The journals of all ranks: how far each has come, and when one last said something."""
+
+    def __init__(self, folder: Path, world: int, channel: Channel) -> None:
+        self._paths = [folder / f"rank-{rank}.jsonl" for rank in range(world)]
+        self._read = [0] * world
+        self._ended = [False] * world
+        self._pids = [0] * world
+        self._channel = channel
+        self._heard = time.monotonic()
+
+    def read(self) -> None:
+        """What is new; it restarts the clock."""
+        for rank, path in enumerate(self._paths):
+            if not path.exists() or path.stat().st_size == self._read[rank]:
+                continue
+            with open(path, "rb") as file:
+                file.seek(self._read[rank])
+                new = file.read()
+            complete = new[: new.rfind(b"\n") + 1]
+            self._read[rank] += len(complete)
+            for line in complete.splitlines():
+                self._take(rank, json.loads(line))
+            self._heard = time.monotonic()
+            self._channel.send({"kind": "rank", "rank": rank})
+
+    def _take(self, rank: int, told: dict[str, Any]) -> None:
+        if told["kind"] == "pid":
+            self._pids[rank] = int(told["of"])
+        elif told["kind"] in ("ended", "Failure"):
+            self._ended[rank] = True
+
+    def all_ended(self) -> bool:
+        return all(self._ended)
+
+    def silent_for(self) -> float:
+        return time.monotonic() - self._heard
+
+    def dump_stacks(self) -> None:
+        """Where each rank is that has not ended."""
+        waiting = [pid for pid, ended in zip(self._pids, self._ended) if pid and not ended]
+        for pid in waiting:
+            with suppress(ProcessLookupError):
+                os.kill(pid, DUMP_STACKS)
+        if waiting:
+            time.sleep(_DUMP_S)
+
+    def kill(self) -> None:
+        """Each rank leads a session of its own, with the workers of its loaders."""
+        for pid in self._pids:
+            if pid:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(os.getpgid(pid), signal.SIGKILL)
