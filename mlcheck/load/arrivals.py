@@ -8,7 +8,7 @@ import numpy as np
 
 from mlcheck.load.records import Integers
 
-MOST = 1_000_000
+MOST = 300_000
 
 
 def arrivals(

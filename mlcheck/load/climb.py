@@ -98,7 +98,7 @@ class Climb:
             if name == RANDOM and self._plan.rate_qps and capacity:
                 share = min(0.9, self._plan.rate_qps / capacity)
             if name == COMPLEX or not self._plan.rate_qps:
-                rate = min(rate, _FASTEST * workers)
+                rate = min(rate, _FASTEST * workers, MOST / (seconds * part))
             if 0 < rate <= _HEADROOM * capacity:
                 self.show(f"{counted(workers)}: {number(rate)} {name} queries a second")
                 yield self._run(workers, threads, "open", name, seconds * part, rate)

@@ -43,11 +43,20 @@ def beside_its_limit(verdict: Verdict, limit: str, allowed: str, measured: str) 
 def held_against_limits(numbers: Iterable[Held]) -> tuple[Figure, ...]:
     """A line for each limit and decision, with the worst number of those alike and all their workers; or nothing."""
     alike: dict[tuple[str, Decision], list[Held]] = {}
+    measured: dict[str, list[int]] = {}
     for number in numbers:
         alike.setdefault((number.limit, number.decision), []).append(number)
+        measured.setdefault(number.limit, []).append(number.workers)
     rows = []
     for group in alike.values():
         worst = max(group, key=lambda one: one.size)
-        counts = ", ".join(str(one.workers) for one in group if one.workers)
+        counts = _counts([one.workers for one in group if one.workers], measured[worst.limit])
         rows.append([worst.limit, worst.allowed, worst.measured, counts, WORDS[worst.decision]])
     return (limit_table(rows),) if rows else ()
+
+
+def _counts(some: list[int], every: list[int]) -> str:
+    """Numbers of workers; three and more without a gap as `1 to 16`."""
+    if len(some) > 2 and some == [one for one in every if some[0] <= one <= some[-1]]:
+        return f"{some[0]} to {some[-1]}"
+    return ", ".join(map(str, some))

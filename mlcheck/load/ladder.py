@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ RANDOM, COMPLEX = "random", "complex"
 _FOREIGN, _WAITING = 0.10, 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Phase:
     """One timed stretch. Samples begin after the warm-up; `cut` came before, `cut_failed` of those failed.
 
@@ -48,31 +49,38 @@ class Phase:
     waited: float = math.nan
     foreign: float = math.nan
 
-    @property
+    @cached_property
     def answered(self) -> Samples:
         return self.samples.answered
 
-    @property
+    @cached_property
     def failed(self) -> int:
         """Queries that raised, those before the cut too."""
         return int((self.samples.status == FAILED).sum()) + self.cut_failed
 
-    @property
+    @cached_property
     def unanswered(self) -> Floats:
         """Of the queries that were due and had no answer at all: milliseconds they had waited by the end."""
         if self.planned is None:
             return np.empty(0)
         done = self.samples.due[self.samples.status != records.OPEN]
         due = self.planned[0]
+        if len(done) == len(due):
+            return np.empty(0)
         return (self.until_ns - due[~np.isin(due, done)]) / 1e6
 
-    @property
+    @cached_property
     def latencies_ms(self) -> Floats:
         """In the order in which queries were due: answered ones in full, unanswered ones as far as they waited."""
         answered = self.answered
         return np.concatenate((answered.latency_ms[np.argsort(answered.due, kind="stable")], self.unanswered))
 
-    @property
+    @cached_property
+    def service_ms(self) -> Floats:
+        """From the moment a worker began, of answered queries, the shortest first."""
+        return np.sort(self.answered.service_ms)
+
+    @cached_property
     def throughput(self) -> float:
         """Answers a second, from the first query after the warm-up to the last answer."""
         answered = self.answered
@@ -88,7 +96,7 @@ class Phase:
             return f"the workers waited {self.waited:.0%} of the time for a core that should have been free"
         return ""
 
-    @property
+    @cached_property
     def lateness_ms(self) -> float:
         """The 99th percentile of how late the harness itself began a query for which a worker was waiting."""
         samples = self.answered

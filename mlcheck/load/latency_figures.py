@@ -53,7 +53,7 @@ def _table(found: list[Line], ladder: Ladder, queries: str) -> Figure:
         assert phase is not None
         beside = None
         if closed is not None and line.measure in SHARES and len(closed.answered):
-            beside = cell(percentile(np.sort(closed.answered.service_ms), SHARES[line.measure]))
+            beside = cell(percentile(closed.service_ms, SHARES[line.measure]))
         low, high = (None if math.isnan(end) else cell(end) for end in (line.value.low, line.value.high))
         measured: list[str | float | None] = [
             line.workers,

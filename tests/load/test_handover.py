@@ -21,9 +21,15 @@ def test_numbers_of_one_limit_and_decision_share_a_line_that_shows_the_worst() -
         for workers, ms in measured.items()
     )
     assert limit_rows(table) == [
-        ["p99", "<= 50 ms", "30 ms", "1, 2, 4", "kept"],
+        ["p99", "<= 50 ms", "30 ms", "1 to 4", "kept"],
         ["p99", "<= 50 ms", "90 ms", "8", "BROKEN"],
     ]
+
+
+def test_numbers_of_workers_with_a_gap_are_told_one_by_one() -> None:
+    decisions = {1: Decision.KEPT, 2: Decision.OPEN, 4: Decision.KEPT, 8: Decision.KEPT}
+    (table,) = held_against_limits(Held("p99", "", "", decision, 0, workers) for workers, decision in decisions.items())
+    assert [row[3:] for row in limit_rows(table)] == [["1, 4, 8", "kept"], ["2", "undecided"]]
 
 
 def test_without_a_limit_there_is_no_table() -> None:

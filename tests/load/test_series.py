@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mlcheck.load import series
 from mlcheck.load.series import block_intervals, mean_interval, trend, warm_up_end
 
 
@@ -66,6 +67,17 @@ def test_blocks_widen_the_interval_of_latencies_that_come_late_together() -> Non
     (quiet,), (late,) = block_intervals(calm, (0.99,)), block_intervals(stalled, (0.99,))
     assert late.low < 10 < late.high
     assert quiet.high - quiet.low < 3
+
+
+def test_many_values_have_the_same_block_intervals_as_all_places_would_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(4).lognormal(size=60_000)
+    shares = (0.5, 0.9, 0.99, 0.999)
+    few = block_intervals(values, shares, draws=50)
+    monkeypatch.setattr(series, "_PLACES", 10**9)
+    every = block_intervals(values, shares, draws=50)
+    assert few[2:] == every[2:]
+    for one, other in zip(few, every, strict=True):
+        assert one == pytest.approx(other, rel=1e-3)
 
 
 def test_block_intervals_name_the_percentile_itself() -> None:
