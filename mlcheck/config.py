@@ -28,6 +28,7 @@ class Config:
     config: str = ""
     prep: str = ""
     arguments: tuple[str, ...] = ()
+    cpu_shim: bool = False
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()

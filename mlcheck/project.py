@@ -64,6 +64,7 @@ def probe_options(config: Config) -> ProbeOptions | None:
         hyperparameters=config.hyperparameters,
         prep=config.prep,
         arguments=config.arguments,
+        cpu_shim=config.cpu_shim,
         only=config.only,
         skip=config.skip,
         seed=config.seed,

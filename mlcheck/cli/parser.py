@@ -213,6 +213,9 @@ def _add_probe_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--config", metavar="FILE", help="the experiment's YAML: hyperparameters, and the entry point")
     group.add_argument("--hp", action="append", default=[], metavar="NAME=VALUE", help="override a hyperparameter")
     group.add_argument("--prep", metavar="MODULE:FUNCTION", help="called before the entry point is imported")
+    group.add_argument(
+        "--cpu-shim", action="store_true", help="run what the program asks of CUDA on the CPU, and list where it asks"
+    )
     group.add_argument("--only", action="append", default=[], metavar="RULE,...", help="probe only these rules")
     group.add_argument("--skip", action="append", default=[], metavar="RULE,...", help="leave these probes out")
     group.add_argument("--seed", type=int, metavar="N", help="for everything random (default: 0)")

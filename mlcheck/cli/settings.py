@@ -67,6 +67,7 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         hyperparameters={**config.hyperparameters, **_hyperparameters(arguments.hp)},
         prep=arguments.prep or config.prep,
         arguments=arguments.script_arguments or config.arguments,
+        cpu_shim=arguments.cpu_shim or config.cpu_shim,
         only=names(arguments.only) or config.only,
         skip=names(arguments.skip) + config.skip,
         seed=config.seed if arguments.seed is None else arguments.seed,
@@ -84,6 +85,7 @@ def repeating(arguments: argparse.Namespace) -> tuple[str, ...]:
         given += ["--hp", pair]
     if arguments.prep:
         given += ["--prep", arguments.prep]
+    given += ["--cpu-shim"] if arguments.cpu_shim else []
     given += ["--seed", str(arguments.seed)] if arguments.seed is not None else []
     return tuple(given + (["--", *arguments.script_arguments] if arguments.script_arguments else []))
 

@@ -41,6 +41,7 @@ class ProbeOptions:
 
     `arguments` are those of a script, as on its own command line. `only` and `skip` name rules or stages. `ranks` is
     how many processes stand for several devices; 0 for two where the program is meant for several, or is asked about.
+    `cpu_shim` leads what the program asks of CUDA to the CPU.
     """
 
     entry: str
@@ -48,6 +49,7 @@ class ProbeOptions:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     prep: str = ""
     arguments: tuple[str, ...] = ()
+    cpu_shim: bool = False
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     seed: int = 0
@@ -124,6 +126,7 @@ class _Run:
             prep=options.prep,
             arguments=options.arguments,
             ranks=options.ranks or (2 if options.only else 0),
+            cpu_shim=options.cpu_shim,
             seed=options.seed,
             time_limit=options.time_limit,
             budget=budget,

@@ -24,6 +24,7 @@ class Job:
     rules: tuple[str, ...]
     arguments: tuple[str, ...] = ()
     ranks: int = 0
+    cpu_shim: bool = False
     dead: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
 

@@ -20,6 +20,7 @@ from mlcheck.probe.job import Job
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.channel import SCRATCH, Channel, connect
+from mlcheck.trial.cpu_shim import CpuShim, advice
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.reads import Reads
@@ -50,6 +51,9 @@ def _examine(channel: Channel, job: Job) -> None:
     scratch = Path(os.environ[SCRATCH])
     reads = Reads(scratch / "reads")
     reads.begin()
+    shim = CpuShim()
+    if job.cpu_shim:
+        shim.install()
     trial = _loaded(job, channel)
     if trial is None:
         return
@@ -57,7 +61,10 @@ def _examine(channel: Channel, job: Job) -> None:
         channel.send({"kind": "environment", "environment": packages(job.entry)})
     channel.send({"kind": "notices", "notices": list(trial.notices)}, time_limit_s=job.time_limit)
     found = [check for check in find_checks(checks) if check.rule in job.rules]
-    Examination(trial, job, channel).run(found)
+    try:
+        Examination(trial, job, channel).run(found)
+    finally:
+        channel.send({"kind": "notices", "notices": [told] if (told := shim.told(os.getcwd())) else []})
     channel.send({"kind": "environment", "environment": fingerprints(reads.data(_ours(scratch)), os.curdir)})
 
 
@@ -94,8 +101,8 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
 
 
 def _broken(line: str, error: BaseException | None, outcome: Outcome) -> Verdict:
-    absent = isinstance(error, ModuleNotFoundError)
-    finding = Finding(line, raised_at(error) if error else Location(), help=_ABSENT if absent else "")
+    help_ = _ABSENT if isinstance(error, ModuleNotFoundError) else advice(error) if error else ""
+    finding = Finding(line, raised_at(error) if error else Location(), help=help_)
     return Verdict(outcome, summary=line, findings=(finding,))
 
 

@@ -38,7 +38,7 @@ def check(rehearsal: Rehearsal) -> Verdict:
 
 
 def _broke(breakage: Breakage) -> Finding:
-    return Finding(f"the {breakage.part} raised {breakage.error}", breakage.location)
+    return Finding(f"the {breakage.part} raised {breakage.error}", breakage.location, help=breakage.help)
 
 
 def _no_numbers(rehearsal: Rehearsal) -> list[Finding]:

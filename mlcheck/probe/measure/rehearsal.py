@@ -14,6 +14,7 @@ from mlcheck.probe.measure.line_by_line import Account, retold
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.cpu_shim import advice
 from mlcheck.trial.traceback import user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
@@ -23,12 +24,13 @@ _SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Breakage:
-    """What ended a part of the rehearsal. `error` is one line, `traceback` the user's own."""
+    """What ended a part of the rehearsal. `error` is one line, `traceback` the user's own, `help` what to do."""
 
     part: str
     error: str
     traceback: str
     location: Location
+    help: str = ""
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ class Rehearsal:
 
     def _broke(self, part: str, error: Exception) -> None:
         line = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-        self.breakages.append(Breakage(part, line, user_traceback(error), raised_at(error)))
+        self.breakages.append(Breakage(part, line, user_traceback(error), raised_at(error), advice(error)))
 
 
 def _numbers(metrics: Any) -> dict[str, float]:
