@@ -158,6 +158,8 @@ def _of_function(
     returned = function(**arguments)
     if trainers.is_trainer(returned):
         return _scripts()(trainers.Training(function.__name__, function, arguments), place)
+    if lightning.is_fit(returned):
+        return _scripts()(lightning.fit_of_function(function, function.__name__, arguments), place)
     if isinstance(returned, nn.Module):
         returned = model.completed(returned, entry, module_of(entry))
     return functions.assemble(returned, function.__name__, entry, place, device, options)
