@@ -70,8 +70,8 @@ class CpuShim:
         for name in _CONTEXTS:
             self._replace(torch.cuda, name, self._answering(f"torch.cuda.{name}()", lambda *_, **__: nullcontext()))
         for name in ("Stream", "Event"):
-            self._replace(torch.cuda, name, self._answering(f"torch.cuda.{name}()", _Idle))
-        self._replace(torch.cuda, "current_stream", self._answering("torch.cuda.current_stream()", _Idle))
+            self._replace(torch.cuda, name, self._answering(f"torch.cuda.{name}()", lambda *_, **__: _Idle()))
+        self._replace(torch.cuda, "current_stream", self._answering("torch.cuda.current_stream()", lambda *_: _Idle()))
         self._replace(torch.cuda, "get_device_name", self._answering("torch.cuda.get_device_name()", lambda *_: "CPU"))
         for kind in _TYPES:
             self._replace(torch.cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor"))
@@ -126,8 +126,6 @@ class CpuShim:
 
 class _Idle:
     """A stream or an event of a device that does everything at once."""
-
-    def __init__(self, *_: Any, **__: Any) -> None: ...
 
     def record(self, *_: Any) -> None: ...
 
