@@ -120,3 +120,19 @@ def test_a_pretrained_model_may_start_low() -> None:
     for index, batch in enumerate(list(trial.train_batches()) * 40):
         trial.train_step(batch, index)
     says(ask("initial-loss-too-high", trial), Outcome.PASS)
+
+
+def test_a_step_that_switches_gradients_off_in_turn() -> None:
+    """As a GAN does: what is frozen while backward runs has no gradient to ask for."""
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def step(batch: Any, index: int) -> None:
+        model[0].requires_grad_(False)
+        optimizer.zero_grad()
+        (cross_entropy(model, batch) + 1e-3 * model[-1].weight.square().sum()).backward()
+        optimizer.step()
+        model[0].requires_grad_(True)
+
+    verdict = ask("penalty-outweighs-loss", trial_of(model, classes(8), cross_entropy, optimizer, step))
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary

@@ -153,8 +153,10 @@ def _derivatives(value: Tensor, inputs: list[Tensor]) -> list[Tensor | None]:
 
 
 def _gradients(value: Tensor, parameters: list[Tensor]) -> list[Tensor]:
-    found = _derivatives(value, parameters)
-    return [torch.zeros_like(p) if g is None else g.detach() for p, g in zip(parameters, found)]
+    """Zeros for parameters whose gradients the program has switched off by now, as GANs do in turn."""
+    wanted = [parameter for parameter in parameters if parameter.requires_grad]
+    found = dict(zip(map(id, wanted), _derivatives(value, wanted))) if wanted else {}
+    return [torch.zeros_like(p) if (g := found.get(id(p))) is None else g.detach() for p in parameters]
 
 
 def _pull(root: Tensor, call: LossCall) -> float | None:
