@@ -32,7 +32,7 @@ def render(report: Report, failing: Collection[Outcome] = frozenset({Outcome.FAI
             suite.set(kind, str(len(suite.findall(f"testcase/{tag}"))))
         suite.set("tests", str(len(found)))
         suite.set("time", _seconds(sum(result.seconds for item in found for result in item.results)))
-    for kind in ("tests", "failures", "errors", "skipped"):
+    for kind in ("tests", "failures", "errors"):
         whole.set(kind, str(sum(int(suite.get(kind, "0")) for suite in whole)))
     indent(whole, " ")
     return '<?xml version="1.0" encoding="utf-8"?>\n' + tostring(whole, encoding="unicode") + "\n"

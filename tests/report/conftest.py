@@ -39,6 +39,10 @@ def entry(rule: str, title: str, stage: Stage, by: By, outcome: Outcome, **more)
 
 @pytest.fixture
 def report() -> Report:
+    return sample()
+
+
+def sample() -> Report:
     softmax = Finding(
         "the output already sums to 1",
         Location("model.py", 42, 16, symbol="Net.forward"),
@@ -100,8 +104,11 @@ HOSTILE = (
 
 @pytest.fixture(params=HOSTILE, ids=range(len(HOSTILE)))
 def hostile(request) -> Report:
+    return made(request.param)
+
+
+def made(bad: str) -> Report:
     """The same text in every place that a user, a file or a framework can write."""
-    bad: str = request.param
     place = Location(bad, 1, 2, symbol=bad)
     finding = Finding(bad, place, bad, {bad: 1.0}, (place,))
     figures = (

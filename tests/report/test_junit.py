@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -11,16 +12,32 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report
 from mlcheck.report import junit
 
+# What junit-10.xsd allows, the grammar that Jenkins publishes: attributes that must and may stand there, and children.
+SECONDS = re.compile(r"([0-9]+(\.[0-9]{0,3})?)?")
+TOLD = (set(), {"type", "message"}, set())
+GRAMMAR: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}, {"testsuite"}),
+    "testsuite": ({"name", "tests", "failures", "errors"}, {"time", "skipped", "timestamp"}, {"testcase"}),
+    "testcase": ({"name"}, {"time", "classname"}, {"skipped", "error", "failure", "system-out"}),
+    "failure": TOLD, "error": TOLD, "skipped": TOLD, "system-out": (set(), set(), set()),
+}  # fmt: skip
+
 
 def parsed(report: Report, *failing: Outcome) -> ElementTree.Element:
-    """The root, after the counts were checked against the cases, on every level."""
+    """The root, after the counts were checked against the cases, on every level, and all of it against the grammar."""
     root = ElementTree.fromstring(junit.render(report, failing or (Outcome.FAIL,)))
     assert root.tag == "testsuites"
+    for element in root.iter():
+        required, optional, children = GRAMMAR[element.tag]
+        assert required <= set(element.keys()) <= required | optional, element.tag
+        assert {child.tag for child in element} <= children
+        assert SECONDS.fullmatch(element.get("time", "")), element.get("time")
     for whole in (root, *root):
         cases = list(whole.iter("testcase"))
         assert int(whole.get("tests", "")) == len(cases)
         for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-            assert int(whole.get(kind, "")) == sum(case.find(tag) is not None for case in cases)
+            if whole is not root or kind != "skipped":
+                assert int(whole.get(kind, "")) == sum(case.find(tag) is not None for case in cases)
         assert float(whole.get("time", "")) >= 0
     for case in root.iter("testcase"):
         assert case.get("classname")
