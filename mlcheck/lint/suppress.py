@@ -1,7 +1,7 @@
 """`# mlcheck: ignore[rule, ...] reason`: findings that the author of the code has answered in the code.
 
 The comment stands in the statement it is about, or on its own line above it; `ignore-file` is about the whole
-file. Without brackets it is about every rule.
+file. Without brackets it is about every rule. The reason may also stand in another comment of the statement, or above.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from mlcheck.core.catalog import Catalog, UnknownRule
 
 IDLE_COMMENTS = "ignore comments to put right"  # in the environment of a report: how many there are
 MARKER = b"mlcheck:"
+UNEXPLAINED = "ignore-without-reason"  # hidden by a comment that names it, not by one for every rule
 _COMMENT = r"#\s*mlcheck:\s*(?P<word>[\w-]*)\s*(?P<names>\[[^\]]*\]?)?"
+_FOR_OTHERS = r"#\s*(?:noqa|type:|pragma|fmt:|isort:|nosec|pylint:|ruff:|pyright:|mypy:)[^#]*"
 
 
 @dataclass(slots=True)
@@ -28,10 +30,12 @@ class Suppression:
     first: int
     last: int
     rules: tuple[str, ...]
+    reason: str = ""
     hidden: set[str] = field(default_factory=set)
 
     def covers(self, rule: str, line: int) -> bool:
-        return self.first <= line <= self.last and (not self.rules or rule in self.rules)
+        named = rule in self.rules if self.rules else rule != UNEXPLAINED
+        return self.first <= line <= self.last and named
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Suppressions:
         """Take the suppressions of a file; one without the marker in its bytes costs a text search."""
         if MARKER not in data:
             return
-        for found in _suppressions(path, data):
+        for found in suppressions(path, data):
             if isinstance(found, Malformed):
                 self._malformed.append(found)
             else:
@@ -96,17 +100,19 @@ def _listed(names: Iterable[str]) -> str:
     return " and no ".join(f"`{name}`" for name in names)
 
 
-def _suppressions(path: str, data: bytes) -> Iterator[Suppression | Malformed]:
+def suppressions(path: str, data: bytes) -> Iterator[Suppression | Malformed]:
     """The comments that address mlcheck, each with the lines of its statement."""
     waiting: list[tuple[int, str]] = []
+    said = ""
     for comments, first, last in _statements(data):
         waiting += [(line, text) for line, text in comments if re.search(_COMMENT, text)]
+        said += " ".join(text for _, text in comments if not re.search(_COMMENT, text))
         if first:
             for line, text in waiting:
-                yield _parse(path, line, text, first, last)
-            waiting = []
+                yield _parse(path, line, text, first, last, said)
+            waiting, said = [], ""
     for line, text in waiting:
-        yield _parse(path, line, text, line, line)
+        yield _parse(path, line, text, line, line, said)
 
 
 def _statements(data: bytes) -> Iterator[tuple[list[tuple[int, str]], int, int]]:
@@ -133,7 +139,7 @@ def _statements(data: bytes) -> Iterator[tuple[list[tuple[int, str]], int, int]]
     yield comments, 0, 0
 
 
-def _parse(path: str, line: int, text: str, first: int, last: int) -> Suppression | Malformed:
+def _parse(path: str, line: int, text: str, first: int, last: int, around: str) -> Suppression | Malformed:
     match = re.search(_COMMENT, text)
     assert match is not None
     word, names = match["word"], match["names"]
@@ -145,4 +151,5 @@ def _parse(path: str, line: int, text: str, first: int, last: int) -> Suppressio
     rules = tuple(name.strip() for name in (names or "").strip("[]").split(",") if name.strip())
     if word == "ignore-file":
         first, last = 0, 1 << 62
-    return Suppression(path, line, said, first, last, rules)
+    reason = re.sub(_FOR_OTHERS, "", text.replace(match[0], "") + around)
+    return Suppression(path, line, said, first, last, rules, " ".join(re.findall(r"\w+", reason)))

@@ -1,15 +1,18 @@
 """linear-without-activation: two linear layers with nothing between them."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Context, File, Function, canonical
-from mlcheck.lint.sites.modules import module_classes
+from mlcheck.lint.sites.modules import module_classes, text_of
 
 LOOKS_AT = "linear layer"
 _LINEAR = "torch.nn.Linear"
+_FACTORS = re.compile(r"proj|embed|adapt|lora|latent", re.IGNORECASE)
+_MADE_AND_CALLED = 2
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -71,9 +74,18 @@ def _is_last(first: ast.Assign, second: ast.Assign | ast.Return, forward: Functi
 
 def _pair(cls: Class, forward: Function, one: ast.Call, two: ast.Call) -> Iterator[Finding]:
     before, after = _layer(cls, forward, one), _layer(cls, forward, two)
+    if any(_has_other_uses(cls, layer) for layer in (one.func, two.func)):
+        return
     if before is not None and after is not None and before[0] is not after[0]:
         if _is_wasteful(before[1], before[0], after[0], before[2]):
             yield _finding(cls.file, two, forward.inner, before[0])
+
+
+def _has_other_uses(cls: Class, layer: ast.expr) -> bool:
+    """Whether a layer is called, or its weight read, at more than one place: it has a meaning of its own then."""
+    if not isinstance(layer, ast.Attribute) or not isinstance(layer.value, ast.Name):
+        return False
+    return len(re.findall(rf"\b{layer.value.id}\.{layer.attr}\b", text_of(cls))) > _MADE_AND_CALLED
 
 
 def _layer(cls: Class, forward: Function, call: ast.Call) -> tuple[ast.Call, File, Context] | None:
@@ -99,7 +111,14 @@ def _name(file: File, node: ast.expr, context: Context) -> str:
 
 
 def _is_wasteful(file: File, one: ast.Call, two: ast.Call, context: Context) -> bool:
-    """Whether the middle is certainly not narrower than both ends, as in a factorised matrix."""
+    """Whether the middle is certainly not narrower than both ends, as in a factorised matrix.
+
+    A projection without a bias before another layer is a factor on purpose.
+    """
+    if any(keyword.arg == "bias" and file.constant(keyword.value, context) is False for keyword in one.keywords):
+        return False
+    if any(_FACTORS.search(name) for layer in (one, two) for name in file.names_given(layer)):
+        return False
     sizes = [_size(file, one, 0, context), _size(file, one, 1, context), _size(file, two, 1, context)]
     start, middle, end = (size if isinstance(size, int) else None for size in sizes)
     if middle is not None:

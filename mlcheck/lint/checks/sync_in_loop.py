@@ -1,4 +1,4 @@
-"""sync-in-loop: a training step that waits for the device to read a number."""
+"""sync-in-loop: a training step that waits for the device again and again, to read numbers."""
 
 import ast
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "training loop"
 _READS = ("item", "tolist", "numpy")
+_MANY = 2  # one number a step, for the progress bar, is a price that most pay knowingly
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -21,10 +22,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         facts.sites.seen[LOOKS_AT] += len(loops)
         for loop in loops:
             reads = [call for call in file.calls(*_READS) if _is_every_turn(call, loop)]
-            if reads:
+            if len(reads) >= _MANY:
                 yield Finding(
-                    f"`.{_name(reads[0])}()` in every step waits until the device has finished: "
-                    f"{len(reads)} of them in this loop",
+                    f"`.{_name(reads[0])}()` in every step waits until the device has finished, "
+                    f"and so do {len(reads) - 1} more in this loop",
                     reads[0].place.location,
                     help="add up `loss.detach()` on the device, and read it every n steps",
                     related=tuple(call.place.location for call in reads[1:]),

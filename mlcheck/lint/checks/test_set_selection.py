@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
@@ -104,6 +104,23 @@ def _from_test(file: File, score: ast.expr, context: Context) -> ast.AST | None:
             named = file.resolve(node.func, where)
             if isinstance(named, Function) and not given and _loops_over_test(named.node):
                 return node
+    return _added_up(file, found, where)
+
+
+def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
+    """The loop over the test set in which the numbers that make the score are added up."""
+    function = file.function_around(context)
+    body = function.node if function is not None else file.module.source.tree
+    names = {node.id for node in ast.walk(found) if isinstance(node, ast.Name)}
+    for loop in _own_nodes(body):
+        if (
+            isinstance(loop, ast.For)
+            and _mentions(loop.iter, _is_test_data)
+            and not _mentions(loop.iter, _is_validation)
+        ):
+            for node in ast.walk(loop):
+                if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names:
+                    return loop.iter
     return None
 
 
@@ -129,5 +146,8 @@ def _is_validation(node: ast.expr) -> bool:
 
 
 def _loops_over_test(function: ast.AST) -> bool:
-    loops = [node.iter for node in ast.walk(function) if isinstance(node, ast.For)]
-    return any(_is_test_data(part) for loop in loops for part in ast.walk(loop) if isinstance(part, ast.expr))
+    return any(_mentions(node.iter, _is_test_data) for node in ast.walk(function) if isinstance(node, ast.For))
+
+
+def _mentions(node: ast.expr, asked: Callable[[ast.expr], bool]) -> bool:
+    return any(asked(part) for part in ast.walk(node) if isinstance(part, ast.expr))

@@ -1,0 +1,27 @@
+"""ignore-without-reason: a finding is hidden, and nobody says why."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding, Location
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.suppress import Suppression, suppressions
+
+LOOKS_AT = "ignore comment"
+_A_REASON = 2  # words
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["mlcheck:"], tests=True):
+        lines = file.text.splitlines()
+        for found in suppressions(file.path, file.text.encode()):
+            if not isinstance(found, Suppression):
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            if len(found.reason.split()) < _A_REASON:
+                column = lines[found.line - 1].index("#") + 1
+                yield Finding(
+                    f"`{found.text}` does not say why",
+                    Location(found.path, found.line, column, found.line, len(lines[found.line - 1]) + 1),
+                    help=f"write the reason behind it: `{found.text} the teacher is frozen already`",
+                )
