@@ -1,0 +1,180 @@
+"""best-model-reversed: of all checkpoints the worst is kept, or training stops while the score still improves."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Context, File, Function
+from mlcheck.lint.sites.metrics import better
+from mlcheck.lint.sites.origins import returns
+
+LOOKS_AT = "choice of a model by its score"
+_LIGHTNING = tuple(
+    f"{package}.callbacks.{name}"
+    for package in ("lightning.pytorch", "pytorch_lightning")
+    for name in (
+        *("ModelCheckpoint", "EarlyStopping"),
+        *("model_checkpoint.ModelCheckpoint", "early_stopping.EarlyStopping"),
+    )
+)
+_TRAINER = tuple(f"transformers.{name}" for name in ("TrainingArguments", "Seq2SeqTrainingArguments"))
+_IGNITE = tuple(f"ignite.handlers.{name}" for name in ("Checkpoint", "ModelCheckpoint", "EarlyStopping"))
+_BEST = re.compile(r"best|(?:^|_)(?:min|max|lowest|highest)(?:_|$)", re.IGNORECASE)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    sites, seen = facts.sites, 0
+    for call in sites.calls(*_LIGHTNING, *_TRAINER, *_IGNITE):
+        seen += 1
+        yield from _in_call(call)
+    for file in sites.mentioning(["best", "Best", "min_", "max_", "lowest", "highest"]):
+        for function, context in _scopes(file):
+            for compare, statement in _comparisons(function):
+                choice = _choice(compare, statement)
+                seen += choice is not None
+                if choice is not None:
+                    yield from _by_hand(file, context, compare, *choice)
+    sites.seen[LOOKS_AT] = seen
+
+
+def _in_call(call: Call) -> Iterator[Finding]:
+    if call.name.startswith("ignite."):
+        metric, wanted = _of_score_function(call), "higher"
+    elif call.name.startswith("transformers."):
+        metric, wanted = _of_trainer(call)
+    else:
+        metric, wanted = _of_lightning(call)
+    if metric and wanted and better(metric) not in ("", wanted):
+        yield _finding(call.file, call.node, call.context, metric, f"the one with the {wanted[:-2]}est is kept here")
+
+
+def _of_lightning(call: Call) -> tuple[str, str]:
+    """The metric that a callback watches, and which of its values it takes for better."""
+    early = call.name.endswith("EarlyStopping")
+    given = call.constant("monitor", 0 if early else 2)
+    mode = call.constant("mode", 4 if early else None, "min")
+    if call.constant("save_top_k", None, 1) in (-1, 0) or not isinstance(given, str) or len(call.node.args) > 5:
+        return "", ""
+    return given, {"min": "lower", "max": "higher"}.get(mode, "") if isinstance(mode, str) else ""
+
+
+def _of_trainer(call: Call) -> tuple[str, str]:
+    """Transformers takes every metric but a `loss` to be better when higher."""
+    given = call.constant("metric_for_best_model")
+    greater = call.constant("greater_is_better")
+    if not isinstance(given, str) or call.constant("load_best_model_at_end", None, False) is not True:
+        return "", ""
+    if greater is None:
+        return given, "lower" if given.endswith("loss") else "higher"
+    return given, {True: "higher", False: "lower"}.get(greater, "") if isinstance(greater, bool) else ""
+
+
+def _of_score_function(call: Call) -> str:
+    """`loss` of `score_function=lambda engine: engine.state.metrics["loss"]`: Ignite keeps the highest score."""
+    given = call.argument("score_function")
+    if given is None and call.name.endswith("EarlyStopping"):
+        given = call.argument("score_function", 1)
+    if given is None:
+        return ""
+    found, context = call.file.value(given, call.context)
+    if isinstance(found, ast.Lambda):
+        return _metric(found.body)
+    named = call.file.resolve(given, call.context)
+    answers = list(returns(named)) if isinstance(named, Function) else []
+    return _metric(answers[0]) if len(answers) == 1 else ""
+
+
+def _metric(node: ast.expr) -> str:
+    """The key in `engine.state.metrics["loss"]`."""
+    if (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and "metrics" in ast.unparse(node.value)
+    ):
+        return str(node.slice.value)
+    return ""
+
+
+def _scopes(file: File) -> Iterator[tuple[ast.AST, Context]]:
+    yield file.module.source.tree, file.walk.module
+    for function in file.functions:
+        yield function.node, function.inner
+
+
+def _comparisons(scope: ast.AST) -> Iterator[tuple[ast.Compare, ast.stmt]]:
+    """`if score > best: best = score`, and `is_best = score > best`: the comparison and the statement."""
+    todo = list(ast.iter_child_nodes(scope))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        todo.extend(ast.iter_child_nodes(node))
+        if isinstance(node, ast.If):
+            parts = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
+            yield from ((part, node) for part in parts if isinstance(part, ast.Compare))
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Compare):
+            yield node.value, node
+
+
+def _choice(compare: ast.Compare, statement: ast.stmt) -> tuple[ast.expr, ast.expr, str] | None:
+    """The score, the best one so far, and which scores are taken, of a comparison that chooses the best."""
+    if len(compare.ops) != 1 or not isinstance(compare.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return None
+    score, best = compare.left, compare.comparators[0]
+    taken = "higher" if isinstance(compare.ops[0], ast.Gt | ast.GtE) else "lower"
+    if _BEST.search(_name(score)) and not _BEST.search(_name(best)):
+        score, best, taken = best, score, "lower" if taken == "higher" else "higher"
+    named = bool(_name(score)) and _BEST.search(_name(best)) and not _BEST.search(_name(score))
+    return (score, best, taken) if named and _takes(statement, score, best) else None
+
+
+def _by_hand(
+    file: File, context: Context, compare: ast.Compare, score: ast.expr, best: ast.expr, taken: str
+) -> Iterator[Finding]:
+    wanted = {better(_name(score)), better(_name(best))} - {""}
+    if len(wanted) == 1 and taken not in wanted and not _is_turned(file, context, score):
+        metric = _name(score) if better(_name(score)) else _name(best)
+        yield _finding(file, compare, context, metric, f"the {taken[:-2]}est is kept here as the best")
+
+
+def _takes(statement: ast.stmt, score: ast.expr, best: ast.expr) -> bool:
+    """Whether the better score becomes the best one: in the branch, or as the flag that says so."""
+    if isinstance(statement, ast.Assign):
+        target = statement.targets[0]
+        return isinstance(target, ast.Name | ast.Attribute) and "best" in ast.unparse(target).lower()
+    assert isinstance(statement, ast.If)
+    wanted = (ast.unparse(best), ast.unparse(score))
+    return any(
+        isinstance(node, ast.Assign) and (ast.unparse(node.targets[0]), ast.unparse(node.value)) == wanted
+        for line in statement.body
+        for node in ast.walk(line)
+    )
+
+
+def _is_turned(file: File, context: Context, score: ast.expr) -> bool:
+    """Whether the score is the negative of what its name says."""
+    made, _ = file.value(score, context)
+    return any(isinstance(node, ast.UnaryOp | ast.BinOp) for node in ast.walk(made)) and "-" in ast.unparse(made)
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return node.slice.value if not _BEST.search(ast.unparse(node.value)) else f"best_{node.slice.value}"
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _finding(file: File, node: ast.AST, context: Context, metric: str, what: str) -> Finding:
+    wanted = better(metric)
+    return Finding(
+        f"`{metric}` is better when it is {wanted}, and {what}",
+        file.place(node, context).location,
+        help=f"turn the comparison round, or say so in the options: `{_OPTIONS[wanted]}`",
+    )
+
+
+_OPTIONS = {
+    "higher": 'mode="max"` or `greater_is_better=True',
+    "lower": 'mode="min"`, `greater_is_better=False`, or the negative as the score: `-loss',
+}

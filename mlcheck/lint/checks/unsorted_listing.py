@@ -1,0 +1,185 @@
+"""unsorted-listing: the order of a folder's files decides labels, pairs or splits, and nothing fixes that order."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, File, Function
+
+LOOKS_AT = "listing of a folder"
+_FUNCTIONS = ("os.listdir", "glob.glob", "glob.iglob", "os.scandir")
+_METHODS = ("iterdir", "rglob", "glob")
+_SORTS = re.compile(r"sort", re.IGNORECASE)
+_KEEPS_ORDER = ("list", "tuple", "filter", "map", "array", "asarray", "Path", "str")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    listings = [call for call in _listings(facts) if "torch" in call.file.text]
+    facts.sites.seen[LOOKS_AT] = len(listings)
+    held: dict[tuple[str, object, str], Call] = {}
+    for call in listings:
+        name = _kept_as(call)
+        owner = _owner(call, name)
+        if not name or _is_sorted(call) or _is_sorted_later(call.file, name):
+            continue
+        held[call.file.path, owner, name] = call
+        use = _numbered(call, name)
+        if use is not None:
+            yield _finding(call, "The number of a class is its place in the listing of a folder", use)
+        elif (use := _cut_in_two(call, name)) is not None:
+            yield _finding(call, "Which files are in which part is decided by the order of a folder's listing", use)
+    yield from _pairs(held)
+
+
+def _finding(call: Call, what: str, use: ast.AST) -> Finding:
+    return Finding(
+        f"{what}, and that order is different from one file system to the next",
+        call.place.location,
+        help=f"`sorted({ast.unparse(call.node)[:60]})`",
+        related=(call.file.place(use, call.context).location,),
+    )
+
+
+def _listings(facts: Facts) -> Iterator[Call]:
+    yield from facts.sites.calls(*_FUNCTIONS)
+    for file in facts.sites.mentioning([f".{name}(" for name in _METHODS]):
+        for call in file.calls(*_METHODS):
+            if isinstance(call.node.func, ast.Attribute) and file.resolve(call.node.func, call.context) is None:
+                yield call
+
+
+def _statement(call: Call) -> ast.Assign | None:
+    """The assignment whose value the listing becomes, filtered or wrapped perhaps."""
+    within = call.function.node if call.function is not None else call.file.module.source.tree
+    for node in ast.walk(within):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and _carries(node.value, call.node):
+            return node
+    return None
+
+
+def _carries(value: ast.expr, listing: ast.Call) -> bool:
+    """Whether an expression has the files of the listing in its order."""
+    if value is listing:
+        return True
+    if isinstance(value, ast.ListComp | ast.GeneratorExp) and len(value.generators) == 1:
+        return _carries(value.generators[0].iter, listing)
+    if isinstance(value, ast.Call) and value.args:
+        last = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
+        return last in _KEEPS_ORDER and _carries(value.args[-1], listing)
+    return False
+
+
+def _kept_as(call: Call) -> str:
+    """The variable, or the attribute of `self`, that the listing is kept in."""
+    found = _statement(call)
+    target = found.targets[0] if found is not None else None
+    return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
+
+
+def _owner(call: Call, name: str) -> object:
+    """Where the name is valid: the class for an attribute, else the function."""
+    method = call.file.method_around(call.context)
+    if "." in name:
+        return method.cls if method is not None else None
+    return call.function
+
+
+def _is_sorted(call: Call) -> bool:
+    found = _statement(call)
+    return found is not None and _SORTS.search(ast.unparse(found.value)) is not None
+
+
+def _is_sorted_later(file: File, name: str) -> bool:
+    """`name.sort()`, `sorted(name)`, `natsorted(name)`, `np.sort(name)` anywhere, or a set or a shuffle made of it."""
+    dotted = re.escape(name)
+    return re.search(rf"sort\w*\(\s*{dotted}\b|{dotted}\.sort\(|\bset\(\s*{dotted}\b", file.text) is not None
+
+
+def _scope(call: Call, name: str) -> ast.AST:
+    owner = _owner(call, name)
+    if isinstance(owner, Function):
+        return owner.node
+    return call.cls.node if call.cls is not None and "." in name else call.file.module.source.tree
+
+
+def _numbered(call: Call, name: str) -> ast.AST | None:
+    """`{c: i for i, c in enumerate(names)}`, `for i, c in enumerate(names): index[c] = i`, `names.index(c)`."""
+    for node in ast.walk(_scope(call, name)):
+        if isinstance(node, ast.DictComp) and len(node.generators) == 1:
+            item = _numbers(node.generators[0].iter, node.generators[0].target, name)
+            if item and ast.unparse(node.key) == item[1] and ast.unparse(node.value) == item[0]:
+                return node
+        elif isinstance(node, ast.For) and (item := _numbers(node.iter, node.target, name)):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Subscript):
+                    key = ast.unparse(inner.targets[0].slice)
+                    if (ast.unparse(inner.value), key) == item:
+                        return node
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "index":
+            if ast.unparse(node.func.value) == name and len(node.args) == 1:
+                return node
+    return None
+
+
+def _numbers(over: ast.expr, target: ast.expr, name: str) -> tuple[str, str] | None:
+    """The number and the item of `for number, item in enumerate(name)`."""
+    counted = isinstance(over, ast.Call) and getattr(over.func, "id", "") == "enumerate" and over.args
+    if not counted or not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+        return None
+    assert isinstance(over, ast.Call)
+    return (ast.unparse(target.elts[0]), ast.unparse(target.elts[1])) if ast.unparse(over.args[0]) == name else None
+
+
+def _cut_in_two(call: Call, name: str) -> ast.AST | None:
+    """`names[:n]` and `names[n:]`."""
+    heads, tails = {}, {}
+    for node in ast.walk(_scope(call, name)):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and ast.unparse(node.value) == name:
+            lower, upper = node.slice.lower, node.slice.upper
+            if lower is None and upper is not None:
+                heads[ast.unparse(upper)] = node
+            elif upper is None and lower is not None:
+                tails[ast.unparse(lower)] = node
+    return next((node for where, node in heads.items() if where in tails), None)
+
+
+def _pairs(held: dict[tuple[str, object, str], Call]) -> Iterator[Finding]:
+    """Two listings of two folders, read at the same place: the third image with the third mask."""
+    keys = list(held)
+    for number, (path, owner, one) in enumerate(keys):
+        for path_, owner_, two in keys[number + 1 :]:
+            first, second = held[path, owner, one], held[path_, owner_, two]
+            if (path, owner) != (path_, owner_) or one == two or owner is None:
+                continue
+            if ast.unparse(first.node) == ast.unparse(second.node) or _excludes(first, second):
+                continue
+            use = _read_together(_scope(second, two), one, two)
+            if use is not None:
+                yield _finding(
+                    second, f"`{one}[i]` and `{two}[i]` belong together only if both folders list alike", use
+                )
+
+
+def _excludes(first: Call, second: Call) -> bool:
+    """Whether they stand in two branches of which one is taken."""
+    arms = {id(outer.node): outer.arm for outer in first.context.outwards() if outer.kind == "if"}
+    return any(arms.get(id(outer.node), outer.arm) != outer.arm for outer in second.context.outwards())
+
+
+def _read_together(scope: ast.AST, one: str, two: str) -> ast.AST | None:
+    """`one[i]` and `two[i]` with the same index in one function, or `zip(one, two)`."""
+    for function in ast.walk(scope):
+        if isinstance(function, ast.Call) and getattr(function.func, "id", "") == "zip":
+            if {one, two} <= {ast.unparse(arg) for arg in function.args}:
+                return function
+        if isinstance(function, ast.FunctionDef | ast.For):
+            found: dict[str, dict[str, ast.AST]] = {one: {}, two: {}}
+            for node in ast.walk(function):
+                if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
+                    found.get(ast.unparse(node.value), {})[node.slice.id] = node
+            both = found[one].keys() & found[two].keys()
+            if both:
+                return found[two][sorted(both)[0]]
+    return None
