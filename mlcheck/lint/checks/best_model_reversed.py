@@ -78,7 +78,7 @@ def _of_score_function(call: Call) -> str:
         given = call.argument("score_function", 1)
     if given is None:
         return ""
-    found, context = call.file.value(given, call.context)
+    found, _ = call.file.value(given, call.context)
     if isinstance(found, ast.Lambda):
         return _metric(found.body)
     named = call.file.resolve(given, call.context)

@@ -181,5 +181,5 @@ def _read_together(scope: ast.AST, one: str, two: str) -> ast.AST | None:
                     found.get(ast.unparse(node.value), {})[node.slice.id] = node
             both = found[one].keys() & found[two].keys()
             if both:
-                return found[two][sorted(both)[0]]
+                return found[two][min(both)]
     return None
