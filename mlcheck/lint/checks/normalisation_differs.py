@@ -22,8 +22,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         steps = transforms_of(data) if data is not None else None
         if data is not None and steps is not None and loader.split:
             assert isinstance(data.node, ast.Call)
-            group = (data.file.path, id(loader.call.function), ast.unparse(data.node.func))
-            groups.setdefault(group, []).append((loader, steps))
+            together = (data.file.path, id(loader.call.function), ast.unparse(data.node.func))
+            groups.setdefault(together, []).append((loader, steps))
     for group in groups.values():
         trained = [(loader, steps) for loader, steps in group if loader.split == "train"]
         norms = [_normalisation(steps) for _, steps in trained]

@@ -1,0 +1,90 @@
+"""accelerate-accumulation: the Accelerator divides the loss, and the loop does not accumulate, or divides it again."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import UNKNOWN, Call, File
+
+LOOKS_AT = "Accelerator"
+_NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
+_STEPS = "gradient_accumulation_steps"
+_BY_ITSELF = ("accumulate(", "sync_gradients", "no_sync(", "GradientAccumulationPlugin", "gradient_accumulation_plugin")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    made = list(facts.sites.calls(*_NAMES))
+    facts.sites.seen[LOOKS_AT] = len(made)
+    divided = [call for call in made if _is_told(call)]
+    if len(divided) != len(made):
+        return
+    texts = [file.text for file in facts.sites.files.values()]
+    accumulates = any(word in text for text in texts for word in _BY_ITSELF)
+    runs = any(re.search(r"accelerator\.backward\(", text) for text in texts)
+    for call in divided:
+        if runs and not accumulates:
+            yield Finding(
+                f"The Accelerator divides every loss by `{_STEPS}`, and nothing accumulates: "
+                "the optimizer steps after every batch, with gradients that are too small",
+                call.place.location,
+                help="run the step under `with accelerator.accumulate(model):`",
+            )
+    for file in {call.file.path: call.file for call in divided}.values():
+        yield from _divided_twice(file)
+
+
+def _is_told(call: Call) -> bool:
+    """Whether a number of batches is given that is not certainly one."""
+    given = call.argument(_STEPS, None)
+    number = call.constant(_STEPS)
+    if given is None or any(isinstance(arg, ast.Starred) for arg in call.node.args):
+        return False
+    return number is UNKNOWN or number not in (None, 0, 1)
+
+
+def _divided_twice(file: File) -> Iterator[Finding]:
+    """`loss / steps` in the body of `with accelerator.accumulate(model):`, before `accelerator.backward(loss)`."""
+    for call in file.calls("backward"):
+        func = call.node.func
+        if (
+            not isinstance(func, ast.Attribute)
+            or not ast.unparse(func.value).endswith("accelerator")
+            or not call.node.args
+        ):
+            continue
+        block = next(
+            (o.node for o in call.context.outwards() if isinstance(o.node, ast.With) and _accumulates(o.node)), None
+        )
+        division = _division(call.node.args[0], block) if block is not None else None
+        if division is not None:
+            yield Finding(
+                f"The loss is divided by `{_STEPS}` here, and once more by `accelerator.backward`",
+                file.place(division, call.context).location,
+                help="leave the division to the Accelerator",
+                related=(call.place.location,),
+            )
+
+
+def _accumulates(block: ast.With) -> bool:
+    return any(".accumulate(" in ast.unparse(item.context_expr) for item in block.items)
+
+
+def _division(loss: ast.expr, block: ast.With) -> ast.AST | None:
+    """The division of what goes into backward, there or in an assignment to its name."""
+    if _divides(loss):
+        return loss
+    for line in block.body:
+        for node in ast.walk(line):
+            if isinstance(node, ast.Assign) and isinstance(loss, ast.Name) and _divides(node.value):
+                if ast.unparse(node.targets[0]) == loss.id:
+                    return node
+            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and isinstance(loss, ast.Name):
+                if ast.unparse(node.target) == loss.id and ast.unparse(node.value).endswith(_STEPS):
+                    return node
+    return None
+
+
+def _divides(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.right).endswith(_STEPS)

@@ -1,0 +1,139 @@
+"""ema-decay-swapped: an average of weights that forgets all but the last step."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.origins import origins
+
+LOOKS_AT = "average of weights"
+_MADE = {
+    "torch.optim.swa_utils.get_ema_multi_avg_fn": 0,
+    "torch.optim.swa_utils.get_ema_avg_fn": 0,
+    "timm.utils.ModelEma": 1,
+    "timm.utils.ModelEmaV2": 1,
+    "timm.utils.ModelEmaV3": 1,
+    "torch_ema.ExponentialMovingAverage": 1,
+}
+_HARDLY = 0.2  # no method that averages weights keeps so little: BYOL begins at 0.99, TD3 keeps 0.995, Polyak more
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = 0
+    for call in facts.sites.calls(*_MADE):
+        seen += 1
+        decay = call.constant("decay", _MADE[call.name])
+        if isinstance(decay, float) and 0 < decay < _HARDLY:
+            yield _finding(call.file, call.node, call.context, decay)
+    for file in facts.sites.mentioning(["parameters()", "state_dict()"]):
+        for update, context, old, new in _updates(file):
+            seen += 1
+            share = _kept(file, context, old, new)
+            if share is not None and 0 < share < _HARDLY:
+                yield _finding(file, update, context, share)
+    facts.sites.seen[LOOKS_AT] = seen
+
+
+def _finding(file: File, node: ast.AST, context: Context, kept: float) -> Finding:
+    return Finding(
+        f"The average keeps {kept:.4g} of itself and takes {1 - kept:.4g} of the new weights: it is hardly an average",
+        file.place(node, context).location,
+        help=f"the other way round: {1 - kept:.4g} of the average and {kept:.4g} of the new weights",
+    )
+
+
+def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, ast.expr | None]]:
+    """What averages weights one by one: the shares of the old and of the new one, as far as they are written."""
+    for call in file.calls("add_", "lerp_", "copy_"):
+        func = call.node.func
+        if not isinstance(func, ast.Attribute) or not call.node.args or not _goes_through_weights(call.context):
+            continue
+        if func.attr == "lerp_" and len(call.node.args) > 1:
+            yield call.node, call.context, None, call.node.args[1]
+        elif func.attr == "copy_":
+            yield from ((call.node, call.context, *both) for both in _formula(func.value, call.node.args[0]))
+        elif isinstance(func.value, ast.Call) and getattr(func.value.func, "attr", "") == "mul_" and func.value.args:
+            yield call.node, call.context, func.value.args[0], call.argument("alpha", 1)
+    for assigned in file.walk.attributes:
+        if assigned.value is not None and assigned.target.attr == "data" and _goes_through_weights(assigned.context):
+            for both in _formula(assigned.target, assigned.value):
+                yield assigned.node, assigned.context, *both
+
+
+def _goes_through_weights(context: Context) -> bool:
+    """Whether the innermost loop is one over parameters or the items of a state dict."""
+    for outer in context.outwards():
+        if outer.kind in ("function", "lambda"):
+            return False
+        if isinstance(outer.node, ast.For):
+            over = ast.unparse(outer.node.iter)
+            return "parameters()" in over or "state_dict()" in over
+    return False
+
+
+def _formula(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The factors of the old and of the new weights in `old * a + new * b`."""
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return
+    terms = [_term(value.left), _term(value.right)]
+    old = [_bare(term[0]) == _bare(target) for term in terms if term is not None]
+    if len(old) == len(terms) and old.count(True) == 1:
+        mine, other = terms[old.index(True)], terms[old.index(False)]
+        assert mine is not None
+        assert other is not None
+        yield mine[1], other[1]
+
+
+def _term(node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The weights and their factor in a product of two; which is which is told by `.data` and by being a number."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return None
+    left, right = node.left, node.right
+    return (right, left) if _is_factor(left) else (left, right) if _is_factor(right) else None
+
+
+def _is_factor(node: ast.expr) -> bool:
+    """A number, `1 - x`, or a name that says so."""
+    words = ("decay", "momentum", "tau", "alpha", "beta", "rate", "polyak", "rho", "keep")
+    if isinstance(node, ast.Constant | ast.BinOp):
+        return True
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name in ("m", "d", "a", "t") or any(word in name.lower() for word in words)
+
+
+def _bare(node: ast.expr) -> str:
+    return ast.unparse(node).removesuffix(".data").removesuffix(".detach()")
+
+
+def _kept(file: File, context: Context, old: ast.expr | None, new: ast.expr | None) -> float | None:
+    """The share that stays, where both factors are known to add up to one."""
+    one = _number(file, old, context) if old is not None else None
+    other = _number(file, new, context) if new is not None else None
+    if old is None and other is not None:
+        return 1 - other
+    if one is None or other is None or abs(one + other - 1) > 1e-6:
+        return None
+    return one
+
+
+def _number(file: File, node: ast.expr, context: Context) -> float | None:
+    """The number an expression comes to, whoever gives it; None where it may be several."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        left, right = _number(file, node.left, context), _number(file, node.right, context)
+        return left - right if left is not None and right is not None else None
+    found = {_constant(file, context, node)}
+    if found == {None}:
+        found = {_constant(origin.file, origin.context, origin.node) for origin in origins(file, node, context)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _constant(file: File, context: Context, node: ast.expr) -> float | None:
+    value = file.constant(node, context)
+    if not isinstance(value, int | float) and isinstance(node, ast.Name):
+        bound = file.bindings(node.id, context)
+        function = file.function_around(bound[0].context) if len(bound) == 1 and bound[0].kind == "param" else None
+        default = function.parameters.get(node.id) if function is not None else None
+        value = file.constant(default, context) if default is not None else None
+    return float(value) if isinstance(value, int | float) else None
