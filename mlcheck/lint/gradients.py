@@ -6,7 +6,7 @@ import ast
 from collections.abc import Hashable
 from functools import lru_cache
 
-from mlcheck.lint import cuts, graph, holding, keeping, modes, scaling, snapshots
+from mlcheck.lint import cuts, graph, holding, keeping, mixing, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Forward, Grads, Mode, Place, Step
 from mlcheck.lint.machine import Machine
@@ -107,13 +107,14 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     optimizers = m.store.get(("optimizers",)) or ()
     m.store.set(("trained at",), m.fresh())
     holding.unheld(m, fact)
-    for key in optimizers:
-        reach = reaches(m, key, traces, len(optimizers))
-        if reach == "yes":
-            fact.reached.add(key)
-            if key in m.facts.training.optimizers:
-                m.facts.training.optimizers[key].name = m.store.get(("name", key)) or ""
-        _change(m, key, _REACHED[reach], place)
+    reach = {key: reaches(m, key, traces, len(optimizers)) for key in optimizers}
+    recorded = frozenset(trace for trace in traces if trace.grad.kind != "off") or traces
+    fact.reached = {key for key, how in reach.items() if how == reaches(m, key, recorded, len(reach)) == "yes"}
+    mixing.mixed(m, fact, cutting)
+    for key, how in reach.items():
+        if how == "yes" and key in m.facts.training.optimizers:
+            m.facts.training.optimizers[key].name = m.store.get(("name", key)) or ""
+        _change(m, key, _REACHED[how], place)
 
 
 def asked(m: Machine, traces: Traces) -> None:
@@ -194,6 +195,7 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     m.store.set(("stepped", key), True)
     snapshots.stepped(m, key)
     cuts.stepped(m, key)
+    mixing.stepped(m, key)
     after = frozenset(Grads("clean" if clears or grads.kind == "clean" else "used", place, place) for grads in found)
     m.store.set(("grads", key), after)
 

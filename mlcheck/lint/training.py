@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Facts, Forward, Grads, Loop, Place, Step, Turn
+    from mlcheck.lint.mixing import Mixed
     from mlcheck.lint.values import Value
 
 
@@ -198,6 +199,7 @@ class Training:
     walked: set[Hashable] = field(default_factory=set)
     lost: list[Lost] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
+    mixed: list[Mixed] = field(default_factory=list)
     thawed: list[Thawed] = field(default_factory=list)
     frozen_in_vain: list[Place] = field(default_factory=list)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.suppress import Suppression, suppressions
+from mlcheck.lint.sites.comments import ignoring
 
 LOOKS_AT = "ignore comment"
 _A_REASON = 2  # words
@@ -14,9 +14,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["mlcheck:"], tests=True):
         lines = file.text.splitlines()
-        for found in suppressions(file.path, file.text.encode()):
-            if not isinstance(found, Suppression):
-                continue
+        for found in ignoring(file):
             facts.sites.seen[LOOKS_AT] += 1
             if len(found.reason.split()) < _A_REASON:
                 column = lines[found.line - 1].index("#") + 1

@@ -198,7 +198,7 @@ class Call:
             if keyword.arg == name:
                 return keyword.value
         starred = any(isinstance(arg, ast.Starred) for arg in self.node.args)
-        if position is not None and not starred and position < len(self.node.args):
+        if position is not None and not starred and 0 <= position < len(self.node.args):
             return self.node.args[position]
         if position is not None and starred:
             return OPEN
