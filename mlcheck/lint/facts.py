@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mlcheck.core.finding import Location
 from mlcheck.lint.source import Unreadable
 from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training
-from mlcheck.lint.values import Shape, Value
+from mlcheck.lint.values import NO_TRACES, Shape, Traces, Value
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites import Sites
@@ -107,7 +107,8 @@ class Forward:
     """A call of a module from outside any module. `trained`: a gradient was later asked of its output.
 
     `touched` holds the identities of the module and of everything it called; `moded` is yes, no or
-    unknown: whether the module behaves differently in train and eval mode; `restored`: weights were loaded.
+    unknown: whether the module behaves differently in train and eval mode; `restored`: weights were loaded;
+    `fed` are the calls that its input was computed from.
     """
 
     place: Place
@@ -125,6 +126,7 @@ class Forward:
     touched: set[Hashable] = field(default_factory=set)
     trained: bool = False
     half: Place | None = None
+    fed: Traces = NO_TRACES
 
     @property
     def loop(self) -> Loop | None:

@@ -108,9 +108,9 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     m.store.set(("trained at",), m.fresh())
     holding.unheld(m, fact)
     reach = {key: reaches(m, key, traces, len(optimizers)) for key in optimizers}
-    recorded = frozenset(trace for trace in traces if trace.grad.kind != "off") or traces
+    recorded = frozenset(trace for trace in traces if trace.grad.kind != "off" and not trace.frozen) or traces
     fact.reached = {key for key, how in reach.items() if how == reaches(m, key, recorded, len(reach)) == "yes"}
-    mixing.mixed(m, fact, cutting)
+    mixing.mixed(m, fact)
     for key, how in reach.items():
         if how == "yes" and key in m.facts.training.optimizers:
             m.facts.training.optimizers[key].name = m.store.get(("name", key)) or ""

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from mlcheck.lint.facts import Backward, Grads, Place
+from mlcheck.lint.judging import tells_apart
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Cut, Traces
 
 
 @dataclass(eq=False, slots=True)
@@ -19,11 +19,11 @@ class Mixed:
     key: Hashable
 
 
-def mixed(m: Machine, backward: Backward, traces: Traces) -> None:
+def mixed(m: Machine, backward: Backward) -> None:
     """A second loss after an optimizer has stepped along the first one: whom did the first reach besides?
 
-    That the two losses oppose each other is told by the second: it goes through the module that has just stepped, or
-    was cut off from it on purpose. Two tasks with heads of their own do neither.
+    That the two losses oppose each other is told by a discriminator: it sees what the other module made, and something
+    else. Two tasks on one trunk, or an encoder and a decoder, may well add up what they want of each other.
     """
     optimizers = m.store.get(("optimizers",)) or ()
     for key in backward.reached:
@@ -35,9 +35,7 @@ def mixed(m: Machine, backward: Backward, traces: Traces) -> None:
             used = _only(m, rival)
             if rival == key or rival not in first.reached or used is None or used.kind not in ("used", "clean"):
                 continue
-            if m.store.get(("stepped along", rival)) != first.place.spot or not _is_about(m, backward, traces, rival):
-                continue
-            if _owned(m, key).isdisjoint(_owned(m, rival)):
+            if m.store.get(("stepped along", rival)) == first.place.spot and _oppose(m, (first, backward), key, rival):
                 m.store.set(("mixed", key), Mixed(backward.place, first.place, key))
 
 
@@ -67,9 +65,12 @@ def _owned(m: Machine, key: Hashable) -> frozenset[Hashable]:
     return found
 
 
-def _is_about(m: Machine, backward: Backward, traces: Traces, rival: Hashable) -> bool:
-    """Whether the loss goes through the rival's module, or through it up to a `detach`."""
-    if rival in backward.reached:
-        return True
-    owned = _owned(m, rival)
-    return any(isinstance(trace, Cut) and not owned.isdisjoint(trace.forward.touched) for trace in traces)
+def _oppose(m: Machine, losses: tuple[Backward, Backward], key: Hashable, rival: Hashable) -> bool:
+    """Whether the rival is the discriminator of what this optimizer's module makes, or the other way round."""
+    own, other = _owned(m, key), _owned(m, rival)
+    if not own.isdisjoint(other):
+        return False
+    first, second = losses
+    if rival in second.reached:
+        return tells_apart(other, own, first.forwards)
+    return tells_apart(own, other, second.forwards)

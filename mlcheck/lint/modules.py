@@ -135,6 +135,7 @@ def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value
         restored=any(m.store.get(("restored", outer)) for outer in modes.ancestors(m, key)),
         touched={key},
         half=precision.half_of(m, key),
+        fed=traces_of(*values),
     )
     m.facts.forwards.append(fact)
     return fact

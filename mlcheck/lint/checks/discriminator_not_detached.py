@@ -1,9 +1,10 @@
 """discriminator-not-detached: a loss is differentiated through a network that does not step along it."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Backward, Facts
+from mlcheck.lint.judging import tells_apart
 
 LOOKS_AT = "loop with several optimizers"
 
@@ -22,10 +23,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         (place,) = places
         backwards = [fact for fact in facts.backwards if fact.place == place]
         others = {key for key, found in taken.items() if key != clearing.key and place in found}
-        if (
-            backwards
-            and place not in taken.get(clearing.key, ())
-            and any(clearing.key in fact.reached and others & fact.reached for fact in backwards)
+        if place not in taken.get(clearing.key, ()) and any(
+            _is_wasted(facts, fact, clearing.key, others & fact.reached) for fact in backwards
         ):
             made = facts.training.optimizers.get(clearing.key)
             name = made.name if made is not None and made.name else "the other optimizer"
@@ -35,3 +34,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="give this loss the other network's output detached: `discriminator(fake.detach())`",
                 related=(clearing.place.location,),
             )
+
+
+def _is_wasted(facts: Facts, backward: Backward, maker: Hashable, critics: set[Hashable]) -> bool:
+    """Whether a critic's loss reached the maker of what it judged."""
+    made = facts.training.optimizers.get(maker)
+    judges = [facts.training.optimizers[key] for key in critics if key in facts.training.optimizers]
+    return (
+        made is not None
+        and maker in backward.reached
+        and any(
+            made.owners.isdisjoint(judge.owners) and tells_apart(judge.owners, made.owners, backward.forwards)
+            for judge in judges
+        )
+    )
