@@ -1,0 +1,64 @@
+"""mean-of-batch-means: a metric averaged over batches, of which the last one is smaller."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import File, Function
+from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.values import split_of_name
+
+LOOKS_AT = "evaluation loop"
+_MEANS = re.compile(
+    r"\.mean\(\)\.item\(\)|(?:loss|criterion|entropy)\w*\(.*\)\.item\(\)|^loss\.item\(\)$|^loss$|float\(loss\)"
+)
+_SUMS = re.compile(r"reduction\s*=\s*[\"']sum|\*\s*(?:len|x\.|y\.|\w+\.size\(|\w+\.shape|batch_size|bs\b|n\b)|\.sum\(")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = 0
+    dropped = any(loader.call.constant("drop_last", 8, False) is not False for loader in facts.sites.once(loaders))
+    for file in facts.sites.mentioning(["no_grad", "inference_mode"]):
+        for function in file.functions:
+            for loop in _loops(function):
+                seen += 1
+                if not dropped and not _SUMS.search(file.module.text_of(function.node)):
+                    yield from _means(file, function, loop)
+    facts.sites.seen[LOOKS_AT] = seen
+
+
+def _loops(function: Function) -> Iterator[ast.For]:
+    """The loops over held-out batches in a function that trains nothing."""
+    if "backward" in function.file.module.text_of(function.node):
+        return
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.For):
+            names = [part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)]
+            names += [part.attr for part in ast.walk(node.iter) if isinstance(part, ast.Attribute)]
+            if any(split_of_name(name) in ("val", "test") for name in names):
+                yield node
+
+
+def _means(file: File, function: Function, loop: ast.For) -> Iterator[Finding]:
+    """`total += loss.item()` in the loop, and `total / len(loader)` behind it."""
+    over = {ast.unparse(part) for part in ast.walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)}
+    for node in ast.walk(loop):
+        if (
+            not isinstance(node, ast.AugAssign)
+            or not isinstance(node.op, ast.Add)
+            or not isinstance(node.target, ast.Name)
+        ):
+            continue
+        if not _MEANS.search(ast.unparse(node.value)):
+            continue
+        for use in ast.walk(function.node):
+            if isinstance(use, ast.BinOp) and isinstance(use.op, ast.Div) and ast.unparse(use.left) == node.target.id:
+                if any(ast.unparse(use.right) == f"len({name})" for name in over):
+                    yield Finding(
+                        "The mean of the batches' means counts the samples of a smaller last batch for more",
+                        file.place(use, function.inner).location,
+                        help="add up `value * len(batch)`, and divide by the number of samples",
+                        related=(file.place(node, function.inner).location,),
+                    )

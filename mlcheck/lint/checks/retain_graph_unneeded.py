@@ -1,0 +1,43 @@
+"""retain-graph-unneeded: the graph of every step is kept for a second backward that never comes."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Function
+
+LOOKS_AT = "backward that keeps the graph"
+_SECOND = ("autograd.grad", "create_graph", "make_dot", "autograd.backward")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    kept = [
+        call
+        for file in facts.sites.mentioning(["retain_graph"])
+        for call in file.calls("backward")
+        if call.constant("retain_graph", 1) is True
+    ]
+    facts.sites.seen[LOOKS_AT] = len(kept)
+    for call in kept:
+        if call.loops and _is_alone(call) and call.constant("create_graph", 2, False) is False:
+            yield Finding(
+                "The graph is kept, and nothing runs backward through it again: its memory is held for another step",
+                call.place.location,
+                help="leave out `retain_graph`; if an error asks for it, something of the last step is still in the "
+                "graph: detach it (a hidden state, a buffer)",
+            )
+
+
+def _is_alone(call: Call) -> bool:
+    """Whether the outermost loop around it has no other backward, neither there nor in what it calls."""
+    loop = call.loops[-1].node
+    text = ast.unparse(loop)
+    if text.count("backward") != 1 or any(word in text for word in _SECOND):
+        return False
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call):
+            named = call.file.resolve(node.func, call.context)
+            if isinstance(named, Function) and "backward" in named.file.module.text_of(named.node):
+                return False
+    return True
