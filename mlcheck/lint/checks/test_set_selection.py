@@ -112,7 +112,7 @@ def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
     function = file.function_around(context)
     body = function.node if function is not None else file.module.source.tree
     names = {node.id for node in ast.walk(found) if isinstance(node, ast.Name)}
-    for loop in _own_nodes(body):
+    for loop in ast.walk(body):
         if (
             isinstance(loop, ast.For)
             and _mentions(loop.iter, _is_test_data)
