@@ -24,6 +24,9 @@ def rendered(report: Report, form: str, strict: bool, stream: TextIO | None = No
         from mlcheck.report import json
 
         return json.render(report)
+    from mlcheck.report.bounds import bounded
+
+    report = bounded(report)
     if form == "junit":
         from mlcheck.report import junit
 

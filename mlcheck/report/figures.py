@@ -19,6 +19,8 @@ from mlcheck.report.svg_curves import curves
 from mlcheck.report.svg_matrix import matrix
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_PNG = "iVBORw0KGgo"  # how the signature of a PNG looks in base64
+_MOST_PNG = 2_000_000
 _SHOWN_TILES = 64
 _SHOWN_ROWS = 100
 _SHOWN_COLUMNS = 40
@@ -47,7 +49,7 @@ def _images(figure: Figure) -> str:
 def _tile(tile: dict[str, Any]) -> str:
     caption = escape(one_line(tile.get("caption", ""), 80))
     png = "".join(tile["png"].split())
-    if not _BASE64.fullmatch(png):
+    if not (png.startswith(_PNG) and len(png) <= _MOST_PNG and _BASE64.fullmatch(png)):
         return f"<div><p>not a picture</p><span>{caption}</span></div>"
     image = f'<img loading="lazy" decoding="async" src="data:image/png;base64,{png}" alt="{caption}">'
     return f"<div>{image}<span>{caption}</span></div>"

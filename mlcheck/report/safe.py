@@ -22,10 +22,11 @@ def _escape(match: re.Match[str]) -> str:
 
 def one_line(text: str, limit: int = 600) -> str:
     """`text` on one line, cut in the middle to `limit` characters: both ends of a path or message tell."""
-    return visible(" ".join(_cut(text.strip(), limit).split()))
+    return visible(" ".join(cut(text.strip(), limit).split()))
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
+    """At most about `limit` characters of `text`: where the middle is left out, that is said."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -34,7 +35,7 @@ def _cut(text: str, limit: int) -> str:
 
 def block(text: str, max_lines: int, max_chars: int = 20_000) -> str:
     """Several lines kept as lines; the middle of a long text goes, the first line and the end stay."""
-    lines = [visible(line.rstrip()) for line in _cut(text, max_chars).expandtabs(4).strip("\n").split("\n")]
+    lines = [visible(line.rstrip()) for line in cut(text, max_chars).expandtabs(4).strip("\n").split("\n")]
     if len(lines) > max_lines:
         dropped = len(lines) - max_lines
         lines = [lines[0], f"  … {dropped:,} lines left out …", *lines[dropped + 1 :]]

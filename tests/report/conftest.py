@@ -107,6 +107,12 @@ def hostile(request) -> Report:
     return made(request.param)
 
 
+@pytest.fixture(scope="session")
+def endless() -> Report:
+    """Ten megabytes in every place."""
+    return made("</script>" * 1_111_111)
+
+
 def made(bad: str) -> Report:
     """The same text in every place that a user, a file or a framework can write."""
     place = Location(bad, 1, 2, symbol=bad)
