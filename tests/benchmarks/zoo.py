@@ -79,7 +79,7 @@ def report(said: list[dict[str, object]], outcomes: Counter[str], models: int, s
     print("verdicts:", ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
     for alarm in (Outcome.ERROR, Outcome.FAIL, Outcome.WARN):
         touched = {each["model"] for each in said if each["outcome"] is alarm}
-        bound = f", so below {3 / models:.1%} of sound models" if models and not touched else ""
+        bound = f", so below {3 / models:.1%} of sound models" if models > 3 and not touched else ""
         print(f"{alarm.value}: on {len(touched)} of {models} models{bound} ({seeds} seeds each)")
 
 
