@@ -20,6 +20,7 @@ from typing import IO, Any
 
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, SCRATCH, STACKS, TOKEN
 from mlcheck.trial.processes import kill_marked, oom_kills, signal_name
+from mlcheck.trial.warden import warden
 
 _TAIL = 16_384
 _TICK_S = 0.05
@@ -74,14 +75,15 @@ def run_child(
     The child is stopped when `time_limit_s` pass without a message (a message may change the limit).
     Its temporary files go to a folder that is removed with it. It runs in a session of its own; whatever it
     started is killed with it, also when this function is left by an exception (Ctrl-C, SIGTERM, an error in
-    `on_message`). Raises OSError if it cannot start.
+    `on_message`), or when this process is killed. Raises OSError if it cannot start.
     """
     with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, _termination_raises():
         child = _Child(argv, Path(cwd), Path(folder), time_limit_s)
-        try:
-            child.listen(on_message)
-        finally:
-            child.kill()
+        with warden(child.mark, Path(folder)):
+            try:
+                child.listen(on_message)
+            finally:
+                child.kill()
         return child.end()
 
 
@@ -94,6 +96,7 @@ class _Child:
         self._oom_kills = oom_kills()
         outer = os.environ.get(TOKEN)  # of which this one is the beginning, so that whoever kills that finds this
         self._token = f"{outer},{uuid.uuid4().hex}" if outer else uuid.uuid4().hex
+        self.mark = f"{TOKEN}={self._token}"
         self._inbox, channel = os.pipe()
         os.set_blocking(self._inbox, False)
         self._unread = b""
@@ -174,7 +177,7 @@ class _Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        kill_marked(f"{TOKEN}={self._token}".encode())
+        kill_marked(self.mark.encode())
         os.close(self._inbox)
 
     def _dump_stacks(self) -> None:
