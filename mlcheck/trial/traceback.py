@@ -7,10 +7,13 @@ import os
 import sys
 import sysconfig
 import traceback
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType, TracebackType
 
 _MLCHECK = f"{Path(__file__).resolve().parent.parent}{os.sep}"
+# Where mlcheck was when it handed over to code that may change the folder; empty elsewhere.
+STARTED_IN: ContextVar[str] = ContextVar("mlcheck_started_in", default="")
 _LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 

@@ -189,6 +189,42 @@ os.chdir("runs/one")
     assert "gone.txt" in told
 
 
+def test_what_compiled_code_writes_is_led_away_too(load: Load, tmp_path: Path) -> None:
+    litter = """
+import safetensors.torch, warnings
+warnings.simplefilter("ignore")
+safetensors.torch.save_file({"x": x}, "model.safetensors")
+assert torch.equal(safetensors.torch.load_file("model.safetensors")["x"], x)
+torch.jit.save(torch.jit.script(nn.Linear(2, 2)), "model.ts")
+torch.jit.load("model.ts")
+"""
+    pytest.importorskip("safetensors")
+    trial = load(SOUND.replace("    for epoch in", litter.replace("\n", "\n    ") + "\n    for epoch in"))
+    assert trial.progress
+    trial.progress.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+    told = next(notice for notice in trial.notices if "scratch folder" in notice)
+    assert "model.safetensors, model.ts" in told
+
+
+def test_places_are_told_from_where_mlcheck_was_started(load: Load, tmp_path: Path) -> None:
+    """A script that leaves its folder for one above it makes its own file no stranger."""
+    text = broken("missing-zero-grad").replace(
+        "    for epoch in", f"    import os; os.chdir({str(tmp_path.parent)!r})\n    for epoch in"
+    )
+    verdict = ask("missing-zero-grad", load(text))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.findings[0].location.path == "train.py"
+
+
+@pytest.mark.parametrize("code", ["0", "3", "'no more data'"])
+def test_a_script_that_leaves_in_the_middle(load: Load, code: str) -> None:
+    """`sys.exit` in the first epoch's evaluation: what was seen until then is examined."""
+    text = SOUND.replace("    model.eval()\n", f"    model.eval()\n    import sys; sys.exit({code})\n")
+    verdict = ask("missing-zero-grad", load(text))
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+
+
 def test_a_file_opened_past_the_redirections_is_refused(load: Load) -> None:
     text = SOUND.replace("import torch\n", "import torch, _io\n", 1).replace(
         "    for epoch in", "    _io.open('past.txt', 'w')\n    for epoch in"

@@ -8,7 +8,7 @@ from functools import cache
 from types import FrameType, TracebackType
 
 from mlcheck.core.finding import Location
-from mlcheck.trial.traceback import is_user_file
+from mlcheck.trial.traceback import STARTED_IN, is_user_file
 
 is_users = cache(is_user_file)
 
@@ -36,8 +36,8 @@ def raised_at(error: BaseException) -> Location:
 
 
 def as_given(path: str) -> str:
-    """Relative to the working directory where it lies below it."""
-    relative = os.path.relpath(path)
+    """Relative to the folder that mlcheck runs in where it lies below it, wherever the program has gone meanwhile."""
+    relative = os.path.relpath(path, STARTED_IN.get() or os.curdir)
     return path if relative.startswith(os.pardir) else relative
 
 

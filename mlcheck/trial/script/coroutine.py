@@ -12,7 +12,7 @@ from mlcheck.trial.script.ambient import Switch
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Ended, Given, Request
 from mlcheck.trial.script.surroundings import Surroundings
-from mlcheck.trial.traceback import is_user_file
+from mlcheck.trial.traceback import STARTED_IN, is_user_file
 
 _PATIENCE = 20
 
@@ -82,6 +82,7 @@ class Run:
         return found
 
     def _main(self, _: object) -> Ended:
+        STARTED_IN.set(self._folder)  # in the greenlet's own context, for as long as it lives
         try:
             self._program.run()
         except SystemExit as left:

@@ -1,7 +1,8 @@
 """Keeps what a script writes away from the user's files: it lands in a scratch folder, where the script finds it again.
 
-Python's own ways to write, rename and remove are led there, and `torch.save` with them. An audit hook refuses
-other ways to open a file for writing. What a library writes from C, or a process that the script starts, is not seen.
+Python's own ways to write, rename and remove are led there, and `torch.save`, TorchScript and safetensors with them.
+An audit hook refuses other ways to open a file for writing. What another library writes from compiled code, or a
+process that the script starts, is not seen.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import torch
 
+from mlcheck.trial.script.compiled import compiled_files
 from mlcheck.trial.script.entries import Entries, really_exists
 
 _FREE = ("/dev/", "/proc/")
@@ -69,6 +71,9 @@ class Outputs:
             self._set(os, name, self._linking(getattr(os, name)))
         self._set(torch, "save", self._saving(torch.save))
         self._set(torch, "load", self._finding(torch.load))
+        for owner, name, position, writes in compiled_files():
+            meant = self._meant_at(getattr(owner, name), position, writes)
+            self._set(owner, name, meant)
         self._active = True
         sys.addaudithook(self._audit)
 
@@ -248,6 +253,20 @@ class Outputs:
                 return None
 
         return saved
+
+    def _meant_at(self, original: Callable[..., Any], position: int, writes: bool) -> Callable[..., Any]:
+        """A function of compiled code that gets its path as the argument at `position`, or by name."""
+
+        def led(*args: Any, **kwargs: Any) -> Any:
+            given = args[position] if len(args) > position else None
+            if not isinstance(given, str | os.PathLike):
+                return original(*args, **kwargs)
+            if writes:
+                self._note(given)
+            goes = self._target(given, bring=False) if writes else self._source(given)
+            return original(*args[:position], goes, *args[position + 1 :], **kwargs)
+
+        return led
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """The guard behind the redirections: no file outside of the scratch folder is opened for writing."""
