@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -207,6 +208,17 @@ torch.jit.load("model.ts")
     assert "model.safetensors, model.ts" in told
 
 
+def test_an_archive_that_is_unpacked_lands_in_the_scratch_folder(load: Load, tmp_path: Path) -> None:
+    """As a downloaded data set is; `tarfile` holds on to the built-in `open`, and so may other modules."""
+    with tarfile.open(tmp_path.parent / "data.tgz", "w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("data/x.txt"))
+    unpack = "import tarfile\n    tarfile.open('../data.tgz').extractall(filter='data')\n    open('data/x.txt').close()"
+    trial = load(SOUND.replace("    for epoch in", f"    {unpack}\n    for epoch in"))
+    assert trial.progress
+    trial.progress.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
 def test_places_are_told_from_where_mlcheck_was_started(load: Load, tmp_path: Path) -> None:
     """A script that leaves its folder for one above it makes its own file no stranger."""
     text = broken("missing-zero-grad").replace(
@@ -227,7 +239,7 @@ def test_a_script_that_leaves_in_the_middle(load: Load, code: str) -> None:
 
 def test_a_file_opened_past_the_redirections_is_refused(load: Load) -> None:
     text = SOUND.replace("import torch\n", "import torch, _io\n", 1).replace(
-        "    for epoch in", "    _io.open('past.txt', 'w')\n    for epoch in"
+        "    for epoch in", "    _io.FileIO('past.txt', 'w')\n    for epoch in"
     )
     with pytest.raises(PermissionError, match=r"nothing is written to .*past\.txt"):
         load(text)

@@ -8,7 +8,6 @@ process that the script starts, is not seen.
 from __future__ import annotations
 
 import builtins
-import io
 import os
 import pickle
 import shutil
@@ -17,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -53,8 +53,8 @@ class Outputs:
         self._set(tempfile, "tempdir", temporary)
         self._set(sys, "dont_write_bytecode", True)
         opened = self._opening(builtins.open)
-        self._set(builtins, "open", opened)
-        self._set(io, "open", opened)
+        for owner, name in _names_of(builtins.open):
+            self._set(owner, name, opened)
         self._set(os, "open", self._opening_by_flags(os.open))
         for name in ("stat", "lstat", "access"):
             self._set(os, name, self._finding(getattr(os, name)))
@@ -277,3 +277,9 @@ class Outputs:
         meant = self._guarded(path) if writes else None
         if meant is not None:
             raise PermissionError(f"the script is run for inspection, so nothing is written to {meant}")
+
+
+def _names_of(function: Any) -> list[tuple[Any, str]]:
+    """Where the modules imported so far know a function by a name: `tarfile` keeps the built-in `open` as its own."""
+    modules = [module for module in sys.modules.values() if isinstance(module, ModuleType)]
+    return [(module, name) for module in modules for name, value in list(vars(module).items()) if value is function]
