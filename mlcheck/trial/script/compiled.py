@@ -13,7 +13,7 @@ import torch
 def compiled_files() -> Iterator[tuple[Any, str, int, bool]]:
     """The owner and name of each, the position of its path, and whether it writes there."""
     yield torch.jit, "load", 0, False
-    yield torch.jit.RecursiveScriptModule, "save", 1, True
+    yield vars(torch.jit)["RecursiveScriptModule"], "save", 1, True
     if find_spec("safetensors") is None:
         return
     package, ours = import_module("safetensors"), import_module("safetensors.torch")

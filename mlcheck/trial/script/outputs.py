@@ -281,5 +281,9 @@ class Outputs:
 
 def _names_of(function: Any) -> list[tuple[Any, str]]:
     """Where the modules imported so far know a function by a name: `tarfile` keeps the built-in `open` as its own."""
-    modules = [module for module in sys.modules.values() if isinstance(module, ModuleType)]
-    return [(module, name) for module in modules for name, value in list(vars(module).items()) if value is function]
+    modules = list(sys.modules.values())
+    return [(module, name) for module in modules for name, value in _variables(module) if value is function]
+
+
+def _variables(module: object) -> list[tuple[str, Any]]:
+    return list(vars(module).items()) if isinstance(module, ModuleType) else []
