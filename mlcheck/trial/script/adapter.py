@@ -120,8 +120,10 @@ def _notices(name: str, plan: Plan, instruments: Instruments, outputs: Outputs) 
         notices = [f"{name} trains without a DataLoader: it is followed from one forward pass to the next"]
     if plan.error:
         notices.append(f"with its loops cut short, {name} raised {plan.error}")
-    if outputs.redirected:
-        written = [os.path.relpath(file) if file.startswith(os.getcwd()) else file for file in outputs.redirected]
+    if outputs.scratch.redirected:
+        written = [
+            os.path.relpath(file) if file.startswith(os.getcwd()) else file for file in outputs.scratch.redirected
+        ]
         more = f" and {len(written) - _SHOWN} more" if len(written) > _SHOWN else ""
         notices.append(
             f"what {name} writes went to a scratch folder, and your files are as they were: "

@@ -143,7 +143,7 @@ class Driver:
         if self._run:
             self._run.abandon()
         self._run, self._loader, self._evaluated = None, None, None
-        self._outputs.clear()
+        self._outputs.scratch.clear()
         self._outputs.forgives = True
         new = Newcomers()
         run = self._run = Run(self._program)

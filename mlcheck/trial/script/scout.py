@@ -153,7 +153,7 @@ class Scout:
         """What it wrote before it trained is prepared data; and so long it takes to begin."""
         if not self._start_up_s:
             self._start_up_s = time.monotonic() - self._began
-            self._outputs.keep()
+            self._outputs.scratch.keep()
 
     def _plan(self, name: str, end: Ended | None) -> Plan:
         if end and end.error and not self._cut_short:
