@@ -1,0 +1,161 @@
+"""Whether a sample's output depends on how far its batch was padded: with its padding, and cut to its own length."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches, inconclusive
+from mlcheck.probe.measure.losses import LossCall, LossWatch
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.modules import by_parameter
+from mlcheck.probe.measure.tree import copied, leaves, map_tensors
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+FEW_LENGTHS = 3
+ROWS = 3
+SHORTEST = 2
+_LENGTHS = re.compile(r"(^|_)(x_)?(len|lens|length|lengths|sizes?)($|_)")
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """`told_by` is how the model knows of padding: the name of its mask or lengths; empty where it is not told.
+
+    `change` is the largest difference of an output between the padded and the cut sample, as a multiple of how much
+    outputs differ from sample to sample; `row` and `length` say where. `counted` is the share of the loss's targets
+    that are padding and not ignored, at `loss_place`.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 49
+
+    told_by: str
+    places: int
+    change: float
+    row: int
+    length: int
+    counted: float
+    loss_place: Location
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
+        with restored(trial):
+            losses = LossWatch(keep_dropout=False)
+            with losses:
+                trial.train_step(first_batches(trial, 1)[0], 0)
+        with restored(trial):
+            call = capture(trial)
+        told_by, lengths, places, pad = _padding(call)
+        with exclusively_evaluating(iter(trial.models.values())):
+            change, row = _largest_change(call, lengths, places)
+        counted, place = _counted(losses.calls, lengths, places, pad)
+        return cls(told_by, places, change, row, int(lengths[row]), counted, place)
+
+
+def _padding(call: CapturedCall) -> tuple[str, Tensor, int, int | None]:
+    """How the model is told, the length of each sample, the padded length, and the id that fills up."""
+    named = dict(leaves(by_parameter(call.module, call.args, call.kwargs)))
+    tokens = next((t for t in named.values() if t.ndim == 2 and t.dtype in (torch.int64, torch.int32)), None)
+    found = _tails(tokens) if tokens is not None else None
+    pad = found[1] if found else None
+    for name, tensor in named.items():
+        lengths = _mask_lengths(tensor) if tensor is not tokens else None
+        if lengths is None and tensor.ndim == 1 and not tensor.is_floating_point() and _LENGTHS.search(name.lower()):
+            lengths = tensor.long()
+        if lengths is None or not _plausible(lengths):
+            continue
+        places = tensor.shape[1] if tensor.ndim == 2 else int(lengths.max())
+        if any(t.ndim >= 2 and t.shape[1] == places for other, t in named.items() if other != name):
+            return name, lengths.cpu(), places, pad
+    if found and tokens is not None and _plausible(found[0]):
+        return "", found[0].cpu(), tokens.shape[1], pad
+    raise NotMeasured("no mask, lengths or padded ends were seen among what the model is given")
+
+
+def _plausible(lengths: Tensor) -> bool:
+    return int(lengths.min()) >= SHORTEST and len(set(lengths.tolist())) >= FEW_LENGTHS
+
+
+def _mask_lengths(tensor: Tensor) -> Tensor | None:
+    """Of a (samples, places) mask that is one value up to each sample's length and the other behind it."""
+    if tensor.ndim != 2 or tensor.shape[1] < SHORTEST or not bool(((tensor == 0) | (tensor == 1)).all()):
+        return None
+    real = tensor == tensor[:, :1]
+    starts_alike = bool((tensor[:, 0] == tensor[0, 0]).all())
+    falls_once = bool((real.long().diff(dim=1) <= 0).all())
+    return real.sum(1) if starts_alike and falls_once and not bool(real.all()) else None
+
+
+def _tails(tokens: Tensor) -> tuple[Tensor, int] | None:
+    """Lengths without the run of one id that ends most rows and occurs nowhere else."""
+    ends = tokens[:, -1]
+    pad = int(ends.mode().values)
+    is_pad = tokens == pad
+    lengths = tokens.shape[1] - is_pad.flip(1).long().cumprod(1).sum(1)
+    elsewhere = int(is_pad.sum()) - int((tokens.shape[1] - lengths).sum())
+    padded = float((lengths < tokens.shape[1] - 1).double().mean())
+    return (lengths, pad) if elsewhere == 0 and padded >= 0.3 else None
+
+
+def _largest_change(call: CapturedCall, lengths: Tensor, places: int) -> tuple[float, int]:
+    whole = call.replay()
+    worst, where = 0.0, int(lengths.argmin())
+    for row in lengths.argsort().tolist()[:ROWS]:
+        length = int(lengths[row])
+        if length >= places:
+            continue
+        try:
+            alone = call.replay(_cut(call, row, length, places))
+        except Exception as error:
+            line = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise inconclusive(f"the model takes samples of one length only ({line})") from error
+        for padded, cut in zip(whole, alone):
+            change = _change(padded, cut, row, length, places)
+            if change > worst:
+                worst, where = change, row
+    return worst, where
+
+
+def _cut(call: CapturedCall, row: int, length: int, places: int) -> Any:
+    """One sample by itself, without its padding."""
+
+    def cut(tensor: Tensor) -> Tensor:
+        alone = tensor[row : row + 1] if tensor.ndim and tensor.shape[0] == call.rows else tensor
+        return alone[:, :length] if alone.ndim > 1 and alone.shape[1] == places else alone
+
+    return map_tensors((copied(call.args), copied(call.kwargs)), cut)
+
+
+def _change(padded: Tensor, cut: Tensor, row: int, length: int, places: int) -> float:
+    """Against the deviation between samples, over the places that are real."""
+    if not padded.is_floating_point() or not padded.ndim or row >= len(padded) or len(cut) != 1:
+        return 0.0
+    mine = padded[row : row + 1]
+    if mine.ndim > 1 and mine.shape[1] == places != cut.shape[1]:
+        mine = mine[:, :length]
+    if mine.shape != cut.shape:
+        return 0.0
+    spread = float(padded.double().std(0).mean()) or 1.0
+    return float((mine - cut).double().abs().max()) / spread
+
+
+def _counted(calls: list[LossCall], lengths: Tensor, places: int, pad: int | None) -> tuple[float, Location]:
+    """The share of a loss's targets that stand at padded places, hold the filling id, and are averaged in."""
+    beyond = torch.arange(places)[None] >= lengths[:, None]
+    for call in calls:
+        target = call.target.detach().cpu()
+        if pad is None or call.kind not in ("cross_entropy", "nll_loss") or target.numel() != beyond.numel():
+            continue
+        filled = (target.reshape(beyond.shape) == pad) & beyond
+        plain = call.options.get("reduction") == "mean" and call.options.get("weight") is None
+        if plain and int(call.options.get("ignore_index", -100)) != pad:
+            return float(filled.double().mean()), call.place
+    return 0.0, Location()

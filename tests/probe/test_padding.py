@@ -1,0 +1,126 @@
+"""Padding: models that read it, and models that mask it in one of the many right ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, trial_of
+from test_data_probes import says
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+RULE = "padding-changes-output"
+PLACES, WORDS = 12, 30
+
+
+def sentences(batches: int = 2, size: int = 16) -> list[dict[str, Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for _ in range(batches):
+        lengths = torch.randint(3, PLACES + 1, (size,), generator=generator)
+        mask = torch.arange(PLACES)[None] < lengths[:, None]
+        tokens = torch.randint(1, WORDS, (size, PLACES), generator=generator) * mask
+        found.append({"tokens": tokens, "mask": mask, "lengths": lengths, "label": tokens[:, 0] % 3})
+    return found
+
+
+class Reader(nn.Module):
+    """An embedding, a body of one kind, and a head over what is left of time."""
+
+    def __init__(self, body: str, outputs: int = 3) -> None:
+        super().__init__()
+        self.body = body
+        self.embed = nn.Embedding(WORDS, 16, padding_idx=0)
+        self.rnn = nn.LSTM(16, 16, batch_first=True)
+        self.attend = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        self.flat = nn.Linear(16 * PLACES, 16)
+        self.head = nn.Linear(16, outputs)
+
+    def forward(self, tokens: Tensor, mask: Tensor | None = None, lengths: Tensor | None = None) -> Tensor:
+        return self.head(getattr(self, f"_{self.body}")(tokens, mask, lengths))
+
+    def _mean(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+        return self.embed(tokens).mean(1)
+
+    def _masked_mean(self, tokens: Tensor, mask: Any, lengths: Tensor | None) -> Tensor:
+        return (self.embed(tokens) * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+
+    def _last(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+        return self.rnn(self.embed(tokens))[0][:, -1]
+
+    def _packed(self, tokens: Tensor, mask: Tensor | None, lengths: Any) -> Tensor:
+        packed = pack_padded_sequence(self.embed(tokens), lengths, batch_first=True, enforce_sorted=False)
+        return self.rnn(packed)[1][0][-1]
+
+    def _unmasked(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+        return self.attend(self.embed(tokens))[:, 0]
+
+    def _attention(self, tokens: Tensor, mask: Any, lengths: Tensor | None) -> Tensor:
+        return self.attend(self.embed(tokens), src_key_padding_mask=~mask.bool())[:, 0]
+
+    def _tagged(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+        return self.rnn(self.embed(tokens))[0]
+
+    def _fixed(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
+        return self.flat(self.embed(tokens).flatten(1))
+
+
+def reading(body: str, *given: str) -> Trial:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch["tokens"], **{name: batch[name] for name in given}), batch["label"])
+
+    return trial_of(Reader(body), sentences(), loss)
+
+
+def tagging(**options: Any) -> Trial:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        scores = model(batch["tokens"])
+        return F.cross_entropy(scores.flatten(0, 1), batch["tokens"].flatten(), **options)
+
+    return trial_of(Reader("tagged", WORDS), sentences(), loss)
+
+
+@pytest.mark.parametrize(
+    ("trial", "outcome", "said"),
+    [
+        (lambda: reading("mean", "mask"), Outcome.FAIL, "although `mask` tells the model"),
+        (lambda: reading("unmasked", "mask"), Outcome.FAIL, "the answer depends on the padding"),
+        (lambda: reading("last", "lengths"), Outcome.FAIL, "although `lengths` tells the model"),
+        (lambda: reading("last"), Outcome.WARN, "nothing tells the model where it ends"),
+        (lambda: reading("unmasked"), Outcome.WARN, "nothing tells the model where it ends"),
+        (lambda: tagging(), Outcome.WARN, "of the loss's targets are padding"),
+    ],
+    ids=["mean over all", "attention to all", "last state", "last state, untold", "attention, untold", "in the loss"],
+)
+def test_models_that_read_padding(trial: Any, outcome: Outcome, said: str) -> None:
+    says(ask(RULE, trial()), outcome, said)
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        lambda: reading("masked_mean", "mask"),
+        lambda: reading("packed", "lengths"),
+        lambda: reading("attention", "mask"),
+        lambda: tagging(ignore_index=0),
+        lambda: tagging(weight=torch.ones(WORDS).index_fill(0, torch.tensor([0]), 0.0)),
+    ],
+    ids=["masked mean", "packed", "masked attention", "causal, ignored", "causal, weight of zero"],
+)
+def test_models_that_do_not(trial: Any) -> None:
+    verdict = ask(RULE, trial())
+    assert verdict.outcome is Outcome.PASS, verdict.summary
+    assert verdict.numbers["change"] < 1e-4
+
+
+def test_what_is_no_padding() -> None:
+    assert ask(RULE, reading("fixed")).outcome is Outcome.INCONCLUSIVE
+    full = [{**batch, "tokens": torch.randint(0, WORDS, (16, PLACES))} for batch in sentences()]
+    trial = trial_of(Reader("last"), full, lambda m, b: F.cross_entropy(m(b["tokens"]), b["label"]))
+    assert ask(RULE, trial).outcome is Outcome.SKIP
