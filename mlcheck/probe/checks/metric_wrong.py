@@ -1,0 +1,88 @@
+"""Judges whether a metric is what its name says, whatever the size of the batch it was computed on."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.metric_trials import MetricTrial, MetricTrials
+
+_PREFIX = r"^(?:val|valid|validation|test|eval|dev)?[_/. ]?"
+_NAMES = {
+    "accuracy": re.compile(_PREFIX + r"(?:acc|accuracy|top1|top_1)$"),
+    "f1": re.compile(_PREFIX + r"(?:f1|f1_score)$"),
+    "precision": re.compile(_PREFIX + r"precision$"),
+    "recall": re.compile(_PREFIX + r"recall$"),
+    "auc": re.compile(_PREFIX + r"(?:auc|auroc|roc_auc)$"),
+}
+CLOSE = 2e-3
+APART = 0.006
+
+
+def check(seen: MetricTrials) -> Verdict:
+    names = list(dict.fromkeys(name for trial in seen.trials for name in trial.whole))
+    findings: list[Finding] = []
+    compared = []
+    for name in names:
+        trials = [trial for trial in seen.trials if name in trial.whole]
+        known = next((kind for kind, pattern in _NAMES.items() if pattern.match(name.lower())), "")
+        fault = _not_finite(name, trials) or (known and _doubles(name, trials, seen.summed))
+        fault = fault or (known and _not_as_named(name, known, trials))
+        if fault:
+            findings.append(fault)
+        elif known and any(known in trial.references for trial in trials):
+            compared.append(name)
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(names))
+    told = f"{', '.join(names[:4])} are finite on {len(seen.trials)} batches"
+    told += f"; {', '.join(compared)} equal what was recomputed from the model's output" if compared else ""
+    return Verdict(Outcome.PASS, told, looked_at=len(names))
+
+
+def _not_finite(name: str, trials: list[MetricTrial]) -> Finding | None:
+    bad = next((trial for trial in trials if not math.isfinite(trial.whole[name])), None)
+    if bad is None:
+        return None
+    value = "NaN" if math.isnan(bad.whole[name]) else "infinite"
+    return Finding(
+        f"{name} is {value} on a validation batch of {bad.samples}: averaged, it makes the whole metric {value}",
+        help="count over the whole split and divide once; decide what the metric is where a class does not occur",
+    )
+
+
+def _doubles(name: str, trials: list[MetricTrial], summed: bool) -> Finding | None:
+    """A share does not change when every sample is there twice."""
+    tried = [trial for trial in trials if trial.whole[name] and name in trial.twice]
+    if summed or not tried or not all(abs(t.twice[name] / t.whole[name] - 2) < CLOSE for t in tried):
+        return None
+    one = tried[0]
+    return Finding(
+        f"{name} depends on the batch size: {one.whole[name]:.4g} on {one.samples} samples, {one.twice[name]:.4g} when "
+        "each of them is in the batch twice",
+        help="divide by the number of samples in this batch, not by a fixed one: the last batch is smaller",
+        numbers={"whole": one.whole[name], "twice": one.twice[name]},
+    )
+
+
+def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding | None:
+    judged = [trial for trial in trials if known in trial.references]
+    if len(judged) < len(trials) or not judged:
+        return None
+    if any(_is_one_of(trial.whole[name], list(trial.references[known].values())) for trial in judged):
+        return None
+    one = judged[0]
+    expected = next(iter(one.references[known].values()))
+    return Finding(
+        f"{name} is {one.whole[name]:.4g} on {one.samples} samples, where the model's output and the labels give "
+        f"{expected:.4g}",
+        help="look at the axis of argmax, at what is compared with what, and at the threshold (logits: 0)",
+        numbers={"reported": one.whole[name], "recomputed": expected},
+    )
+
+
+def _is_one_of(value: float, references: list[float]) -> bool:
+    """As a share or in per cent; near enough for a metric that rounds or counts a little differently."""
+    return any(abs(value - known) < APART or abs(value / 100 - known) < APART for known in references)

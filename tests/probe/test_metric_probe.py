@@ -1,0 +1,84 @@
+"""Metric code: wrong in the ways it is usually wrong, and right in many ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from sklearn.metrics import f1_score, roc_auc_score
+from test_data_probes import says
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+Metrics = Callable[[Tensor, Tensor], dict[str, Any]]
+
+
+def evaluating(metrics: Metrics, out: int = 5, model: nn.Module | None = None) -> Trial:
+    model = model or mlp(out=out)
+
+    def evaluate(batch: Any) -> dict[str, Any]:
+        model.eval()
+        with torch.no_grad():
+            scores = model(batch[0])
+        return metrics(scores.squeeze(-1) if out == 1 else scores, batch[1])
+
+    batches = classes(8, classes=max(2, out), size=40)
+    trial = trial_of(model, batches, cross_entropy, evaluate=evaluate)
+    trial.validation_batches = lambda: iter(batches)
+    return trial
+
+
+def share(predicted: Tensor, truth: Tensor) -> float:
+    return float((predicted == truth).float().mean())
+
+
+WRONG: dict[str, tuple[Metrics, int, str]] = {
+    "argmax over samples": (lambda s, y: {"acc": share(s.argmax(0)[torch.arange(40) % 5], y)}, 5, "where the model's"),
+    "threshold of probabilities on logits": (lambda s, y: {"val_accuracy": share(s > 0.5, y)}, 1, "recomputed"),
+    "fixed batch size": (lambda s, y: {"accuracy": int((s.argmax(1) == y).sum()) / 64}, 5, "depends on the batch size"),
+    "0 / 0": (lambda s, y: {"recall_7": float(((s.argmax(1) == 7) & (y == 7)).sum() / (y == 7).sum())}, 5, "is NaN"),
+}
+
+
+def sure(out: int) -> nn.Module:
+    """Scores spread around a quarter, so that a threshold at 0 or 0.5 makes a difference."""
+    model = mlp(out=out)
+    nn.init.normal_(model[4].weight, std=0.15)
+    nn.init.constant_(model[4].bias, 0.25)
+    return model
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_metrics_that_are_not_what_they_are_called(name: str) -> None:
+    metrics, out, said = WRONG[name]
+    verdict = ask("metric-wrong", evaluating(metrics, out, sure(out)))
+    assert verdict.outcome is Outcome.WARN, verdict.summary
+    assert said in verdict.summary or said in verdict.findings[0].numbers
+
+
+RIGHT: dict[str, tuple[Metrics, int]] = {
+    "share": (lambda s, y: {"accuracy": share(s.argmax(1), y)}, 5),
+    "per cent": (lambda s, y: {"val_acc": 100 * share(s.argmax(1), y)}, 5),
+    "sigmoid": (lambda s, y: {"accuracy": share(s.sigmoid() > 0.5, y)}, 1),
+    "macro F1": (lambda s, y: {"f1": f1_score(y, s.argmax(1), average="macro")}, 5),
+    "AUC": (lambda s, y: {"val_auc": roc_auc_score(y, s)}, 1),
+    "a count": (lambda s, y: {"correct": int((s.argmax(1) == y).sum()), "samples": len(y)}, 5),
+    "top 3": (lambda s, y: {"acc3": float((s.topk(3).indices == y[:, None]).any(1).float().mean())}, 5),
+    "recall of a class": (lambda s, y: {"recall_2": float(((s.argmax(1) == 2) & (y == 2)).sum() / (y == 2).sum())}, 5),
+    "loss": (lambda s, y: {"val_loss": float(nn.functional.cross_entropy(s, y))}, 5),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_metrics_that_are(name: str) -> None:
+    metrics, out = RIGHT[name]
+    says(ask("metric-wrong", evaluating(metrics, out, sure(out))), Outcome.PASS, "are finite on 3 batches")
+
+
+def test_what_was_recomputed_is_told() -> None:
+    says(ask("metric-wrong", evaluating(RIGHT["share"][0])), Outcome.PASS, "accuracy equal what was recomputed")
