@@ -71,7 +71,8 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
     judged = [trial for trial in trials if known in trial.references]
     if len(judged) < len(trials) or not judged:
         return None
-    if any(_is_one_of(trial.whole[name], list(trial.references[known].values())) for trial in judged):
+    right = [trial for trial in judged if _is_one_of(trial.whole[name], list(trial.references[known].values()))]
+    if 2 * len(right) >= len(judged):
         return None
     one = judged[0]
     expected = next(iter(one.references[known].values()))

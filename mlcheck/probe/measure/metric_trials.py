@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import islice
 from typing import Any, ClassVar, Self
 
@@ -109,7 +110,7 @@ def _named(predicted: Tensor, truth: Tensor, ranking: Tensor | None) -> dict[str
     right = float((predicted == truth).double().mean())
     found = {"accuracy": {"accuracy": right}}
     try:
-        from sklearn import metrics
+        metrics = import_module("sklearn.metrics")
     except ImportError:
         return found
     with warnings.catch_warnings():
