@@ -18,7 +18,7 @@ from mlcheck.load.latency_figures import SHARES, Line, figures
 from mlcheck.load.limits import Latency
 from mlcheck.load.percentiles import Decision, percentile_interval, rule
 from mlcheck.load.series import block_intervals, mean_interval
-from mlcheck.load.wording import milliseconds, number, workers
+from mlcheck.load.wording import milliseconds, number
 
 _NAMED = ("p50_ms", "p99_ms")
 _LATE = 0.1
@@ -116,7 +116,7 @@ def verdict(ladder: Ladder, queries: str, limits: Latency, help_: str = "") -> V
         return replace(measured, outcome=Outcome.FAIL, findings=findings)
     if waiting:
         first = waiting[0]
-        reason = f"{first.name} at {workers(first.workers)} ({milliseconds(first.value)}): {first.why}"
+        reason = f"{first.name} at {ladder.counted(first.workers)} ({milliseconds(first.value)}): {first.why}"
         reason += f"; {len(waiting) - 1} more undecided" if len(waiting) > 1 else ""
         return replace(measured, outcome=Outcome.INCONCLUSIVE, reason=reason)
     if all(line.limit is None for line in found):
@@ -135,7 +135,7 @@ def _held(found: list[Line], queries: str) -> Iterator[Held]:
 def _overload(rung: Rung, ladder: Ladder, help_: str) -> Verdict:
     """The largest number of workers cannot answer the rate that is to be expected."""
     told = (
-        f"{workers(rung.workers)} can answer {number(rung.capacity)} queries a second, "
+        f"{ladder.counted(rung.workers)} can answer {number(rung.capacity)} queries a second, "
         f"and {ladder.plan.rate_qps:g} are to be expected"
     )
     noise = next((phase.noise for phase in rung.phases if phase.noise), "")
@@ -150,7 +150,7 @@ def _told(line: Line, ladder: Ladder, queries: str) -> str:
     assert rate is not None
     over = f"; {line.over:,} of {line.n:,} queries took longer" if line.measure != "mean_ms" else ""
     return (
-        f"{line.name} at {workers(line.workers)} is {milliseconds(line.value)}, over the limit of "
+        f"{line.name} at {ladder.counted(line.workers)} is {milliseconds(line.value)}, over the limit of "
         f"{line.limit:g} ms, at {number(rate.rate)} {queries} queries a second{over}"
     )
 
@@ -163,7 +163,7 @@ def _summary(found: list[Line], ladder: Ladder, queries: str) -> str:
             phase = rung.phase("open", queries)
             assert phase is not None
             ms = ", ".join(f"{told[name].name} {milliseconds(told[name].value)}" for name in ("p50_ms", "p99_ms"))
-            parts.append(f"{workers(rung.workers)} at {number(phase.rate)}/s: {ms}")
+            parts.append(f"{ladder.counted(rung.workers)} at {number(phase.rate)}/s: {ms}")
         elif ladder.carries_too_little(rung, queries):
-            parts.append(f"{workers(rung.workers)}: overloaded, carries {number(rung.capacity)}/s")
+            parts.append(f"{ladder.counted(rung.workers)}: overloaded, carries {number(rung.capacity)}/s")
     return "; ".join(parts)

@@ -14,6 +14,7 @@ from mlcheck.load import records
 from mlcheck.load.crew import Casualty, Sighting
 from mlcheck.load.limits import Plan
 from mlcheck.load.machine import Memory
+from mlcheck.load.percentiles import percentile
 from mlcheck.load.records import FAILED, Integers, Samples
 from mlcheck.load.series import Floats
 
@@ -97,12 +98,21 @@ class Phase:
         return ""
 
     @cached_property
-    def lateness_ms(self) -> float:
-        """The 99th percentile of how late the harness itself began a query for which a worker was waiting."""
+    def _late_ms(self) -> Floats:
+        """How late the harness itself began the queries for which a worker was waiting, sorted."""
         samples = self.answered
         idle = samples.free < samples.due
-        late = np.sort((samples.start - samples.due)[idle]) / 1e6
-        return float(late[math.ceil(len(late) * 0.99) - 1]) if len(late) else 0.0
+        return np.sort((samples.start - samples.due)[idle]) / 1e6
+
+    @property
+    def lateness_ms(self) -> float:
+        """The 99th percentile of it."""
+        return percentile(self._late_ms, 0.99) if len(self._late_ms) else 0.0
+
+    @property
+    def usual_lateness_ms(self) -> float:
+        """The median of it."""
+        return percentile(self._late_ms, 0.5) if len(self._late_ms) else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +139,8 @@ class Rung:
 class Ladder:
     """All rungs. `names` are the queries of each set; `stopped` says why the ladder ended early.
 
-    `remote`: the workers are connections to a running service, so that their memory is not its own.
+    `remote`: the service runs elsewhere, and is asked over so many connections, so that their memory is not its own.
+    `users`: it is Locust's users who ask.
     """
 
     rungs: tuple[Rung, ...]
@@ -139,6 +150,12 @@ class Ladder:
     mined: bool = False
     stopped: str = ""
     remote: bool = False
+    users: bool = False
+
+    def counted(self, number: int) -> str:
+        """`4 workers`, or what they are: connections, users."""
+        noun = "user" if self.users else "connection" if self.remote else "worker"
+        return f"{number} {noun}{'' if number == 1 else 's'}"
 
     def carries_too_little(self, rung: Rung, queries: str) -> bool:
         """Whether the planned rate was not sent, since these workers cannot answer it."""

@@ -13,7 +13,7 @@ from mlcheck.load.handover import WORDS
 from mlcheck.load.ladder import Ladder
 from mlcheck.load.limits import Latency
 from mlcheck.load.percentiles import Decision, percentile
-from mlcheck.load.wording import cell, workers
+from mlcheck.load.wording import cell
 
 SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
@@ -79,7 +79,7 @@ def _by_percentile(ladder: Ladder, queries: str, limits: Latency) -> Figure:
         ordered = np.sort(phase.latencies_ms)
         nines = np.linspace(0.0, math.log10(len(ordered)), 120)
         y = [percentile(ordered, 1 - 10.0**-nine) for nine in nines]
-        series.append({"name": workers(rung.workers), "x": nines.round(3).tolist(), "y": y})
+        series.append({"name": ladder.counted(rung.workers), "x": nines.round(3).tolist(), "y": y})
     drawn = [
         {"name": f"limit {name.removesuffix('_ms')}", "y": limit}
         for name in SHARES
@@ -107,6 +107,6 @@ def _over_time(ladder: Ladder, queries: str) -> Figure:
         part = np.minimum((seconds / max(seconds.max(), 1e-9) * 120).astype(int), 119)
         x = [float(seconds[part == number].mean()) for number in np.unique(part)]
         y = [float(answered.latency_ms[part == number].max()) for number in np.unique(part)]
-        series.append({"name": workers(rung.workers), "x": x, "y": y})
+        series.append({"name": ladder.counted(rung.workers), "x": x, "y": y})
     data = {"series": series, "x_label": "seconds", "y_label": "slowest, ms", "log_y": True}
     return Figure("curves", f"Latency over time, {queries} queries", data)

@@ -25,6 +25,7 @@ from mlcheck.load.limits import Plan
 from mlcheck.load.machine import cores
 from mlcheck.load.queries import Query
 from mlcheck.load.records import FIELDS, Samples
+from mlcheck.load.wording import number
 
 PLAN = "MLCHECK_LOCUST_PLAN"
 _SPAWN_S = 30.0
@@ -106,7 +107,8 @@ def climb_with_locust(
     busy = int((first.samples.free > first.samples.due).sum())
     told = (
         f"Locust with {users} users sent {len(first.samples):,} of {len(first.planned[0]):,} planned random queries; "
-        f"{busy:,} were due while every user was busy, and their latency counts from then all the same"
+        f"{busy:,} were due while every user was busy, and their latency counts from then all the same; Locust itself "
+        f"was late by {number(first.usual_lateness_ms)} ms at the median, which is in every latency"
     )
     return Rung(users, 0, (), tuple(phases), ()), told
 

@@ -108,7 +108,7 @@ class _Run:
             if Ladder in self.needed:
                 self._climb()
         except StartFailed as failure:
-            self.evidence[Start] = Start(failure.told, failure.traceback)
+            self.evidence[Start] = Start(failure.told, failure.traceback, options.entry if options.remote else "")
             self.missing = f"the service does not start: {failure.told}"
 
     def _conduct(self) -> None:
@@ -230,6 +230,6 @@ class _Run:
             self.missing = str(failure)
             self.notices.append(self.missing)
             return
-        ladder = Ladder((rung,), names, plan, cores(), mined, remote=True)
+        ladder = Ladder((rung,), names, plan, cores(), mined, remote=True, users=True)
         self.evidence[Ladder] = ladder
         self.notices += [told, *validity(ladder, self.options.seed)]

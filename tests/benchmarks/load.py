@@ -3,6 +3,7 @@
 The same function by mlcheck and by MLPerf LoadGen, one query after the other and at random arrivals; the same HTTP
 service by Locust as its users run it and by mlcheck over Locust, when it is calm and when it stands still once.
 Needs the extras `http` and `peers`. Milliseconds; runs alternate, and each figure is the median over repetitions.
+`late` is what the harness itself began too late, on a machine that others use too: mlcheck counts it, Locust does not.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ def by_locust(url: str, seconds: float, users: int) -> Figures:
 def of_phase(phase: Phase) -> Figures:
     assert phase.planned is not None
     counted = {"sent": float(len(phase.samples)), "planned": float(len(phase.planned[0]))}
-    return figures(phase.latencies_ms) | counted
+    return figures(phase.latencies_ms) | counted | {"late p50": phase.usual_lateness_ms}
 
 
 def figures(times: np.ndarray) -> Figures:

@@ -15,6 +15,8 @@ _GAIN = 1.1
 
 
 def check(ladder: Ladder, limits: Limits) -> Verdict:
+    if ladder.users:
+        return Verdict(Outcome.SKIP, reason="Locust sends at a rate: what the service could carry was not measured")
     rungs = [rung for rung in ladder.rungs if rung.capacity]
     if not rungs:
         return Verdict(Outcome.SKIP, reason="no number of workers was measured")
