@@ -159,7 +159,7 @@ def changes_counted(changes: Sequence[Change]) -> str:
 
 
 def number(value: object) -> str:
-    """Four significant digits; whole numbers whole, with separators; NaN and inf as such."""
+    """Four significant digits, from a thousand to a million all; whole numbers whole, with separators; NaN and inf."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int):
@@ -170,6 +170,8 @@ def number(value: object) -> str:
         return "inf" if value > 0 else "-inf"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
+    if 999.95 <= abs(value) < 1e6:
+        return f"{value:,.0f}"
     return f"{value:.4g}"
 
 

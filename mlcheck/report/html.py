@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Item, Report, causes
 from mlcheck.core.signoff import UNSIGNED
@@ -73,6 +74,7 @@ def _environment() -> Environment:
         "moment": digest.moment,
         "anchor": _anchor,
         "words": digest.words,
+        "held": limit_rows,
         "draw": lambda figure: Markup(figures.draw(figure)),  # noqa: S704
         "traceback": lambda text: block(text, _SHOWN_TRACEBACK_LINES),
     }
