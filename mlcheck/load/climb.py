@@ -28,7 +28,10 @@ _FASTEST = 20_000.0
 
 
 class Climb:
-    """Climbs the ladder rung by rung; `rungs` holds what is measured so far, for a run that is interrupted."""
+    """Climbs the ladder rung by rung; `rungs` holds what is measured so far, for a run that is interrupted.
+
+    `phase_done` is called after each phase.
+    """
 
     def __init__(self, crew: Crew, plan: Plan, sizes: dict[str, int], seed: int, remote: bool = False) -> None:
         """`sizes` is how many queries each set has. A remote service may share our cores: it is no stranger."""
@@ -36,6 +39,7 @@ class Climb:
         self.stopped = ""
         self.notices: list[str] = []
         self.show: Callable[[str], None] = lambda _: None
+        self.phase_done: Callable[[], None] = lambda: None
         self._crew, self._plan, self._sizes, self._remote = crew, plan, sizes, remote
         self._seed = seed
         self._count = 0
@@ -82,6 +86,7 @@ class Climb:
                 return
             if phase.casualties:
                 self._crew.resize(workers, threads)
+            self.phase_done()
         found = tuple(memory(pid) for pid in self._crew.pids)
         self.rungs[-1] = Rung(workers, threads, starts, tuple(phases), found)
 

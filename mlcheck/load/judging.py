@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
-
-import numpy as np
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.binomial import Interval
+from mlcheck.load.estimates import SHARES
 from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import Ladder, Phase, Rung
-from mlcheck.load.latency_figures import SHARES, Line, figures
+from mlcheck.load.latency_figures import Line, figures
 from mlcheck.load.limits import Latency
-from mlcheck.load.percentiles import Decision, percentile_interval, rule
-from mlcheck.load.series import block_intervals, mean_interval
+from mlcheck.load.percentiles import Decision, rule
 from mlcheck.load.wording import milliseconds, number
 
 _NAMED = ("p50_ms", "p99_ms")
@@ -36,28 +33,16 @@ def lines(ladder: Ladder, queries: str, limits: Latency) -> list[Line]:
 
 def _of_phase(phase: Phase, limits: Latency, confidence: float) -> Iterator[Line]:
     values = phase.latencies_ms
-    ordered = np.sort(values)
-    blocks = dict(zip(SHARES, block_intervals(values, tuple(SHARES.values())), strict=True))
-    for measure in ("mean_ms", *SHARES):
+    for measure, value in phase.estimates.items():
         limit = getattr(limits, measure)
         over = int((values > limit).sum()) if limit is not None else 0
         if measure == "mean_ms":
-            value = mean_interval(values)
             decision, why = _of_mean(value, limit)
         else:
-            value = _wider(percentile_interval(ordered, SHARES[measure]), blocks[measure])
             decision, why = _of_share(len(values), over, measure, phase, limit, confidence)
         if limit is not None:
             decision, why = _doubted(decision, why, phase, limit)
         yield Line(phase.workers, measure, value, limit, decision, len(values), over, why)
-
-
-def _wider(one: Interval, other: Interval) -> Interval:
-    """The wider of two intervals: independent samples, and blocks of time. NaN counts as unknown."""
-    if math.isnan(other.low):
-        return one
-    low = one.low if math.isnan(one.low) else min(one.low, other.low)
-    return Interval(one.value, low, one.high if math.isnan(one.high) else max(one.high, other.high))
 
 
 def _of_mean(value: Interval, limit: float | None) -> tuple[Decision | None, str]:

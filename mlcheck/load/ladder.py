@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from mlcheck.load import records
+from mlcheck.load.binomial import Interval
 from mlcheck.load.crew import Casualty, Sighting
+from mlcheck.load.estimates import estimates
 from mlcheck.load.limits import Plan
 from mlcheck.load.machine import Memory
 from mlcheck.load.percentiles import percentile
@@ -75,6 +77,11 @@ class Phase:
         """In the order in which queries were due: answered ones in full, unanswered ones as far as they waited."""
         answered = self.answered
         return np.concatenate((answered.latency_ms[np.argsort(answered.due, kind="stable")], self.unanswered))
+
+    @cached_property
+    def estimates(self) -> dict[str, Interval]:
+        """Mean and percentiles of the latencies, with their intervals."""
+        return estimates(self.latencies_ms)
 
     @cached_property
     def service_ms(self) -> Floats:

@@ -9,13 +9,12 @@ import numpy as np
 
 from mlcheck.core.finding import Figure
 from mlcheck.load.binomial import Interval
+from mlcheck.load.estimates import SHARES
 from mlcheck.load.handover import WORDS
 from mlcheck.load.ladder import Ladder
 from mlcheck.load.limits import Latency
 from mlcheck.load.percentiles import Decision, percentile
 from mlcheck.load.wording import cell
-
-SHARES = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, "p999_ms": 0.999}
 
 
 @dataclass(frozen=True, slots=True)

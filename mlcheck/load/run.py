@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ Show = Callable[[str, int, int], None]
 def run_load(options: LoadOptions, show: Show | None = None, keep: Callable[[Report], None] | None = None) -> Report:
     """Measure and judge. Raises Mistake for a file or entry point that is wrong, before or while it starts.
 
-    `keep` is given the report so far after every number of workers, so that a crash loses one of them at most.
+    `keep` is given the report so far after every phase, so that a crash loses one of them at most.
     """
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.monotonic()
 
@@ -94,6 +95,7 @@ class _Run:
             self.evidence[Ratings] = files.ratings
         try:
             self._conduct()
+            self.keep()
             if files.golden and GoldenRun in self.needed:
                 self.evidence[GoldenRun] = run_golden(
                     options.entry,
@@ -103,8 +105,10 @@ class _Run:
                     options.folder,
                     self.show,
                 )
+                self.keep()
             if self.needed & {Survey, Ladder, LabelledRun}:
                 self._survey()
+                self.keep()
             if Ladder in self.needed:
                 self._climb()
         except StartFailed as failure:
@@ -206,11 +210,15 @@ class _Run:
                     self.evidence[Ladder] = ladder
                     self.notices = before + climb.notices + validity(ladder, options.seed)
 
+            def kept_so_far(left: int) -> None:
+                note(left)
+                self.keep()
+
             try:
-                for place, workers in enumerate(plan.workers, 1):
+                for place, workers in enumerate(plan.workers):
+                    climb.phase_done = partial(kept_so_far, len(plan.workers) - place)
                     climb.rung(workers)
-                    note(len(plan.workers) - place)
-                    self.keep()
+                    kept_so_far(len(plan.workers) - place - 1)
                     if climb.stopped:
                         break
             except KeyboardInterrupt:

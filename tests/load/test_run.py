@@ -76,6 +76,22 @@ def test_a_sound_service_gets_its_whole_report(queries: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_what_was_measured_is_kept_after_every_phase(queries: Path) -> None:
+    """One after the service was tried, one after each query alone, then one after each phase and number of workers."""
+    kept: list[dict[str, Result]] = []
+    limits = Limits(load=Plan(workers=(1, 2), duration_s=0.3))
+    options = LoadOptions(f"{SERVICES}:answers_at_once", str(queries), limits=limits)
+    run_load(options, keep=lambda report: kept.append(by_rule(report)))
+    assert len(kept) == 2 + 2 * (4 + 1)
+    assert kept[0]["answer-not-repeatable"].outcome is Outcome.PASS
+    assert kept[0]["answer-not-finite"].outcome is kept[1]["query-fails"].outcome is Outcome.SKIP
+    asked = [one["query-fails"].looked_at for one in kept[1:]]
+    assert asked == sorted(asked)
+    assert len(set(asked)) == 1 + 2 * 4
+    assert kept[3]["latency-over-limit"].summary.startswith("1 worker at ")
+
+
+@pytest.mark.slow
 def test_a_leak_of_a_megabyte_in_a_hundred_queries(queries: Path) -> None:
     limits = Limits(load=Plan(workers=(1,), duration_s=2.5))
     found = run("leaks", queries, limits)["memory-grows"]
