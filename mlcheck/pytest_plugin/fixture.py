@@ -50,10 +50,10 @@ class Examiner:
         """Examine the parts of a training program; nothing is run before a rule is asked for.
 
         The parts mean what they mean where a function returns them to `mlcheck probe`: `loader` is a DataLoader
-        or a list of batches (inputs, target), `loss` is called with (output, target). Without `optimizer` it is
-        Adam at 1e-3; without `train_step` mlcheck supplies the loop, and rules about your loop are skipped.
-        Model, optimizer and random generators are as before when it returns. Raises EntryError for parts that
-        do not fit together.
+        or a list of batches (inputs, target), `loss` is called with (output, target); without it, and without a
+        loss of the model's own, only what needs none is judged. Without `optimizer` it is Adam at 1e-3; without
+        `train_step` mlcheck supplies the loop, and rules about your loop are skipped. Model, optimizer and random
+        generators are as before when it returns. Raises EntryError for parts that do not fit together.
         """
         parts = {
             "model": model,

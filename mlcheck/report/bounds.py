@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlcheck.core.finding import Finding, Location
+from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.report import Change, Report, Result
 from mlcheck.report.safe import cut
 
@@ -33,6 +33,7 @@ def _result(result: Result) -> Result:
         summary=cut(result.summary, _TEXT),
         reason=cut(result.reason, _TEXT),
         findings=tuple(map(_finding, result.findings)),
+        figures=tuple(map(_figure, result.figures)),
         numbers=_numbers(result.numbers),
         traceback=cut(result.traceback, _TRACEBACK),
         explains=tuple(cut(rule, _NAME) for rule in result.explains),
@@ -48,6 +49,10 @@ def _finding(finding: Finding) -> Finding:
         numbers=_numbers(finding.numbers),
         related=tuple(map(_location, finding.related)),
     )
+
+
+def _figure(figure: Figure) -> Figure:
+    return replace(figure, kind=cut(figure.kind, _NAME), title=cut(figure.title, _TEXT))
 
 
 def _location(place: Location) -> Location:
