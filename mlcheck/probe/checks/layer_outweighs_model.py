@@ -1,0 +1,90 @@
+"""Tells what the model costs, module by module, and judges linear layers over everything and very long recurrences."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Figure, Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.model_size import ModelSize, ModuleSize
+
+HEAVY = 2_000_000
+MOST = 0.8
+WIDE = 4096
+LONG = 1000
+_SHOWN = 30
+
+
+def check(seen: ModelSize) -> Verdict:
+    numbers = {
+        "parameters": float(seen.parameters),
+        "trained": float(seen.trained),
+        "operations a sample": seen.flops / seen.samples,
+        "output bytes a sample": sum(module.output_bytes for module in seen.modules) / seen.samples,
+    }
+    uncounted = f" ({', '.join(sorted({m.kind for m in seen.uncounted}))} not counted)" if seen.uncounted else ""
+    told = (
+        f"{seen.parameters:,} parameters; a sample takes {_short(numbers['operations a sample'])} operations forward"
+        f"{uncounted} and {_short(numbers['output bytes a sample'])}B for the outputs of its layers"
+    )
+    findings = tuple(fault for module in seen.modules if (fault := _too_wide(module, seen) or _too_long(module)))
+    outcome = Outcome.WARN if findings else Outcome.PASS
+    return Verdict(
+        outcome,
+        findings[0].message if findings else told,
+        findings=findings,
+        figures=(_table(seen),),
+        numbers=numbers,
+        looked_at=len(seen.modules),
+    )
+
+
+def _too_wide(module: ModuleSize, seen: ModelSize) -> Finding | None:
+    share = module.parameters / max(seen.parameters, 1)
+    if not module.flattens or module.features < WIDE or module.parameters < HEAVY or share < MOST:
+        return None
+    shape = " x ".join(map(str, module.flattens))
+    return Finding(
+        f"`{module.name}` takes all {module.features:,} numbers of {shape} at once: {module.parameters:,} weights, "
+        f"{100 * share:.1f} % of the model",
+        Location(symbol=module.name),
+        help="pool first (AdaptiveAvgPool), or let a strided convolution bring the map down",
+        numbers={"share": share},
+    )
+
+
+def _too_long(module: ModuleSize) -> Finding | None:
+    if module.steps <= LONG:
+        return None
+    return Finding(
+        f"`{module.name}` ({module.kind}) runs over {module.steps:,} steps one after the other: gradients hardly reach "
+        "the first of them, and no hardware can do two at once",
+        Location(symbol=module.name),
+        help="cut the sequence into parts (truncated backpropagation), or shorten it with strided convolutions first",
+        numbers={"steps": float(module.steps)},
+    )
+
+
+def _short(number: float) -> str:
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f} "
+
+
+def _table(seen: ModelSize) -> Figure:
+    heaviest = sorted(seen.modules, key=lambda m: (m.parameters, m.flops or 0), reverse=True)[:_SHOWN]
+    shown = [module for module in seen.modules if module in heaviest]
+    rows = [
+        [
+            module.name,
+            module.kind,
+            " × ".join(map(str, module.shape)),
+            module.parameters,
+            "uncounted" if module.flops is None else module.flops // seen.samples,
+            module.output_bytes // seen.samples,
+        ]
+        for module in shown
+    ]
+    columns = ["module", "kind", "output", "parameters", "operations a sample", "bytes a sample"]
+    more = "" if len(shown) == len(seen.modules) else f", the {len(shown)} largest of {len(seen.modules)} modules"
+    return Figure("table", f"what a forward pass of {seen.name} takes{more}", {"columns": columns, "rows": rows})

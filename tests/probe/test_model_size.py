@@ -1,0 +1,69 @@
+"""Size and cost of models: counted right, and alarming only where one layer is nearly all of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import SOUND, ask, classes, cross_entropy, trial_of
+from test_data_probes import says
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+RULE = "layer-outweighs-model"
+
+
+def on(model: nn.Module, *shape: int, size: int = 4) -> Trial:
+    return trial_of(
+        model, classes(*shape, size=size, batches=1), cross_entropy, torch.optim.SGD(model.parameters(), 0.1)
+    )
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: type[nn.RNNBase], pool: int = 1) -> None:
+        super().__init__()
+        self.rnn, self.head, self.pool = kind(3, 8, batch_first=True), nn.Linear(8, 5), pool
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.rnn(x[:, :: self.pool])[0][:, -1])
+
+
+def test_parameters_operations_and_bytes() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))
+    verdict = ask(RULE, on(model, 1, 8, 8))
+    says(verdict, Outcome.PASS, "761 parameters")
+    assert verdict.numbers["operations a sample"] == 2 * (36 * 4 * 9 + 144 * 5)
+    assert verdict.numbers["output bytes a sample"] == 4 * (144 + 144 + 144 + 5)
+    rows = verdict.figures[0].data["rows"]
+    assert [row[1] for row in rows] == ["Conv2d", "ReLU", "Flatten", "Linear"]
+    assert rows[1][4] == 0
+
+
+def test_what_torch_does_not_count_is_no_zero() -> None:
+    rows = ask(RULE, on(Recurrent(nn.LSTM), 20, 3)).figures[0].data["rows"]
+    flops = {row[1]: row[4] for row in rows}
+    assert flops["LSTM"] == "uncounted" or flops["LSTM"] > 0
+    assert flops["Linear"] == 80
+
+
+def test_a_linear_layer_over_a_whole_map_and_a_recurrence_over_thousands_of_steps() -> None:
+    wide = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.Flatten(), nn.Linear(8 * 32 * 32, 256), nn.Linear(256, 5))
+    says(ask(RULE, on(wide, 1, 32, 32)), Outcome.WARN, "takes all 8,192 numbers of 8 x 32 x 32", "99.9 % of the model")
+    says(ask(RULE, on(Recurrent(nn.GRU), 1200, 3, size=2)), Outcome.WARN, "`rnn` (GRU) runs over 1,200 steps")
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        lambda: on(nn.Sequential(nn.Linear(9000, 256), nn.ReLU(), nn.Linear(256, 5)), 9000),
+        lambda: on(nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 5)), 1, 28, 28),
+        lambda: on(Recurrent(nn.GRU, pool=4), 1200, 3, size=2),
+        *SOUND.values(),
+    ],
+    ids=["word counts", "mnist", "shortened first", *SOUND],
+)
+def test_ordinary_models(trial: Any) -> None:
+    assert ask(RULE, trial()).outcome in (Outcome.PASS, Outcome.SKIP)
