@@ -293,3 +293,13 @@ def test_a_softmax_over_classes_of_pixels_is_no_attention() -> None:
 
     trial = trial_of(Mixed(), classes(1, 8, 8), cross_entropy)
     assert ask("attention-normalised-wrongly", trial).outcome is Outcome.SKIP
+
+
+def test_one_relu_for_layers_of_several_widths() -> None:
+    relu = nn.ReLU()
+    model = nn.Sequential(nn.Linear(8, 48), relu, nn.Linear(48, 24), relu, nn.Linear(24, 5))
+    verdict = ask("dead-units", trial_of(model, classes(8), cross_entropy))
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+    nn.init.constant_(model[2].bias, -1e3)
+    verdict = ask("dead-units", trial_of(model, classes(8), cross_entropy))
+    assert verdict.outcome is not Outcome.PASS

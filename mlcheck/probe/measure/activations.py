@@ -160,6 +160,7 @@ class _Observer(TorchFunctionMode):
         values = output.detach()
         flat = values.movedim(1, -1) if values.ndim > 3 else values
         flat = flat.reshape(-1, flat.shape[-1])
+        key = key, flat.shape[-1]  # one nn.ReLU may serve several layers
         units = self.units.setdefault(key, Units(name or str(place), kind, place or Location()))
         units.rows += flat.shape[0]
         units.samples += output.shape[0]

@@ -61,7 +61,7 @@ class GradientWatch:
         self._parameters = parameters
         self._on_backward = on_backward
         self._foreign_steps = 0
-        self._before: dict[int, torch.Tensor] = {}
+        self._before: dict[int, tuple[torch.Tensor, bool]] = {}
         self._undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
@@ -118,7 +118,7 @@ class GradientWatch:
             if full and not trace.used and len({loss for loss, _ in trace.since}) > 1:
                 trace.foreign += len({steps for _, steps in trace.since}) > 1
             trace.waiting = False
-            self._before[id(parameter)] = parameter.detach().clone()
+            self._before[id(parameter)] = parameter.detach().clone(), full
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         self.stepped[id(optimizer)] = self.stepped.get(id(optimizer), 0) + 1
@@ -128,10 +128,14 @@ class GradientWatch:
             if trace is None:
                 continue
             full = _any(parameter.grad)
-            trace.reused += full and trace.used and trace.waiting  # a closure called backward within the step
+            value, was_full = self._before.pop(id(parameter))
+            if trace.waiting:  # a closure called backward within the step, so what was there before is not what counts
+                trace.applied += full - was_full
+                trace.reused += full and trace.used
+                trace.lost += not full
             trace.used = full
             trace.waiting = False
-            trace.changed |= not torch.equal(parameter.detach(), self._before.pop(id(parameter)))
+            trace.changed |= not torch.equal(parameter.detach(), value)
 
 
 def _held(optimizer: Optimizer) -> list[torch.Tensor]:
