@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import learning_rate_too_low
+from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
 from mlcheck.trial.trial import Trial
 
 
@@ -248,6 +250,15 @@ def test_common_learning_rates_pass(rate: float) -> None:
     asked = Asked(loop(rate))
     for rule in ("learning-rate-too-high", "learning-rate-too-low"):
         assert asked.verdict(rule).outcome is Outcome.PASS, asked.verdict(rule).summary
+
+
+@pytest.mark.parametrize(("better", "outcome"), [(10.0, Outcome.PASS), (100.0, Outcome.WARN)])
+def test_a_plateau_that_ten_times_the_rate_leaves_sooner(better: float, outcome: Outcome) -> None:
+    flat, falling = tuple([2.3] * 40), tuple(2.3 - 0.02 * step for step in range(40))
+    trials = [
+        RateTrial(factor, falling if factor == better else flat, diverged=False) for factor in (0.01, 1.0, better)
+    ]
+    assert learning_rate_too_low.check(RateTrials(0.05, 40, tuple(trials), scheduled=False)).outcome is outcome
 
 
 def test_a_gan_has_no_rate_to_judge() -> None:
