@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mlcheck.cli.parser import parse
 from mlcheck.config import load_config
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import Outcome
@@ -75,6 +78,42 @@ def test_the_sign_offs_shown_are_accepted(tmp_path: Path) -> None:
     outcomes = {result.rule: result.outcome for result in results}
     assert outcomes["baseline-unknown"] is Outcome.PASS
     assert outcomes["random-evaluation"] is Outcome.WAIVED
+
+
+def commands_shown() -> list[list[str]]:
+    """Every command of mlcheck in the blocks for a shell, and in the text between backticks where it is whole."""
+    blocks = re.findall(r"^ *```sh\n(.*?)^ *```$", README, re.MULTILINE | re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    lines += re.findall(r"`(mlcheck (?:check|compare|explain|init|lint|load|probe|report|sign|waive)\b[^`]*)`", README)
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("mlcheck ")]
+
+
+@pytest.mark.parametrize("command", commands_shown(), ids=" ".join)
+def test_every_command_shown_is_one(command: list[str]) -> None:
+    arguments = parse(command[: command.index("--")] if "--" in command else command)
+    assert arguments.command == command[0]
+    rule = getattr(arguments, "rule", "")
+    assert rule in Catalog() or rule in ("", "RULE")
+
+
+@pytest.mark.slow
+def test_the_first_commands_lead_to_a_report(tmp_path: Path) -> None:
+    folder = tmp_path / "wine"
+    shutil.copytree(ROOT / "examples/wine_script", folder, ignore=shutil.ignore_patterns("pyproject.toml", "mlcheck-*"))
+    shown = [command for command in commands_shown() if command[0] in ("init", "lint", "check", "sign")][:4]
+    assert [command[0] for command in shown] == ["init", "lint", "check", "sign"]
+    few = {
+        "init": ["--yes"],
+        "check": ["--only", "entry-does-not-run,batch-not-reviewed"],
+        "sign": ["--by", "Ada"],
+    }
+    for command in shown:
+        arguments = [sys.executable, "-m", "mlcheck", *command, *few.get(command[0], [])]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "batch-not-reviewed" in (folder / "mlcheck-report.html").read_text(encoding="utf-8")
+    assert "Ada" in (folder / "signoff.toml").read_text(encoding="utf-8")
 
 
 def page_shown(tmp_path: Path) -> Rule:
