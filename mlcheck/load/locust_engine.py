@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -29,7 +32,8 @@ from mlcheck.load.wording import number
 
 PLAN = "MLCHECK_LOCUST_PLAN"
 _SPAWN_S = 30.0
-_TAIL = 2000
+_MOST = 300
+_AGAIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +99,28 @@ def climb_with_locust(
     fleet: Fleet,
     show: Callable[[str], None],
 ) -> tuple[Rung, str]:
-    """One rung: random queries at the planned rate, complex ones at half of it; and what was sent of the plan."""
-    phases, users = [], fleet.users(plan.rate_qps)
+    """One rung: random queries at the planned rate, complex ones at half of it; and what was sent of the plan.
+
+    Raises LocustFailed where nothing was measured.
+    """
+    phases, users, failed = [], fleet.users(plan.rate_qps), ""
     for name, queries in sets.items():
         rate = plan.rate_qps if name == RANDOM else plan.rate_qps / 2
         show(f"Locust: {rate:g} {name} queries a second from {users} users")
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder:
-            phases.append(run_phase(url, queries, name, rate, plan, seed, fleet, Path(folder)))
+            try:
+                phases.append(run_phase(url, queries, name, rate, plan, seed, fleet, Path(folder)))
+            except LocustFailed as failure:
+                if not phases:
+                    raise
+                failed = f"; {name} queries were not measured: {failure}"
     first = phases[0]
     assert first.planned is not None
     busy = int((first.samples.free > first.samples.due).sum())
     told = (
         f"Locust with {users} users sent {len(first.samples):,} of {len(first.planned[0]):,} planned random queries; "
         f"{busy:,} were due while every user was busy, and their latency counts from then all the same; Locust itself "
-        f"was late by {number(first.usual_lateness_ms)} ms at the median, which is in every latency"
+        f"was late by {number(first.usual_lateness_ms)} ms at the median, which is in every latency{failed}"
     )
     return Rung(users, 0, (), tuple(phases), ()), told
 
@@ -152,7 +164,7 @@ def _run(url: str, plan: Path, users: int, seconds: float, fleet: Fleet) -> str:
 def read_samples(path: Path, said: str = "") -> tuple[Samples, tuple[dict[str, Any], ...]]:
     """Samples and errors of all workers. Raises LocustFailed for none, with the end of what Locust `said`."""
     if not path.exists():
-        raise LocustFailed(f"Locust delivered no samples: {said.strip()[-_TAIL:]}")
+        raise LocustFailed(f"Locust delivered no samples: {_last_words(said)}")
     rows, errors = b"", []
     for line in path.read_text(encoding="utf-8").splitlines():
         data = json.loads(line)
@@ -164,11 +176,35 @@ def read_samples(path: Path, said: str = "") -> tuple[Samples, tuple[dict[str, A
     return Samples(np.zeros(len(table), dtype=np.int64), *columns), tuple(errors)
 
 
+def _last_words(said: str) -> str:
+    """The last error that Locust logged, or else its last line, without the time and the place of the log."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["nothing was said"]
+    errors = [line for line in lines if "/ERROR/" in line or "/CRITICAL/" in line]
+    return re.sub(r"^\[[^]]*\] \S+: ", "", (errors or lines)[-1])[:_MOST]
+
+
 def join_master(url: str, master: str) -> int:
-    """Be a worker of a master elsewhere until it is done; returns Locust's exit code."""
+    """Be a worker of a master elsewhere, for each kind of queries anew, until it is done; returns an exit code."""
     host, _, port = master.rpartition(":")
+    if not (host and port.isdigit()):
+        raise Mistake(f"--locust-join {master}: write it as HOST:PORT")
     home = str(Path(mlcheck.__file__).resolve().parent.parent)
     command = [sys.executable, "-m", "locust", "-f", str(Path(__file__).parent / "locustfile.py"), "--worker"]
     command += ["--host", url, "--master-host", host, "--master-port", port]
     paths = os.pathsep.join(filter(None, (home, os.environ.get("PYTHONPATH", ""))))
-    return subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode  # noqa: S603
+    while True:
+        code = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, check=False).returncode  # noqa: S603
+        if code or not _comes_back(host, int(port)):
+            return code
+
+
+def _comes_back(host: str, port: int) -> bool:
+    """Whether the master listens again soon: it ends and begins anew between two kinds of queries."""
+    until = time.monotonic() + _AGAIN_S
+    while time.monotonic() < until:
+        try:
+            socket.create_connection((host, port), timeout=1.0).close()
+            return True
+        except OSError:
+            time.sleep(0.5)
+    return False

@@ -106,8 +106,11 @@ def test_samples_of_all_nodes_are_joined(tmp_path: Path) -> None:
     assert samples.query.tolist() == [0, 1, 2]
     assert samples.latency_ms.tolist() == [5e-6] * 3
     assert told == tuple(errors)
-    with pytest.raises(LocustFailed, match="no samples: it said so"):
-        read_samples(tmp_path / "none", "it said so")
+    with pytest.raises(LocustFailed, match=r"no samples: it said so$"):
+        read_samples(tmp_path / "none", "first\nit said so\n")
+    log = "[2026-11-21 20:45:17,557] host/ERROR/locust.main: Gave up waiting\n----\n"
+    with pytest.raises(LocustFailed, match=r"no samples: Gave up waiting$"):
+        read_samples(tmp_path / "none", log)
 
 
 @pytest.mark.slow
