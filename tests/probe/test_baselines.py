@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.checks.baseline_unknown import check as judge
+from mlcheck.probe.checks.baseline_not_beaten import check as judge
 from mlcheck.probe.measure.baselines import Baselines
 from mlcheck.probe.measure.short_run import ShortRun
 
@@ -67,7 +67,7 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
 def test_scores_are_those_of_scikit_learn() -> None:
     training, validation = digits()
     asked = Asked(classified(*training.tensors, validation=validation))
-    verdict = asked.verdict("baseline-unknown")
+    verdict = asked.verdict("baseline-not-beaten")
     says(verdict, Outcome.PASS, "accuracy on 400 validation samples", "the nearest neighbour")
     x, y = training.tensors
     by = x.std(0, correction=0).clamp_min(1e-9)
@@ -86,14 +86,14 @@ def test_a_regression_is_scored_by_its_share_of_variance() -> None:
         return torch.nn.functional.mse_loss(model(batch[0])[:, 0], batch[1])
 
     trial = trial_on(TensorDataset(x[:300], y[:300]), TensorDataset(x[300:], y[300:]), mlp(10, 1), loss)
-    verdict = ask("baseline-unknown", trial)
+    verdict = ask("baseline-not-beaten", trial)
     says(verdict, Outcome.PASS, "R² on 142 validation samples: the mean")
     assert 0.3 < verdict.numbers["linear"] < 0.7
 
 
 def test_what_has_no_single_target_is_left_to_a_person() -> None:
     trial = classified(numbers(), rare(0.5, 600))
-    assert ask("baseline-unknown", trial).outcome is Outcome.SKIP
+    assert ask("baseline-not-beaten", trial).outcome is Outcome.SKIP
 
 
 FOUND = Baselines("accuracy", 0.1, 0.9, 0.95, 900, 400)
