@@ -12,9 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
+from torch import Tensor, distributed
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -24,6 +22,7 @@ from mlcheck.trial.ranks.journal import Journal
 from mlcheck.trial.ranks.launch import RankJob
 from mlcheck.trial.ranks.story import JoinedStep
 from mlcheck.trial.sandbox import restored
+from mlcheck.trial.stillness import still
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 _SEED = 5
@@ -68,7 +67,7 @@ class _Step:
             whole = joined_batch(batches)
         except (TypeError, ValueError, RuntimeError) as error:
             return JoinedStep(error=f"the batches of the ranks cannot be joined ({error})")
-        with still():
+        with still(self._trial), _in_float64():
             averaged, why = self._together(lambda: self._gradient(self._batch, exchange=True))
             alone, alone_why = self._together(lambda: self._gradient(self._batch))
             again, _ = self._together(lambda: self._gradient(self._batch, seed=_SEED + 1))
@@ -165,20 +164,11 @@ def _double(tree: Any) -> Any:
 
 
 @contextmanager
-def still() -> Iterator[None]:
-    """Dropout and batch statistics are off, whoever calls `train()`; what the program makes anew is in float64."""
-    kinds: tuple[Any, ...] = (_DropoutNd, _BatchNorm, nn.RNNBase)
-    before = [kind.__dict__.get("train") for kind in kinds]
+def _in_float64() -> Iterator[None]:
+    """What the program makes anew is in float64."""
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    for kind in kinds:
-        kind.train = lambda module, _mode=True: nn.Module.train(module, False)
     try:
         yield
     finally:
         torch.set_default_dtype(dtype)
-        for kind, own in zip(kinds, before):
-            if own is None:
-                del kind.train
-            else:
-                kind.train = own
