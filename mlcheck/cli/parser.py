@@ -216,8 +216,11 @@ def _add_probe_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cpu-shim", action="store_true", help="run what the program asks of CUDA on the CPU, and list where it asks"
     )
-    group.add_argument("--only", action="append", default=[], metavar="RULE,...", help="probe only these rules")
+    group.add_argument(
+        "--only", action="append", default=[], metavar="RULE,...", help="probe only these rules or stages"
+    )
     group.add_argument("--skip", action="append", default=[], metavar="RULE,...", help="leave these probes out")
+    group.add_argument("--ranks", type=int, default=0, metavar="N", help="processes for several devices (default: 2)")
     group.add_argument("--seed", type=int, metavar="N", help="for everything random (default: 0)")
     group.add_argument("--time-limit", type=float, metavar="SECONDS", help="for one probe (default: 60)")
     group.add_argument("--budget", type=float, metavar="SECONDS", help="for all probes together (default: 600)")

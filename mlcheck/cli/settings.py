@@ -70,11 +70,18 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         cpu_shim=arguments.cpu_shim or config.cpu_shim,
         only=names(arguments.only) or config.only,
         skip=names(arguments.skip) + config.skip,
+        ranks=_ranks(arguments.ranks),
         seed=config.seed if arguments.seed is None else arguments.seed,
         time_limit=arguments.time_limit or config.time_limit,
         budget=arguments.budget or config.budget,
         folder=folder if entry else table.folder,
     )
+
+
+def _ranks(given: int) -> int:
+    if given != 0 and not 2 <= given <= 16:
+        raise Mistake(f"`--ranks {given}`: between 2 and 16 processes can stand for several devices")
+    return given
 
 
 def repeating(arguments: argparse.Namespace) -> tuple[str, ...]:

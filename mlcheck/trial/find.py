@@ -129,11 +129,11 @@ def _adapt(
 ) -> Trial:
     if isinstance(target, type) and issubclass(target, PyTorchTrial):
         experiment = adapter.settings(values, config, seed, device)
+        experiment = replace(experiment, dtype=options.dtype)
         if options.communicates:
             experiment = replace(
-                experiment, rank=options.rank, world=options.world, slots=options.world, dtype=options.dtype,
-                communicates=True,
-            )  # fmt: skip
+                experiment, rank=options.rank, world=options.world, slots=options.world, communicates=True
+            )
         return adapter.build(target, entry, _place(target, entry), experiment)
     if lightning.is_lightning_module(target):
         return _scripts()(lightning.fit_of(target, entry, values), _place(target, entry))

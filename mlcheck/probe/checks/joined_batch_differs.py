@@ -10,6 +10,7 @@ from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.rank_run import JoinedStep, RankRun
 
 _EXACT = 1e-9
+_MATTERS = 0.02
 
 
 def check(run: RankRun) -> Verdict:
@@ -30,7 +31,7 @@ def check(run: RankRun) -> Verdict:
             "the gradient of the joined batch is no sum of the ranks' own: the samples of a batch depend on one another"
         )
     numbers = {f"rank {rank}": weight for rank, weight in enumerate(step.weights)}
-    if all(abs(weight - 1 / world) < _EXACT for weight in step.weights):
+    if all(abs(weight * world - 1) < _MATTERS for weight in step.weights):
         told = f"in {step.dtype}, the gradient of {world} ranks is that of one process on their joined batch"
         return Verdict(Outcome.PASS, told, looked_at=world, numbers=numbers)
     finding = _weighted(step.weights, run)
@@ -39,7 +40,7 @@ def check(run: RankRun) -> Verdict:
 
 def _weighted(weights: tuple[float, ...], run: RankRun) -> Finding:
     world = len(weights)
-    if all(abs(weight - 1) < _EXACT for weight in weights):
+    if all(abs(weight - 1) < _MATTERS for weight in weights):
         message = (
             f"the loss sums over the batch, and ranks average: on {world} ranks the gradient is {world} times smaller"
         )

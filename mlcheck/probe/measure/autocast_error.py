@@ -60,6 +60,8 @@ class AutocastError:
         layers = [(*key[:2], _error(exact[key], rounded[key]) / unit) for key in exact if key in rounded]
         if not layers:
             raise NotMeasured("no module of the models ran in the step")
+        if not any(error for *_, error in layers):
+            raise inconclusive("autocast took no effect here, so there is nothing to compare")
         return cls(str(dtype).removeprefix("torch."), unit, tuple(layers))
 
 

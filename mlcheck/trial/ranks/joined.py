@@ -7,8 +7,7 @@ make up that of the joined batch tell why. Dropout and batch statistics are off,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from mlcheck.trial.generators import seed_all
 from mlcheck.trial.ranks.journal import Journal
 from mlcheck.trial.ranks.launch import RankJob
 from mlcheck.trial.ranks.story import JoinedStep
+from mlcheck.trial.reference import in_double, in_float64, joined_batch
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.stillness import still
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
@@ -55,7 +55,7 @@ class _Step:
         self._wrappers = [module for module in modules if isinstance(module, DistributedDataParallel)]
         if not self._wrappers:
             raise _NotComparable("no model is wrapped in DistributedDataParallel")
-        self._batch = _double(next(iter(trial.train_batches()), None))
+        self._batch = in_double(next(iter(trial.train_batches()), None))
         if self._batch is None:
             raise _NotComparable("there is no training batch")
 
@@ -67,7 +67,7 @@ class _Step:
             whole = joined_batch(batches)
         except (TypeError, ValueError, RuntimeError) as error:
             return JoinedStep(error=f"the batches of the ranks cannot be joined ({error})")
-        with still(self._trial), _in_float64():
+        with still(self._trial), in_float64():
             averaged, why = self._together(lambda: self._gradient(self._batch, exchange=True))
             alone, alone_why = self._together(lambda: self._gradient(self._batch))
             again, _ = self._together(lambda: self._gradient(self._batch, seed=_SEED + 1))
@@ -127,48 +127,3 @@ def _compared(averaged: Tensor, alone: Tensor, again: Tensor, joined: Tensor) ->
         noise=float((again - alone).norm()) / (float(alone.norm()) or 1.0),
         weights=tuple(float(weight) for weight in weights),
     )
-
-
-def joined_batch(batches: list[Any]) -> Any:
-    """The batches of all ranks as one. Raises TypeError or ValueError for what has no first dimension to join along."""
-    first = batches[0]
-    if isinstance(first, Tensor):
-        if not first.ndim:
-            if all(torch.equal(first, other) for other in batches):
-                return first
-            raise ValueError("a tensor without dimensions differs by rank")
-        return torch.cat(batches)
-    if isinstance(first, dict):
-        return {name: joined_batch([batch[name] for batch in batches]) for name in first}
-    if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(joined_batch(list(parts)) for parts in zip(*batches, strict=True)))
-    if isinstance(first, tuple | list):
-        if any(isinstance(part, Tensor | dict | tuple | list) for part in first):
-            return type(first)(joined_batch(list(parts)) for parts in zip(*batches, strict=True))
-        return type(first)(part for batch in batches for part in batch)
-    if all(first == other for other in batches):
-        return first
-    raise TypeError(f"a {type(first).__name__} differs by rank")
-
-
-def _double(tree: Any) -> Any:
-    if isinstance(tree, Tensor):
-        return tree.double() if tree.is_floating_point() else tree
-    if isinstance(tree, dict):
-        return {name: _double(value) for name, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*map(_double, tree))
-    if isinstance(tree, tuple | list):
-        return type(tree)(map(_double, tree))
-    return tree
-
-
-@contextmanager
-def _in_float64() -> Iterator[None]:
-    """What the program makes anew is in float64."""
-    dtype = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(dtype)
