@@ -82,6 +82,7 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         prep=job.prep or None,
         arguments=job.arguments,
         world=job.ranks,
+        cpu_shim=job.cpu_shim,
     )
     try:
         return load_trial(job.entry, options)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from mlcheck.trial.traceback import user_line
 
@@ -73,8 +74,18 @@ class CpuShim:
             self._replace(torch.cuda, name, self._answering(f"torch.cuda.{name}()", lambda *_, **__: _Idle()))
         self._replace(torch.cuda, "current_stream", self._answering("torch.cuda.current_stream()", lambda *_: _Idle()))
         self._replace(torch.cuda, "get_device_name", self._answering("torch.cuda.get_device_name()", lambda *_: "CPU"))
+        self._replace(DistributedDataParallel, "__init__", self._wrapping(DistributedDataParallel.__init__))
         for kind in _TYPES:
             self._replace(torch.cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor"))
+
+    def _wrapping(self, original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def __init__(wrapper: Any, module: nn.Module, *_: Any, **settings: Any) -> None:  # noqa: N807
+            """On the CPU there are no device ids; what may be given by position are these and the output's."""
+            settings = {name: value for name, value in settings.items() if name not in ("device_ids", "output_device")}
+            original(wrapper, module, **settings)
+
+        return __init__
 
     def remove(self) -> None:
         self._stack.close()
@@ -147,6 +158,8 @@ class _Idle:
 def _is_cuda(device: Any) -> bool:
     if isinstance(device, torch.device):
         return device.type == "cuda"
+    if isinstance(device, int):  # the number of a GPU, as distributed programs write it
+        return not isinstance(device, bool)
     return isinstance(device, str) and device.partition(":")[0] == "cuda"
 
 

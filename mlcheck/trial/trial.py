@@ -33,7 +33,7 @@ class EntryOptions:
     `prep` names a function (`module:function` or `file.py:function`) called before the entry is imported.
     `arguments` are those of a script's own command line. `world` is on how many ranks it is to be run, 0 for as the
     program asks; with `communicates` this process is rank `rank` of them, and models are wrapped as on several
-    devices; `dtype` is what they compute in.
+    devices; `dtype` is what they compute in. With `cpu_shim` what is asked of CUDA goes to the CPU.
     """
 
     config: Path | None = None
@@ -46,6 +46,7 @@ class EntryOptions:
     world: int = 0
     communicates: bool = False
     dtype: torch.dtype | None = None
+    cpu_shim: bool = False
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,12 @@ AVERAGED = """
         for mean, weight in zip(average.parameters(), net.parameters()):
             mean.data.lerp_(weight.data, 0.1)
 """
+OWN_GPU = """
+gpu = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(gpu)
+net = net.to(gpu)
+model = DistributedDataParallel(net, device_ids=[gpu], output_device=gpu)
+"""
 OWN_AVERAGE = """
         for weight in net.parameters():
             dist.all_reduce(weight.grad)
@@ -231,6 +237,11 @@ FAULTS = {
         ("accumulation-exchanged",),
         "2 batches make one update, and the ranks exchange",
     ),
+    "one-gpu": Fault(
+        ((WRAP, "torch.cuda.set_device(0)\nnet = net.cuda()\nmodel = DistributedDataParallel(net, device_ids=[0])\n"),),
+        ("ranks-on-one-gpu",),
+        "all 2 ranks choose GPU 0 by set_device",
+    ),
     "same-noise": Fault(
         ((LOADER, f"{NOISY}loader = DataLoader(Noisy(), batch_size=8, sampler=sampler)\n"),),
         ("ranks-draw-same-noise",),
@@ -269,6 +280,12 @@ SOUND: dict[str, tuple[Change, ...]] = {
     ),
     "average-of-weights": ((WRAP, f"{WRAP}average = copy.deepcopy(net)\n"), (STEP, STEP + AVERAGED)),
     "sharded-optimizer": (("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", SHARDED),),
+    "gpu-by-rank": (
+        (
+            WRAP,
+            OWN_GPU,
+        ),
+    ),
     "own-file-each": (("    if rank == 0:\n", "    if True:\n"), ('"model.pt"', 'f"model-{rank}.pt"')),
     "workers-and-noise": (
         (LOADER, NOISY_LOADER.replace("sampler=sampler", "sampler=sampler, num_workers=1")),

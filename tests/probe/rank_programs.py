@@ -27,7 +27,7 @@ from mlcheck.trial.ranks.launch import RankJob, stories
 RULES = (
     *("accumulation-exchanged", "collective-in-rank-branch", "ddp-bypassed", "metric-of-one-rank", "moved-after-ddp"),
     *("rank-dies-or-hangs", "ranks-draw-same-noise", "ranks-drift-apart", "ranks-uneven", "save-on-all-ranks"),
-    "set-epoch-missing",
+    *("set-epoch-missing", "ranks-on-one-gpu"),
 )
 
 BASE = """
@@ -87,7 +87,7 @@ def run_ranks(source: str, folder: Path, *, world: int = 2, patience: float = 3.
     program, scratch = folder / "train.py", folder / "scratch"
     program.write_text(source)
     scratch.mkdir()
-    job = RankJob(str(program), str(folder), str(scratch), world, patience, 30.0)
+    job = RankJob(str(program), str(folder), str(scratch), world, patience, 30.0, cpu_shim="cuda" in source)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -17,6 +17,8 @@ _HELP = (
 
 
 def check(run: RankRun) -> Verdict:
+    if run.framework:
+        raise NotMeasured(f"{run.framework} decides how many batches a rank takes")
     trained = [one for one in passes(run) if one.trains]
     counted = [one for one in trained if one.lengths]
     if not counted:

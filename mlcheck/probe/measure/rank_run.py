@@ -14,10 +14,10 @@ from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import as_given
 from mlcheck.trial.ranks.launch import Launch, launch
-from mlcheck.trial.ranks.story import JOINS, JoinedStep, Pass, Place, RankStory, Saved, Step
+from mlcheck.trial.ranks.story import JOINS, Device, JoinedStep, Pass, Place, RankStory, Saved, Step
 from mlcheck.trial.trial import Source, Trial
 
-__all__ = ["JoinedStep", "RankRun", "Saved", "location"]
+__all__ = ["Device", "JoinedStep", "RankRun", "Saved", "location"]
 
 _SHARE = 0.75
 _NEEDS_GPU = re.compile(r"cuda|nccl|nvidia|\bgpus?\b", re.IGNORECASE)
@@ -81,7 +81,8 @@ def _tell_unusable(source: Source, launched: Launch) -> None:
     """Raises NotMeasured where the run says nothing about the program."""
     ranks = launched.ranks
     if not any(rank.pid for rank in ranks):
-        error = (launched.end.stderr.strip().splitlines() or [str(launched.end)])[-1]
+        late = f"not within {launched.end.seconds:.0f} s; raise --time-limit"
+        error = (launched.end.stderr.strip().splitlines() or [late])[-1]
         raise inconclusive(f"torch.distributed.run did not start the ranks: {error}")
     failures = [rank.failure for rank in ranks if rank.failure and not rank.failure.lost_peer]
     for failure in failures:

@@ -46,6 +46,7 @@ class RankJob:
     seed: int = 0
     prep: str = ""
     arguments: tuple[str, ...] = ()
+    cpu_shim: bool = False
 
     def dumps(self) -> str:
         return json.dumps(asdict(self))
@@ -90,6 +91,7 @@ def launch(source: Source, world: int, seconds: float) -> Launch:
             seed=options.seed or 0,
             prep=options.prep or "",
             arguments=options.arguments,
+            cpu_shim=options.cpu_shim,
         )
         home = str(Path(mlcheck.__file__).resolve().parent.parent)
         end = run_child(

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from mlcheck.trial.ranks.journal import Journal
-from mlcheck.trial.ranks.story import JOINS, NOWHERE, Calls, Device, Step, Wrapped
+from mlcheck.trial.ranks.story import JOINS, NOWHERE, Calls, Step, Wrapped
 from mlcheck.trial.traceback import user_line
 
 
@@ -94,9 +94,6 @@ class ModelWatch:
             )
             self._models.append(model)
             self._journal.note(Wrapped(model.name, len(weights), bool(wrapper.find_unused_parameters), place))
-            for index in kwargs.get("device_ids") or ():
-                if isinstance(index, int):
-                    self._journal.note(Device(index, "device_ids", place))
 
         return __init__
 

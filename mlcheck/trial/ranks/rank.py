@@ -16,10 +16,12 @@ import torch
 from torch import distributed
 
 from mlcheck.trial.channel import DUMP_STACKS, die_with_parent
+from mlcheck.trial.cpu_shim import CpuShim
 from mlcheck.trial.find import load_trial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.ranks import joined
 from mlcheck.trial.ranks.collectives import CollectiveWatch
+from mlcheck.trial.ranks.devices import DeviceWatch
 from mlcheck.trial.ranks.drive import drive
 from mlcheck.trial.ranks.files import FileWatch
 from mlcheck.trial.ranks.journal import Journal
@@ -72,6 +74,9 @@ class _Rank:
     def run(self) -> None:
         journal, job = self._journal, self._job
         journal.tell("pid", os.getpid())
+        if job.cpu_shim:
+            CpuShim().install()
+        DeviceWatch(journal).install()
         meet = _meet_on_gloo(timedelta(seconds=job.patience), lambda: journal.tell("communicates", True))
         os.chdir(job.folder)
         seed_all(job.seed)

@@ -48,7 +48,7 @@ def main(home: str, text: str) -> None:
     ranks = _Ranks(Path(job["scratch"]), job["world"], channel)
     patience, end = 2 * float(job["patience"]), time.monotonic() + float(job["limit"])
     while agent.poll() is None:
-        if ranks.all_ended() or ranks.silent_for() > patience or time.monotonic() > end:
+        if ranks.all_ended() or (ranks.all_began() and ranks.silent_for() > patience) or time.monotonic() > end:
             break
         time.sleep(_TICK_S)
         ranks.read()
@@ -106,6 +106,9 @@ class _Ranks:
             self._pids[rank] = int(told["of"])
         elif told["kind"] in ("ended", "Failure"):
             self._ended[rank] = True
+
+    def all_began(self) -> bool:
+        return all(self._pids)
 
     def all_ended(self) -> bool:
         return all(self._ended)
