@@ -9,18 +9,28 @@ import os
 import sys
 from collections.abc import Sequence
 
-from mlcheck.cli.commands import CLEAN, MISUSE
-from mlcheck.cli.parser import parse
-from mlcheck.cli.streams import complain, make_safe
-from mlcheck.core.mistake import Mistake
+from mlcheck import __version__
 
 _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    if list(words) == ["--version"]:  # nothing has to be loaded for it
+        print(f"mlcheck {__version__}")
+        return 0
+    return _run(words)
+
+
+def _run(words: Sequence[str]) -> int:
+    from mlcheck.cli.commands import CLEAN, MISUSE
+    from mlcheck.cli.parser import parse
+    from mlcheck.cli.streams import complain, make_safe
+    from mlcheck.core.mistake import Mistake
+
     make_safe()
-    own, script = _split(sys.argv[1:] if argv is None else argv)
+    own, script = _split(words)
     arguments = parse(own)
     arguments.script_arguments = script
     try:

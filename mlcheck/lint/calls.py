@@ -236,6 +236,8 @@ def call_function(
         m.store.drop(mark, frame.scope)
     if on_yield is None:
         habits.learn(m, function, args, mark, facts, first, result)
+        if facts == m.facts.total():
+            habits.tire(m, info, frame.steps - m.effort.steps)
     return result
 
 

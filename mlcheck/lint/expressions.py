@@ -22,6 +22,7 @@ from mlcheck.lint.conditions import compare, decide, key_of, truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
+from mlcheck.lint.turns import leaves_anything
 from mlcheck.lint.values import (
     NONE,
     Class,
@@ -322,6 +323,7 @@ def _clauses(m: Machine, node: Any, depth: int, source: Value, found: list[Value
     loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
     known = containers.finite(m, source)
     turns: list[Value | None] = list(known) if known is not None else [None, None]
+    start, facts, first = m.store.mark(), m.facts.total(), m.fresh()
     with m.in_loop(loop):
         for item in turns:
             loop.turn += 1
@@ -335,6 +337,8 @@ def _clauses(m: Machine, node: Any, depth: int, source: Value, found: list[Value
                 found.append(Tuple((evaluate(m, node.key), evaluate(m, node.value))))
             else:
                 found.append(evaluate(m, node.elt))
+            if known is None and facts == m.facts.total() and not leaves_anything(m, start, first, clause):
+                break
     return known is not None
 
 

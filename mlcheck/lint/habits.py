@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from mlcheck.lint import gradients, modes
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
-from mlcheck.lint.store import Key
+from mlcheck.lint.store import Key, is_young
 from mlcheck.lint.values import (
     NONE,
     Class,
@@ -36,6 +36,7 @@ from mlcheck.lint.values import (
 
 _ENOUGH = 2
 _MANY = 16
+_TIRING = 3_000
 _MOST_ITEMS = 32
 _DEPTH = 3
 _PLAIN = frozenset([Const, External, Module, Imported, Saved])
@@ -45,9 +46,13 @@ _DULL_TYPES = frozenset(["torch.device", "torch.Size", "torch.Generator", "torch
 
 @dataclass(slots=True)
 class Habit:
-    """The calls of one function: how many were followed in vain, and what they wrote and returned."""
+    """The calls of one function: how many were followed in vain, what they wrote and returned.
+
+    `steps` were taken in all its calls that put nothing on record.
+    """
 
     vain: int = 0
+    steps: int = 0
     listed: int = 0
     abandoned: bool = False
     fruitful: bool = False
@@ -86,6 +91,17 @@ def is_abandoned(m: Machine, info: FunctionInfo) -> bool:
 
 def abandon(m: Machine, info: FunctionInfo) -> None:
     m.habits.setdefault(info.node, Habit()).abandoned = True
+
+
+def tire(m: Machine, info: FunctionInfo, steps: int) -> None:
+    """A call took these steps and put nothing on record: a function that did so for long is given up.
+
+    Constructors are followed all the same, since others look into what they made.
+    """
+    habit = m.habits.setdefault(info.node, Habit())
+    habit.steps += steps
+    if habit.steps > _TIRING and info.name != "__init__" and not m.relevance.promises(info):
+        habit.abandoned = True
 
 
 def all_dull(m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]) -> bool:
@@ -134,7 +150,7 @@ def _effects(m: Machine, function: Function, mark: int, first: int, habit: Habit
     own = function.bound.id if isinstance(function.bound, Object) else None
     for cell, before in m.store.first_writes(mark).items():
         tag, owner = cell[0], cell[1] if len(cell) > 1 else None
-        if tag in _UNSEEN or _is_young(owner, first) or (tag == "v" and before is None):
+        if tag in _UNSEEN or is_young(owner, first) or (tag == "v" and before is None):
             continue
         value = m.store.get(cell)
         if value is before or value == before:
@@ -148,13 +164,6 @@ def _effects(m: Machine, function: Function, mark: int, first: int, habit: Habit
         else:
             habit.cells.add(cell)
     return len(habit.cells) <= _MOST_ITEMS
-
-
-def _is_young(owner: Hashable, first: int) -> bool:
-    """Whether an object, or the scope of a call, came to be during the call."""
-    if isinstance(owner, tuple) and len(owner) == 2 and owner[0] in ("call", "comprehension"):
-        owner = owner[1]
-    return isinstance(owner, int) and owner >= first
 
 
 def dull(m: Machine, value: Value, depth: int = _DEPTH, result: bool = False) -> bool:

@@ -1,4 +1,4 @@
-"""Loops, walked twice: what one iteration leaves meets the next."""
+"""Loops, walked twice: what one iteration leaves meets the next. Once will do where it leaves nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Exit, Machine
 from mlcheck.lint.store import Delta
+from mlcheck.lint.turns import leaves_anything
 
 
 def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
@@ -51,7 +52,7 @@ def _turns(
     orelse: list[ast.stmt],
     endless: bool,
 ) -> bool:
-    start = m.store.mark()
+    start, facts, first = m.store.mark(), m.facts.total(), m.fresh()
     broken: list[Delta] = []
     entered = alive = True
     with m.in_loop(loop):
@@ -75,6 +76,13 @@ def _turns(
                 break
             _forget(ends)
             m.merge(ends)
+            if (
+                loop.turn == 1
+                and not loop.exact
+                and facts == m.facts.total()
+                and not leaves_anything(m, start, first, loop.node)
+            ):
+                break
     if endless:
         alive = False
     return _after(m, start, broken, alive, entered, orelse)

@@ -100,14 +100,19 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
         if assigned.target.attr in _STATES:
             for sketch in _around(assigned.context, found, around):
                 sketch.telling = True
-    idle = [file.text.count("\n", 0, match.end()) + 1 for match in _IDLE.finditer(file.text)]
+    idle = _idle_lines(file.text) if not _WITHOUT_GRADIENT.isdisjoint(file.walk.calls) else []
     for sketch in found.values():
         sketch.judged |= not sketch.calls.isdisjoint(_MODES) and (sketch.calls_values or sketch.hands_on)
         sketch.judged |= sketch.calls_modules and not sketch.calls.isdisjoint(_WITHOUT_GRADIENT)
         sketch.judged |= sketch.makes_loss or (scored and sketch.scores)
-        first, last = sketch.node.lineno, sketch.node.end_lineno or 0
-        sketch.judged |= any(first <= line <= last for line in idle)
+        if idle and not sketch.judged:
+            sketch.judged = any(sketch.node.lineno <= line <= (sketch.node.end_lineno or 0) for line in idle)
     return found
+
+
+def _idle_lines(text: str) -> list[int]:
+    """The lines on which a context manager is called and not entered."""
+    return [text.count("\n", 0, match.end()) + 1 for match in _IDLE.finditer(text)]
 
 
 def _sketch(defined: Defined) -> Sketch:

@@ -85,3 +85,10 @@ def _is_about(key: Key, first: int) -> bool:
     if isinstance(owner, tuple) and len(owner) == 2:
         owner = owner[1]
     return isinstance(owner, int) and owner >= first
+
+
+def is_young(owner: Hashable, first: int) -> bool:
+    """Whether an object, or the scope of a call, came to be since `first`."""
+    if isinstance(owner, tuple) and len(owner) == 2 and owner[0] in ("call", "comprehension"):
+        owner = owner[1]
+    return isinstance(owner, int) and owner >= first

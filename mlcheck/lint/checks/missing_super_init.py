@@ -22,6 +22,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             or any("__new__" in c.methods for c in cls.line)
         ):
             continue
+        if _starts_well(init.node.body):
+            continue
         begins = _initialised(init)
         layers = [assigned for assigned in _layers(cls, init) if assigned.node.lineno < begins]
         if layers:
@@ -31,6 +33,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 init.place(first.node).location,
                 help="make `super().__init__()` the first line of `__init__`",
             )
+
+
+def _starts_well(body: list[ast.stmt]) -> bool:
+    """Whether the first thing done is `super().__init__()` or the like."""
+    if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:]
+    call = body[0].value if body and isinstance(body[0], ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
 
 
 def _layers(cls: Class, init: Function) -> Iterator[AttributeSet]:

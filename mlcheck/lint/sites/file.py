@@ -13,10 +13,10 @@ from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.relevance import is_test
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context
-from mlcheck.lint.sites.walk import Walk
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.project import Sites
+    from mlcheck.lint.sites.walk import Walk
 
 _DEPTH = 12
 _FEW = 8

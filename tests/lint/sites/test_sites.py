@@ -192,14 +192,15 @@ def test_callers_are_all_known_or_none_is() -> None:
     assert sites.calls_of(functions["handed_on"]) is None
 
 
-def test_a_file_without_the_word_is_never_walked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(tree: ast.Module) -> None:
-        raise AssertionError("walked")
+def test_a_name_that_no_file_calls_is_never_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("resolved")
 
-    sites = program(plain="x = 1\nclass A:\n    pass\n")
-    monkeypatch.setattr("mlcheck.lint.sites.file.Walk", refuse)
+    sites = program(plain="from torch import nn\nlayer = nn.Linear(1, 1)\n", other="import torch\ntorch.zeros(1)\n")
+    assert [call.name for call in sites.calls("torch.nn.Linear")] == ["torch.nn.Linear"]
+    monkeypatch.setattr("mlcheck.lint.sites.file.File.resolve", refuse)
+    assert not list(sites.calls(*(f"torch.nn.Unheard{number}" for number in range(100))))
     assert not list(sites.calls(LOADER))
-    assert sites.classes == ()
 
 
 def test_the_walk_reaches_every_call_that_a_plain_walk_reaches() -> None:

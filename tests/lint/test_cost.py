@@ -1,0 +1,162 @@
+"""What a run costs, told by counts: how often a file is parsed and walked, how many steps the interpreter takes."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mlcheck.lint import reading
+from mlcheck.lint.engine import Crash, analyse
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.run import LintSettings, run_lint
+from mlcheck.lint.sites import walk as walking
+from mlcheck.lint.source import Source, Unreadable
+
+PROJECT = {
+    "model.py": "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n",
+    "train.py": "import model\nnet = model.Net()\nnet.eval()\nnet(1).sum().backward()\n",
+    "alone.py": "import json\n",
+}
+SCRIPT = """
+import torch
+from torch import nn
+
+{functions}
+
+def main(data, values):
+    net = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in data:
+        optimizer.zero_grad()
+        nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+{body}
+
+if __name__ == "__main__":
+    main(read(), read())
+"""
+NEVER = "{'torch', 'numpy', 'yaml', 'rich', 'multiprocessing', 'concurrent', 'importlib.metadata', 'asyncio'}"
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Counter[str]:
+    """How often each file of the project was parsed, by name."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in PROJECT.items():
+        Path(name).write_text(text, encoding="utf-8")
+    counts: Counter[str] = Counter()
+    parse = reading.parse
+
+    def counting(path: str, data: bytes, module: str = "") -> Source | Unreadable:
+        counts[path] += 1
+        return parse(path, data, module)
+
+    monkeypatch.setattr(reading, "parse", counting)
+    return counts
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], int]:
+    """How many steps the interpreter takes over a program."""
+    taken = [0]
+    tick = Machine.tick
+
+    def counting(machine: Machine) -> None:
+        taken[0] += 1
+        tick(machine)
+
+    def of(code: str, copies: int = 1) -> int:
+        taken[0] = 0
+        sources = [Source(f"m{number}.py", code, ast.parse(code), f"m{number}") for number in range(copies)]
+        assert not [answer for answer in analyse(sources) if isinstance(answer, Crash)]
+        return taken[0]
+
+    monkeypatch.setattr(Machine, "tick", counting)
+    return of
+
+
+def script(body: str, functions: str = "") -> str:
+    return SCRIPT.format(body="".join(f"    {line}\n" for line in body.splitlines()), functions=functions)
+
+
+def nested(depth: int, inner: str) -> str:
+    """Loops in one another."""
+    lines = [f"{'    ' * level}for v{level} in values:" for level in range(depth)]
+    return "\n".join([*lines, f"{'    ' * depth}{inner}"])
+
+
+@pytest.mark.parametrize("cache", ["", ".cache"])
+def test_a_file_is_parsed_once(parsed: Counter[str], cache: str) -> None:
+    run_lint(["."], LintSettings(cache=cache))
+    assert parsed == dict.fromkeys(PROJECT, 1)
+
+
+def test_where_nothing_changed_no_file_is_parsed(parsed: Counter[str]) -> None:
+    run_lint(["."], LintSettings(cache=".cache"))
+    parsed.clear()
+    run_lint(["."], LintSettings(cache=".cache"))
+    assert not parsed
+
+
+def test_only_what_is_connected_with_a_change_is_parsed_again(parsed: Counter[str]) -> None:
+    run_lint(["."], LintSettings(cache=".cache"))
+    parsed.clear()
+    Path("alone.py").write_text("import os\n", encoding="utf-8")
+    run_lint(["."], LintSettings(cache=".cache"))
+    assert parsed == {"alone.py": 1}
+
+
+def test_a_file_is_walked_once(parsed: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: Counter[int] = Counter()
+    run = walking.Walk._run
+
+    def counting(self: walking.Walk, tree: ast.Module) -> None:
+        walked[id(tree)] += 1
+        run(self, tree)
+
+    monkeypatch.setattr(walking.Walk, "_run", counting)
+    run_lint(["."], LintSettings())
+    assert sorted(walked.values()) == [1] * len(PROJECT)
+
+
+def test_lint_never_imports_what_it_does_not_need(tmp_path: Path) -> None:
+    for name, text in PROJECT.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    code = (
+        f"import sys\nfrom mlcheck.cli import main\nmain(['lint', '.'])\nprint('loaded', {NEVER} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("loaded set()\n"), done.stdout + done.stderr
+
+
+def test_the_version_is_told_without_loading_the_command_line(tmp_path: Path) -> None:
+    code = "import sys\nfrom mlcheck.cli import main\nmain(['--version'])\nsys.exit('argparse' in sys.modules)\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout.startswith("mlcheck ")
+
+
+def test_loops_whose_turns_leave_nothing_are_walked_once(steps: Callable[[str], int]) -> None:
+    """Eight loops in one another, each walked twice, would be 256 turns of the innermost."""
+    plain = steps(script(""))
+    assert steps(script(nested(8, "print(v0)"))) - plain < 50
+    assert steps(script("total = 0\n" + nested(3, "total += len(v0)"))) - plain > 2**3
+
+
+def test_a_function_that_never_brings_a_fact_is_given_up(steps: Callable[[str], int]) -> None:
+    functions = "def pack(x, model):\n" + "".join(f"    x = wrap(x, model, {n})\n" for n in range(100))
+    calls = "\n".join(f"x{n} = pack(values, nn.Linear({n}, 1))" for n in range(100))
+    assert steps(script(calls, functions + "    return x, model\n")) < 5_000
+
+
+def test_steps_grow_with_the_number_of_files_and_no_faster(steps: Callable[..., int]) -> None:
+    code = script(nested(2, "print(v0)"))
+    few, many = steps(code, copies=4), steps(code, copies=16)
+    assert few > 100
+    assert many == 4 * few
