@@ -5,6 +5,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -45,8 +46,11 @@ class Check:
 
 def find_checks(package: ModuleType) -> list[Check]:
     """Every module of a `checks` package, by name: adding a check edits no list."""
-    found = []
-    for module in pkgutil.iter_modules(package.__path__):
-        check = import_module(f"{package.__name__}.{module.name}")
-        found.append(Check(module.name.replace("_", "-"), check.check, getattr(check, "LOOKS_AT", "")))
-    return sorted(found, key=lambda check: check.rule)
+    return [Check(rule, module.check, getattr(module, "LOOKS_AT", "")) for rule, module in _modules(package)]
+
+
+@cache
+def _modules(package: ModuleType) -> list[tuple[str, ModuleType]]:
+    """The modules of a package by the names of their rules: lint asks for them with every group of files."""
+    rules = {module.name.replace("_", "-"): module.name for module in pkgutil.iter_modules(package.__path__)}
+    return [(rule, import_module(f"{package.__name__}.{rules[rule]}")) for rule in sorted(rules)]

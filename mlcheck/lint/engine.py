@@ -7,9 +7,8 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 
-from mlcheck.core.check import Check, find_checks
+from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding
 from mlcheck.lint import checks as package
 from mlcheck.lint import roots
@@ -56,7 +55,7 @@ def analyse(
             _guarded(crashes, "", path, run)
     machine.facts.unreadable.extend(source for source in sources if isinstance(source, Unreadable))
     machine.facts.unreadable.extend(s.outdated for s in sources if isinstance(s, Source) and s.outdated)
-    for check in _checks():
+    for check in find_checks(package):
         if rules is not None and check.rule not in rules:
             continue
 
@@ -70,11 +69,6 @@ def analyse(
     yield from sorted(found.values(), key=lambda pair: (pair[1].location, pair[0]))
     yield from crashes
     yield Seen(machine.facts.counts())
-
-
-@cache
-def _checks() -> list[Check]:
-    return find_checks(package)
 
 
 def _guarded(crashes: list[Crash], rule: str, path: str, run: Callable[[], None]) -> None:

@@ -26,7 +26,7 @@ class Relevance:
     def __init__(self, program: Program, sites: Sites) -> None:
         self._program, self._sites = program, sites
         self._worth: dict[ast.AST, bool] = {}
-        self._started: Counter[ast.AST] = Counter()
+        self._started = [0] * _MOST_STARTS  # the seeds that a start led to once or more, twice or more, ...
 
     @cached_property
     def _sketches(self) -> dict[ast.AST, Sketch]:
@@ -100,26 +100,37 @@ class Relevance:
         sketch = self._sketches.get(node)
         if sketch is None or not (node in self._seeds or not sketch.calls.isdisjoint(self.active)):
             return False
-        reached = self._reached(sketch)
-        few = any(self._started[seed] < _MOST_STARTS for seed in reached)
-        self._started.update(reached)
+        reached = self._bits.get(node, 0)
+        for name in sketch.calls & self.active:
+            reached |= self._reach[name]
+        few = reached & ~self._started[-1] != 0
+        for times, started in enumerate(self._started):
+            self._started[times], reached = started | reached, started & reached
         return few
 
-    def _reached(self, first: Sketch) -> set[ast.AST]:
-        """The seeds that a function leads to."""
-        found: set[ast.AST] = set()
-        seen: set[ast.AST] = {first.node}
-        todo = [first]
+    @cached_property
+    def _bits(self) -> dict[ast.AST, int]:
+        """A bit for each seed: sets of them are numbers."""
+        return {node: 1 << place for place, node in enumerate(self._seeds)}
+
+    @cached_property
+    def _reach(self) -> dict[str, int]:
+        """The seeds that a call by each active name leads to."""
+        reach = dict.fromkeys(self.active, 0)
+        callers: dict[str, set[str]] = {}
+        for sketch in self._sketches.values():
+            if sketch.name in reach:
+                reach[sketch.name] |= self._bits.get(sketch.node, 0)
+                for name in sketch.calls & self.active:
+                    callers.setdefault(name, set()).add(sketch.name)
+        todo = list(reach)
         while todo:
-            sketch = todo.pop()
-            if sketch.node in self._seeds:
-                found.add(sketch.node)
-            for name in sketch.calls & self.active:
-                for other in self._by_name.get(name, ()):
-                    if other.node not in seen:
-                        seen.add(other.node)
-                        todo.append(other)
-        return found
+            name = todo.pop()
+            for caller in callers.get(name, ()):
+                if reach[name] & ~reach[caller]:
+                    reach[caller] |= reach[name]
+                    todo.append(caller)
+        return reach
 
     def is_judged(self, node: ast.AST) -> bool:
         """Whether a rule may have something to say in this function."""

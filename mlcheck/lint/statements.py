@@ -69,6 +69,15 @@ def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
     """The states at the ends of both branches, of those that have one."""
     ends: list[Delta] = []
     for holds, body in ((True, node.body), (False, node.orelse)):
+        if not body:
+            mark = m.store.mark()
+            m.assume(key, holds)
+            accumulation.decided(m, node.test, key, holds)
+            ends.append(m.store.delta(mark))
+            m.store.undo(mark)
+            continue
+        if isinstance(body[0], ast.Raise):
+            continue
 
         def run(holds: bool = holds, body: list[ast.stmt] = body) -> bool:
             m.assume(key, holds)
