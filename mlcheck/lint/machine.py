@@ -73,6 +73,7 @@ class Machine:
         self.moment: tuple[Turn, float] | None = None
         self.touched: set[Hashable] = set()
         self.loaded: set[str] = set()
+        self.kept: set[str] = set()  # of those loaded, the ones that no root takes back
         self.visited: set[ast.AST] = set()
         self.parents: dict[Hashable, Hashable] = {}
         self.moded: set[Hashable] = set()

@@ -118,7 +118,7 @@ def module_attribute(
         inner = f"{name[1:]}.{attribute}"
         if inner in m.program.modules:
             return Module(inner)
-        if any(known.startswith(inner + ".") for known in m.program.modules):
+        if inner in m.program.folders:
             return Module("?" + inner)
         return None
     module = m.program.modules[name]

@@ -154,6 +154,12 @@ class Program:
         self._names = {id(info): name for name, info in self.modules.items()}
         self._resolved: dict[tuple[str, str], str | None] = {}
 
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        """The dotted names under which there are modules."""
+        parts = (name.split(".") for name in self.modules)
+        return frozenset(".".join(those[:number]) for those in parts for number in range(1, len(those)))
+
     def name_of(self, module: ModuleInfo) -> str:
         return self._names[id(module)]
 

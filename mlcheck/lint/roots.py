@@ -68,10 +68,10 @@ def _prepare(m: Machine, steps: int = STEPS_PER_ROOT) -> None:
 def _scratch(m: Machine, module: ModuleInfo, run: Callable[[], object], steps: int = STEPS_PER_ROOT) -> None:
     """Run a root on top of the loaded modules and forget its memory afterwards; its facts stay."""
     _prepare(m)
-    for name in sorted(m.loaded):
-        if name in m.program.modules:
-            names.load(m, m.program.modules[name])
+    for name in sorted(m.loaded - m.kept):
+        names.load(m, m.program.modules[name])
     names.load(m, module)
+    m.kept.update(name for name in m.loaded - m.kept if m.store.get(("loaded", name)))
     _prepare(m, steps)
     mark = m.store.mark()
     scope = m.program.name_of(module)

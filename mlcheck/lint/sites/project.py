@@ -177,7 +177,7 @@ class Sites:
             if (found := file.starred(name, depth)) is not None:
                 return found
         inner = f"{module.name}.{name}"
-        if inner in self.files or any(known.startswith(inner + ".") for known in self.files):
+        if inner in self.files or inner in self.program.folders:
             return ProjectModule(inner)
         return None
 
