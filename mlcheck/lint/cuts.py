@@ -19,7 +19,7 @@ _KEPT = frozenset(["to", "cuda", "cpu", "float", "double", "requires_grad_", "me
 
 def cut(m: Machine, owner: Tensor | Symbol, split: str, node: ast.AST) -> Tensor | Symbol:
     """`owner.detach()` and its like."""
-    traces = _cut(m, owner.traces, node)
+    traces = ended(m, owner.traces, node)
     if isinstance(owner, Tensor) and (owner.kind in _KINDS or not live(owner.traces)):
         return Tensor(owner.kind, owner.place, split, traces, cut=True)
     return _severed(m, split, traces, node) if live(owner.traces) else Symbol(m.fresh(), "", split, traces)
@@ -27,7 +27,7 @@ def cut(m: Machine, owner: Tensor | Symbol, split: str, node: ast.AST) -> Tensor
 
 def of_data(m: Machine, owner: Tensor | Symbol, result: Value, node: ast.AST) -> Value:
     """`owner.data`."""
-    traces = _cut(m, owner.traces, node)
+    traces = ended(m, owner.traces, node)
     if isinstance(result, Tensor):
         return replace(result, traces=traces, cut=True)
     return replace(result, traces=traces) if isinstance(result, Symbol) else result
@@ -44,8 +44,8 @@ def copied(m: Machine, name: str, first: Value, node: ast.AST) -> Value | None:
     if not traces:
         return None
     if isinstance(first, Tensor) and first.kind in _KINDS:
-        return Tensor(first.kind, first.place, first.split, _cut(m, traces, node), cut=True)
-    return _severed(m, "", _cut(m, traces, node), node)
+        return Tensor(first.kind, first.place, first.split, ended(m, traces, node), cut=True)
+    return _severed(m, "", ended(m, traces, node), node)
 
 
 def severed_at(m: Machine, value: Value) -> Place | None:
@@ -67,7 +67,8 @@ def _severed(m: Machine, split: str, traces: Traces, node: ast.AST) -> Symbol:
     return Symbol(key, "", split, traces)
 
 
-def _cut(m: Machine, traces: Traces, node: ast.AST) -> Traces:
+def ended(m: Machine, traces: Traces, node: ast.AST) -> Traces:
+    """What no gradient passes: each call is remembered as cut off here."""
     if not traces:
         return traces
     place = m.place(node)

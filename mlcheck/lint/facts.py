@@ -108,7 +108,7 @@ class Forward:
 
     `touched` holds the identities of the module and of everything it called; `moded` is yes, no or
     unknown: whether the module behaves differently in train and eval mode; `restored`: weights were loaded;
-    `fed` are the calls that its input was computed from.
+    `fed` are the calls that its input was computed from, `chained` those whose graphs are certainly behind it.
     """
 
     place: Place
@@ -127,6 +127,7 @@ class Forward:
     trained: bool = False
     half: Place | None = None
     fed: Traces = NO_TRACES
+    chained: frozenset[Forward] = frozenset()
 
     @property
     def loop(self) -> Loop | None:

@@ -120,7 +120,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
                 return _module(m, owner, name, args, kwargs, node)
             if gradients.is_optimizer(m, owner):
                 return _optimizer(m, owner, name, args, kwargs, node)
-            if owner.type == snapshots.STATE and name in ("copy", "items"):
+            if owner.type == snapshots.STATE and name in ("copy", "items", "values"):
                 return snapshots.view(m, owner, name)
             if schedulers.is_scheduler(m, owner):
                 return schedulers.call(m, owner, name, args, kwargs, node)
@@ -243,6 +243,8 @@ def tensor(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kw
         return NONE
     if name in _DATA - {"item", "numpy", "tolist", "argmax", "argsort"}:
         return Symbol(m.fresh(), "", split)
+    if name in ("argmax", "argmin"):
+        return Symbol(m.fresh(), "", split, cuts.ended(m, owner.traces, node))
     if name in cuts.CUTTING:
         return cuts.cut(m, owner, split, node)
     if cuts.stays(m, owner, name):

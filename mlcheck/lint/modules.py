@@ -31,6 +31,7 @@ from mlcheck.lint.values import (
     Tensor,
     Tuple,
     Value,
+    live,
     owner_key,
     split_of,
     traces_of,
@@ -136,6 +137,7 @@ def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value
         touched={key},
         half=precision.half_of(m, key),
         fed=traces_of(*values),
+        chained=live(traces_of(*values)) if m.loops else frozenset(),
     )
     m.facts.forwards.append(fact)
     return fact

@@ -29,8 +29,8 @@ def is_state(value: Value) -> bool:
 
 
 def view(m: Machine, state: Object, name: str) -> Object:
-    """`state.copy()`, which shares all tensors, and `state.items()`."""
-    return state if name == "copy" else Object(STATE + ".items", m.fresh(), None, (state,))
+    """`state.copy()`, which shares all tensors; `state.items()` and `state.values()`."""
+    return state if name == "copy" else Object(f"{STATE}.{name}", m.fresh(), None, (state,))
 
 
 def rebuilt(node: ast.DictComp, source: Value) -> Value | None:
@@ -54,6 +54,12 @@ def load(m: Machine, module: Value, state: Value | None, node: ast.AST) -> None:
 def zipped(m: Machine, columns: tuple[Value, ...], node: ast.AST) -> None:
     """A loop over the parameters of two modules, which may be one and the same."""
     owners = {column.owners for column in columns if isinstance(column, Params) and not column.gradient}
+    states = [
+        column.args[0] for column in columns if isinstance(column, Object) and column.type.startswith(STATE + ".")
+    ]
+    aliases = {m.store.get(("alias", state.id)) for state in states if isinstance(state, Object)}
+    if len(states) > 1 and len(aliases) == 1 and None not in aliases:
+        m.facts.training.self_copies.append(SelfCopy(m.place(node)))
     params = sum(isinstance(column, Params) and not column.gradient for column in columns)
     text = ast.unparse(node)
     if params > 1 and len(owners) == 1 and frozenset() not in owners and not ("named_" in text or "buffers" in text):
@@ -67,7 +73,7 @@ def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     if not isinstance(target, ast.Name | ast.Attribute) or not m.loops or not isinstance(value, Object | Symbol):
         return
     key, item, place = _shared(m, target, value)
-    if key is None or (isinstance(target, ast.Attribute) and "best" not in target.attr.lower()):
+    if key is None or (isinstance(target, ast.Attribute) and not _is_for_later(m, target.attr)):
         return
     within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
     if always(m) and target not in _branched(m, within):
@@ -87,6 +93,12 @@ def _branched(m: Machine, within: ast.AST) -> frozenset[ast.AST]:
         branches = [node for node in ast.walk(within) if isinstance(node, ast.If)]
         m.branched[within] = frozenset(inner for branch in branches for inner in ast.walk(branch))
     return m.branched[within]
+
+
+def _is_for_later(m: Machine, name: str) -> bool:
+    """By its name, or because somebody loads it: `model.load_state_dict(stopper.weights)`."""
+    loaded = re.compile(rf"load_state_dict\(\s*[\w.]*\.{re.escape(name)}\b")
+    return "best" in name.lower() or any(loaded.search(file.text) for file in m.facts.sites.files.values())
 
 
 def _averaged(m: Machine, target: ast.expr, value: Value) -> None:

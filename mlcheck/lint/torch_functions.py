@@ -58,6 +58,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     copied = cuts.copied(m, name, first, node)
     if copied is not None:
         return copied
+    if name in ("torch.argmax", "torch.argmin"):
+        return Symbol(m.fresh(), "", split, cuts.ended(m, traces, node))
     if last in ACTIVATIONS:
         return Tensor(ACTIVATIONS[last], m.place(node), split, traces)
     if last in ("log", "log_") and isinstance(first, Tensor) and first.kind in ("softmax", "sigmoid"):

@@ -18,6 +18,9 @@ _TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n
 _BATCH_FIRST = re.compile(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
 _TIME_FIRST = re.compile(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
 
+_ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
+"""The last of, or the mean over, the second dimension."""
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     layers = list(facts.sites.calls(*(f"torch.nn.{name}" for name in _POSITIONS)))
@@ -25,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in layers:
         if call.cls is None or call.constant("batch_first", _position(call), default=False) is not False:
             continue
-        evidence = _evidence(call.cls, layers)
+        evidence = _evidence(call.cls, layers) or _used_as_batch(call)
         if evidence:
             name = call.name.rpartition(".")[2]
             yield Finding(
@@ -38,6 +41,36 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _position(call: Call) -> int:
     return _POSITIONS[call.name.rpartition(".")[2]]
+
+
+def _used_as_batch(call: Call) -> str:
+    """The last step of a sequence, or the mean over it, taken along the dimension that is the batch."""
+    cls, forward = call.cls, call.cls.methods.get("forward") if call.cls is not None else None
+    if cls is None or forward is None or _SWAPS.search(text_of(cls)) or _TIME_FIRST.search(text_of(cls)):
+        return ""
+    layers = _attributes_with(cls, call)
+    body = ast.unparse(forward.node)
+    for name in layers:
+        found = re.search(rf"self\.{name}\([^()]*\)(?:\[0\])?{_ALONG}", body)
+        for result in re.findall(rf"^ *\(?(\w+)(?:, [^=]+)? = self\.{name}\(", body, re.MULTILINE):
+            if len(re.findall(rf"\b{result}\)?(?:, [^=\n]+)? = |, {result}\b[^=\n]* = ", body)) == 1:
+                found = found or re.search(rf"(?<![\w.]){result}{_ALONG}", body)
+        if found is not None:
+            return f"`{found[0]}` takes its second dimension for the sequence"
+    return ""
+
+
+def _attributes_with(cls: Class, call: Call) -> list[str]:
+    """The attributes that hold the layer, or a stack made of it."""
+    local = {name for name in call.file.names_given(call.node) if f"self.{name} =" not in text_of(cls)}
+    found = []
+    for name, sets in cls.attributes.items():
+        value = sets[0][1].value
+        if len(sets) == 1 and value is not None:
+            inside = list(ast.walk(value))
+            if call.node in inside or any(isinstance(node, ast.Name) and node.id in local for node in inside):
+                found.append(name)
+    return found
 
 
 def _evidence(cls: Class, layers: list[Call]) -> str:

@@ -23,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         guard = _guard(call)
         if guard is None or call.argument("group") is not None or len(call.node.args) > 2:
             continue
-        if not any(_answers(other, call) for other in calls if other is not call):
+        if not any(_answers(other, call, guard) for other in calls if other is not call):
             yield Finding(
                 f"`{call.name.rpartition('.')[2]}` needs all ranks, and this branch is taken by one: it waits for ever",
                 call.place.location,
@@ -42,8 +42,13 @@ def _guard(call: Call) -> ast.If | None:
     return None
 
 
-def _answers(other: Call, call: Call) -> bool:
+def _answers(other: Call, call: Call, guard: ast.If) -> bool:
     """Whether the other ranks may meet it at another call of its kind that is theirs alone."""
     if canonical(other.name) != canonical(call.name) or other.function is not call.function:
         return False
-    return any(isinstance(outer.node, ast.If) and mentions_rank(outer.node.test) for outer in other.context.outwards())
+    return any(
+        isinstance(outer.node, ast.If)
+        and mentions_rank(outer.node.test)
+        and not (outer.node is guard and outer.arm == "body")
+        for outer in other.context.outwards()
+    )

@@ -17,12 +17,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     for wrap in wraps:
         inner = wrap.argument("module", 0)
         for name in wrap.file.names_given(wrap.node):
-            for loop in _training_loops(wrap):
+            for loop in _training(wrap):
                 calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
                 if any(_is(node.func, name) for node in calls) or _hands_on(calls, name):
                     continue
                 for node in calls:
-                    raw = isinstance(inner, ast.Name) and inner.id != name and _is(node.func, inner.id)
+                    raw = _named(inner) not in ("", name) and _is(node.func, _named(inner))
                     if (raw or _is_inner(node.func, name)) and node.args:
                         yield Finding(
                             f"`{ast.unparse(node.func)}` is trained past `{name}`: "
@@ -33,13 +33,20 @@ def check(facts: Facts) -> Iterator[Finding]:
                         )
 
 
-def _training_loops(wrap: Call) -> list[ast.AST]:
-    """The outermost loops in the same function (or class) that call `backward`."""
+def _named(node: ast.expr | None) -> str:
+    """`model` of `model` and of `self.model`."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _training(wrap: Call) -> list[ast.AST]:
+    """The outermost loops in the same function (or class), or the methods without one, that call `backward`."""
     found: list[ast.AST] = []
     for call in wrap.file.calls("backward"):
         same = call.function is wrap.function or (wrap.cls is not None and call.cls is wrap.cls)
-        if same and call.loops and not _without_gradient(call.context):
-            loop = call.loops[0].node
+        if same and not _without_gradient(call.context) and (call.loops or call.function is not wrap.function):
+            loop = call.loops[0].node if call.loops else call.function.node if call.function is not None else wrap.node
             if loop not in found:
                 found.append(loop)
     return found

@@ -13,6 +13,7 @@ LOOKS_AT = "loss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _counts_over_batches(facts)
     means = {loss.place.spot for loss in facts.losses if _is_mean(loss)}
     others = {loss.place.spot for loss in facts.losses if not _is_mean(loss)}
     if not means:
@@ -100,3 +101,79 @@ def _is_sample_count(node: ast.expr) -> bool:
         return False
     last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
     return last.endswith(("dataset", "_set", "sampler", "trainset", "testset", "valset"))
+
+
+def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
+    """`correct += (prediction == y).sum().item()`, and `correct / len(loader)`."""
+    for file in facts.sites.mentioning(["+="]):
+        if "torch" not in file.text or ".sum(" not in file.text:
+            continue
+        for scope, context in _scopes(file):
+            added: dict[str, list[ast.expr]] = {}
+            for node in _own_nodes(scope):
+                if (
+                    isinstance(node, ast.AugAssign)
+                    and isinstance(node.op, ast.Add)
+                    and isinstance(node.target, ast.Name)
+                ):
+                    added.setdefault(node.target.id, []).append(node.value)
+            for name, values in added.items():
+                for division in _batch_divisions(scope, name) if all(_counts(value) for value in values) else ():
+                    yield Finding(
+                        f"`{name}` counts samples and is divided by the number of batches",
+                        file.place(division, context).location,
+                        help="divide by `len(loader.dataset)`, or count the samples that were seen",
+                    )
+
+
+def _counts(node: ast.expr) -> bool:
+    """`(a == b).sum().item()`, `a.eq(b).sum()`, `torch.sum(a == b)`: how many samples of a batch are right."""
+    while isinstance(node, ast.Call):
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in ("item", "cpu", "float", "long", "int") and not node.args:
+            node = func.value
+        elif isinstance(func, ast.Name) and func.id in ("int", "float") and node.args:
+            node = node.args[0]
+        elif isinstance(func, ast.Attribute) and func.attr == "sum":
+            node = node.args[0] if ast.unparse(func.value) == "torch" and node.args else func.value
+            while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASTS:
+                node = node.func.value
+            equal = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
+            return equal or (isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".eq"))
+        else:
+            return False
+    return False
+
+
+_CASTS = ("float", "long", "int", "type", "to", "double")
+
+
+def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+    """Divisions by `len(loader)` and nothing else."""
+    around = {child: node for node in _own_nodes(scope) for child in ast.iter_child_nodes(node)}
+    for node in _own_nodes(scope):
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not _is_batch_count(node.right):
+            continue
+        left = node.left
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
+            left = left.right if isinstance(left.left, ast.Constant) else left.left
+        outer = around.get(node)
+        alone = not (
+            isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Div | ast.Mult) and not _by_hundred(outer)
+        )
+        if isinstance(left, ast.Name) and left.id == name and alone:
+            yield node
+
+
+def _by_hundred(node: ast.BinOp) -> bool:
+    return isinstance(node.op, ast.Mult) and any(
+        isinstance(side, ast.Constant) and side.value in (100, 100.0) for side in (node.left, node.right)
+    )
+
+
+def _is_batch_count(node: ast.expr) -> bool:
+    """`len(val_loader)`."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args):
+        return False
+    last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
+    return last.endswith(("loader", "_dl", "dataloader", "batches"))

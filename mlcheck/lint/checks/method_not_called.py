@@ -10,6 +10,7 @@ _METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _own_methods(facts)
     for file in facts.sites.mentioning([f".{name}" for name in _METHODS], tests=True):
         if "torch" not in file.text:
             continue
@@ -20,3 +21,22 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, file.walk.module).location,
                     help=f"write `{ast.unparse(node)}()`",
                 )
+
+
+def _own_methods(facts: Facts) -> Iterator[Finding]:
+    """`self.reset_parameters` as a statement of its own, where the class has such a method."""
+    for cls in facts.sites.classes:
+        for method in cls.methods.values():
+            for node in ast.walk(method.node):
+                value = node.value if isinstance(node, ast.Expr) else None
+                if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
+                    continue
+                meant = (
+                    cls.find(value.attr) if value.value.id == method.receiver and value.attr not in _METHODS else None
+                )
+                if meant is not None and not meant.node.decorator_list:
+                    yield Finding(
+                        f"`{ast.unparse(value)}` is named and not called: this line does nothing",
+                        method.place(value).location,
+                        help=f"write `{ast.unparse(value)}()`",
+                    )

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "checkpoint save"
+_STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
 _PROGRESS = ("epoch", "epochs", "start_epoch", "step", "iteration")
 
 
@@ -28,7 +29,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_method(file: File, owner: ast.expr) -> bool:
-    """Whether the owner is used as a module or an optimizer elsewhere in the file."""
+    """Whether the owner is named as a module, or used as one or as an optimizer elsewhere in the file."""
+    if ast.unparse(owner).rpartition(".")[2] in ("model", "net", "network", "module", "optimizer"):
+        return True
     name = re.escape(ast.unparse(owner))
     used = rf"(?<![\w.]){name}\.(?:state_dict|load_state_dict|parameters|zero_grad|train|eval|step)\("
     return re.search(used, file.text) is not None
@@ -57,7 +60,13 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
         if _hands_on(call.function.node, names[0]) or not _trains(call):
             continue
         saved = [key for save in sites.calls("torch.save") if save.file is call.file for key in _keys(save)]
-        if any(_is_optimizer(key) for key in saved):
+        if saved and not any(_is_optimizer(key) for key in saved) and _has_state(call):
+            yield Finding(
+                f"The run goes on at the saved `{epoch}` with a new optimizer: its state was never saved",
+                call.place.location,
+                help="save `optimizer.state_dict()` beside the weights, and load it here",
+            )
+        elif any(_is_optimizer(key) for key in saved):
             yield Finding(
                 f"The run goes on at the saved `{epoch}` with a new optimizer, though the old one was saved",
                 call.place.location,
@@ -89,6 +98,12 @@ def _hands_on(function: ast.AST, name: str) -> bool:
         if any(isinstance(argument, ast.Name) and argument.id == name for argument in given):
             return True
     return False
+
+
+def _has_state(call: Call) -> bool:
+    """Whether the same function makes an optimizer that keeps averages of the gradients."""
+    made = (other for other in call.file.sites.calls(*_STATEFUL) if other.function is call.function)
+    return any(True for _ in made)
 
 
 def _trains(call: Call) -> bool:

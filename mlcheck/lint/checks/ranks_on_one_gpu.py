@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.ranks import DDP, is_guarded
 
 LOOKS_AT = "distributed model"
@@ -20,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "CUDA_VISIBLE_DEVICES" in "".join(texts) or is_guarded(wrap.file, wrap.context):
             continue
         number = _listed(wrap)
-        if number is None and not any("set_device(" in text for text in texts):
+        if number is None and not any(word in text for text in texts for word in ("set_device(", "cuda.device(")):
             number = _moved(wrap)
         if number is not None:
             yield Finding(
@@ -40,18 +41,27 @@ def _listed(wrap: Call) -> int | None:
 
 
 def _moved(wrap: Call) -> int | None:
-    """The number in `DDP(model.cuda(0))` and `DDP(model.to("cuda:0"))`."""
+    """The number in `DDP(model.cuda(0))` and `DDP(model.to("cuda:0"))`; 0 in `DDP(model.cuda())`."""
     given = wrap.argument("module", 0)
-    node, context = wrap.file.value(given, wrap.context) if given is not None else (None, wrap.context)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 1:
+    node, context = source(wrap.file, given, wrap.context) if given is not None else (None, wrap.context)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
-    return _number(wrap.file.constant(node.args[0], context)) if node.func.attr in ("cuda", "to") else None
+    if node.func.attr == "cuda" and not node.args and not node.keywords:
+        return 0
+    if node.func.attr not in ("cuda", "to") or len(node.args) != 1:
+        return None
+    device, context = wrap.file.value(node.args[0], context)
+    if isinstance(device, ast.Call) and len(device.args) == 1:
+        device = device.args[0] if wrap.file.resolve(device.func, context) == "torch.device" else device
+    return _number(wrap.file.constant(device, context))
 
 
 def _number(value: object) -> int | None:
     """The GPU that `0`, `"cuda:0"` and the like name."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    if value == "cuda":
+        return 0
     if isinstance(value, str) and value.startswith("cuda:") and value[5:].isdigit():
         return int(value[5:])
     return None

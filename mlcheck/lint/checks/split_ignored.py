@@ -13,6 +13,7 @@ _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _unused_part(facts)
     for loader in facts.sites.once(loaders):
         data, file = loader.dataset, loader.call.file
         if not isinstance(data, ast.Attribute) or data.attr != "dataset":
@@ -26,3 +27,38 @@ def check(facts: Facts) -> Iterator[Finding]:
                 loader.call.place.location,
                 help=f"give the loader `{ast.unparse(data.value)}` itself",
             )
+
+
+def _unused_part(facts: Facts) -> Iterator[Finding]:
+    """A loader over what was split, in the function that splits it, whose training part nothing reads."""
+    for loader in facts.sites.once(loaders):
+        data, call = loader.dataset, loader.call
+        if not isinstance(data, ast.Name) or loader.split in ("val", "test"):
+            continue
+        for split in call.file.calls("random_split"):
+            whole = split.node.args[0] if split.node.args else None
+            if split.function is not call.function or not isinstance(whole, ast.Name) or whole.id != data.id:
+                continue
+            named = call.file.resolve(split.node.func, split.context)
+            part = _first_part(call.file.module.source.tree, split.node)
+            if named != "torch.utils.data.random_split" or not part or split.node.lineno > call.node.lineno:
+                continue
+            around = call.function.node if call.function is not None else call.file.module.source.tree
+            if not any(
+                isinstance(n, ast.Name) and n.id == part and isinstance(n.ctx, ast.Load) for n in ast.walk(around)
+            ):
+                yield Finding(
+                    f"`{data.id}` is the whole data set, and `{part}`, the part that was split off, is never used",
+                    call.place.location,
+                    help=f"give the loader `{part}`",
+                    related=(split.place.location,),
+                )
+
+
+def _first_part(tree: ast.AST, split: ast.Call) -> str:
+    """`train` of `train, val = random_split(...)`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and node.value is split and isinstance(node.targets[0], ast.Tuple):
+            first = node.targets[0].elts[0]
+            return first.id if isinstance(first, ast.Name) and not first.id.startswith("_") else ""
+    return ""

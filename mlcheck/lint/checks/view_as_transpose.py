@@ -88,6 +88,8 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     if len(known) > 1 and len(set(known)) == len(known) and known != sorted(known):
         return True
     names = _unpacked(call, owner)
+    if _moves(names, groups) or _moves(_projected(call, owner), groups):
+        return True
     if len(names) < 2 or len(set(names)) != len(names):
         return False
     texts = [[ast.unparse(factor) for factor in group] for group in groups]
@@ -97,6 +99,43 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     if sorted(text for group in texts for text in group) != sorted(names):
         return False
     return [text for group in texts for text in sorted(group, key=names.index)] != names
+
+
+def _moves(names: list[str], groups: list[list[ast.expr]]) -> bool:
+    """Whether a dimension that stays has more before it than it had: `(b, t, c)` as `(b, heads, t, c // heads)`."""
+    texts = [sorted(ast.unparse(factor) for factor in group) for group in groups]
+    for index, name in enumerate(names[1:], 1):
+        if texts.count([name]) != 1 or names.count(name) != 1:
+            continue
+        before = [text for group in texts[: texts.index([name])] for text in group if text != "1"]
+        if "-1" in before or any("//" in text or "/" in text for text in before):
+            continue
+        added = list(before)
+        for known in names[:index]:
+            if known in added:
+                added.remove(known)
+            else:
+                break
+        else:
+            if added and all(text in f"{ast.unparse(last)}" for text in added for last in groups[-1]):
+                return True
+    return False
+
+
+def _projected(call: Call, owner: ast.Name) -> list[str]:
+    """The sizes of what a linear layer of the class made of a tensor whose sizes are known, the last one left out."""
+    made, context = source(call.file, owner, call.context)
+    if not isinstance(made, ast.Call) or len(made.args) != 1 or not isinstance(made.args[0], ast.Name):
+        return []
+    layer = made.func
+    if not isinstance(layer, ast.Attribute) or call.cls is None:
+        return []
+    sets = call.cls.attributes.get(layer.attr, [])
+    kind = sets[0][1].value if len(sets) == 1 else None
+    if not isinstance(kind, ast.Call) or not ast.unparse(kind.func).endswith("Linear"):
+        return []
+    here = Call(call.file, made, context)
+    return _unpacked(here, made.args[0])[:-1]
 
 
 def _is_padded(call: Call, owner: ast.Name) -> bool:

@@ -1,0 +1,79 @@
+"""graph-kept-across-steps: a step goes back through the graph of the step before it."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Backward, Facts, Forward
+from mlcheck.lint.sites import AttributeSet, Class, Function
+from mlcheck.lint.sites.modules import module_classes
+
+LOOKS_AT = "backward pass"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for backward in facts.backwards:
+        for forward in backward.forwards:
+            for earlier in forward.chained:
+                if earlier.place.spot == forward.place.spot and _differentiated_before(
+                    facts, backward, forward, earlier
+                ):
+                    yield Finding(
+                        f"`{forward.name}` is given its own result of the step before, with the graph behind it: "
+                        "this backward goes through all earlier steps",
+                        forward.place.location,
+                        help="detach what one step hands to the next: `hidden = hidden.detach()`",
+                        related=(backward.place.location,),
+                    )
+    yield from _kept_inside(facts)
+
+
+def _differentiated_before(facts: Facts, backward: Backward, forward: Forward, earlier: Forward) -> bool:
+    """Whether an earlier turn of a loop around all of this ran a backward through the earlier call."""
+    return any(
+        earlier in other.forwards
+        and (loop := backward.when.later_turn(other.when)) is not None
+        and forward.when.later_turn(earlier.when) is loop
+        for other in facts.backwards
+    )
+
+
+def _kept_inside(facts: Facts) -> Iterator[Finding]:
+    """A module that keeps its recurrent state, hands it to its layer again, and never lets go of its graph."""
+    if not any(True for _ in facts.sites.mentioning([".backward("])):
+        return
+    for cls in facts.sites.once(module_classes):
+        forward = cls.methods.get("forward")
+        for name, sets in cls.attributes.items() if forward is not None else ():
+            inside = [assigned for function, assigned in sets if function is forward]
+            if len(inside) != 1 or len(sets) != 2 or forward is None or not _feeds_itself(cls, inside[0], name):
+                continue
+            if not _is_let_go(facts, forward, name):
+                yield Finding(
+                    f"`self.{name}` keeps the graph of its batch, and the next batch goes on from it",
+                    forward.place(inside[0].node).location,
+                    help=f"keep `{name}` without its graph: `detach()` it before it is kept",
+                )
+
+
+def _feeds_itself(cls: Class, assigned: AttributeSet, name: str) -> bool:
+    """`y, self.hidden = self.lstm(x, self.hidden)`."""
+    call = assigned.unpacked if assigned.unpacked is not None else assigned.value
+    if not isinstance(call, ast.Call) or not ast.unparse(call.func).startswith("self."):
+        return False
+    layer = cls.attributes.get(ast.unparse(call.func)[len("self.") :], [])
+    made = layer[0][1].value if len(layer) == 1 else None
+    recurrent = isinstance(made, ast.Call) and ast.unparse(made.func).rpartition(".")[2].startswith(
+        ("LSTM", "GRU", "RNN")
+    )
+    return recurrent and any(ast.unparse(given) == f"self.{name}" for given in call.args)
+
+
+def _is_let_go(facts: Facts, forward: Function, name: str) -> bool:
+    """Whether anything else assigns the state or speaks of it: to reset it, to detach it."""
+    word = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']")
+    spoken = sum(len(word.findall(file.text)) for file in facts.sites.files.values())
+    return spoken > len(word.findall(forward.file.module.text_of(forward.node))) + 1 or bool(
+        re.search(r"detach|\.data\b|no_grad", forward.file.module.text_of(forward.node))
+    )
