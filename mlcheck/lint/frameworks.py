@@ -38,6 +38,27 @@ HOOKS = {
 }
 
 
+_JOINS = {
+    "ignite.engine.create_supervised_trainer": (("model", 0), ("loss_fn", 2)),
+    "fastai.learner.Learner": (("model", 1), ("loss_func", 2)),
+    "fastai.vision.all.Learner": (("model", 1), ("loss_func", 2)),
+    "poutyne.Model": (("network", 0), ("loss_function", 2)),
+}
+"""Functions and classes that train a model with a loss, with the places where both are given."""
+
+
+def _join(m: Machine, places: tuple[tuple[str, int], ...], args: Args, kwargs: Kwargs, node: ast.AST) -> None:
+    """The loss meets what the model returns, as it will in training."""
+    model, loss = (kwargs.get(name, args[at] if at < len(args) else NONE) for name, at in places)
+    if isinstance(model, Object) and modes.is_module(model) and isinstance(loss, Object | Function):
+        m.inside_module += 1
+        try:
+            output = calls.call(m, model, [m.symbol("input", "train")], {}, node)
+            calls.call(m, loss, [output, m.symbol("target", "train")], {}, node)
+        finally:
+            m.inside_module -= 1
+
+
 def owner_of(info: ClassInfo) -> str:
     """Which framework drives this class: lightning, determined, other, or "" for none."""
     for name in info.libraries:
@@ -99,6 +120,8 @@ def _accelerator(m: Machine, name: str, args: Args, kwargs: Kwargs, first: Value
 
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value | None:
     """A library function that belongs to a framework, or makes a scheduler."""
+    if name in _JOINS:
+        _join(m, _JOINS[name], args, kwargs, node)
     return schedulers.make(m, name, args, kwargs, node)
 
 

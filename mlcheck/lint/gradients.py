@@ -68,6 +68,7 @@ def register(m: Machine, value: Value) -> Hashable:
         if isinstance(value, Object) and value.place is not None:
             made = Optimizer(value.place, key, value.type, owners, m.now(), always(m))
             m.facts.training.optimizers[key] = made
+            holding.held_frozen(m, made)
     return key
 
 

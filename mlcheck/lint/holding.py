@@ -9,7 +9,7 @@ from mlcheck.lint import containers, modes
 from mlcheck.lint.certainty import always, assumed
 from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.training import Freeze, Replaced, Thawed, Unheld
+from mlcheck.lint.training import Freeze, FrozenHeld, Optimizer, Replaced, Thawed, Unheld
 from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key
 
 _PARAMETERS: tuple[str, ...] = (
@@ -157,6 +157,8 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
     if one and not (loop and isinstance(loop.node, ast.For) and "parameters" in ast.unparse(loop.node.iter)):
         return
     fact = Freeze(m.place(node), owners, one and not always(m), loop, m.fresh(), assumed(m))
+    if known is not False:
+        _thaw_held(m, owners)
     if known is True:
         _thaw(m, fact)
     if known is False:
@@ -165,6 +167,45 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
         for earlier in m.store.get(("freezes",)) or ():
             if earlier.loop is not loop and fact.assumed <= earlier.assumed and _undone(m, earlier, owners):
                 m.facts.training.unfrozen.append((fact.place, earlier.place))
+
+
+def held_frozen(m: Machine, optimizer: Optimizer) -> None:
+    """An optimizer of parameters that were all frozen, for certain, when it was made."""
+    if not optimizer.owners or "requires_grad" in ast.unparse(optimizer.place.node):
+        return
+    places = set()
+    for owner in optimizer.owners:
+        around = set(modes.ancestors(m, owner))
+        frozen = [
+            fact
+            for fact in m.store.get(("freezes",)) or ()
+            if not fact.chosen and not fact.assumed and not around.isdisjoint(fact.owners)
+        ]
+        last = frozen[-1] if frozen else None
+        if last is None or not _all_frozen(m, owner, last.stamp):
+            return
+        places.add(last.place)
+    m.facts.training.frozen_held.append(FrozenHeld(min(places, key=lambda place: place.spot), optimizer))
+
+
+def _all_frozen(m: Machine, owner: Hashable, stamp: int) -> bool:
+    """Whether no part of the module is younger than its freezing, and none was set free since."""
+    parts = {owner} | {key for key in m.moded if owner in set(modes.ancestors(m, key))}
+    return all(
+        (m.store.get(("born", key)) or 0) < stamp and m.store.get(("frozen", key)) != Const(False) for key in parts
+    )
+
+
+def _thaw_held(m: Machine, owners: frozenset[Hashable]) -> None:
+    """Some parameters are set free: an optimizer that holds them is of use again."""
+    around = {outer for owner in owners for outer in modes.ancestors(m, owner)}
+    held = m.facts.training.frozen_held
+    held[:] = [
+        fact
+        for fact in held
+        if fact.optimizer.owners.isdisjoint(around)
+        and all(owners.isdisjoint(modes.ancestors(m, owner)) for owner in fact.optimizer.owners)
+    ]
 
 
 def _thaw(m: Machine, fact: Freeze) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
@@ -33,6 +34,7 @@ _NAMES = frozenset(
 OUTSIDE = frozenset(["parameters", "to", "cuda", "cpu", "eval", "train", "state_dict", "load_state_dict", "zero_grad"])
 """What one asks of a module without looking into it."""
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
+_DRAWS = re.compile(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
 _NORMALISED_FAMILIES: tuple[str, ...] = (
     "resnet",
@@ -117,7 +119,9 @@ def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
 def born(m: Machine, made: Object) -> None:
     """A new module is in train mode."""
     m.moded.add(made.id)
-    m.store.set(("mode", made.id), frozenset([Mode("train", None, m.now(), m.stamp())]))
+    stamp = m.stamp()
+    m.store.set(("born", made.id), stamp)
+    m.store.set(("mode", made.id), frozenset([Mode("train", None, m.now(), stamp)]))
 
 
 def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
@@ -250,8 +254,12 @@ def _moded_class(value: Object) -> str:
     answer = "no"
     for info in value.cls.mro:
         text = info.module.text_of(info.node)
-        if "self.training" in text or "dropout(" in text or ".dropout" in text or "batch_norm(" in text:
+        if "dropout(" in text or ".dropout" in text or "batch_norm(" in text:
             return "yes"
+        if "self.training" in text:  # it may choose the quicker of two ways, or draw
+            if _DRAWS.search(text):
+                return "yes"
+            answer = "unknown"
     for name in value.cls.libraries:
         if name not in _MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
             answer = "unknown"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 
 from mlcheck.lint import (
@@ -11,6 +11,7 @@ from mlcheck.lint import (
     calls,
     containers,
     frameworks,
+    graph,
     holding,
     instances,
     losses,
@@ -137,10 +138,23 @@ def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value
         touched={key},
         half=precision.half_of(m, key),
         fed=traces_of(*values),
-        chained=live(traces_of(*values)) if m.loops else frozenset(),
+        chained=_chained(values) if m.loops else frozenset(),
     )
     m.facts.forwards.append(fact)
     return fact
+
+
+def _chained(values: Iterable[Value]) -> frozenset[Forward]:
+    """The calls that are behind the arguments for certain: on each path, with no unknown code in between."""
+    found: frozenset[Forward] = frozenset()
+    for value in values:
+        if isinstance(value, Tuple):
+            found |= _chained(value.items)
+        elif isinstance(value, Select):
+            found |= _chained([value.then]) & _chained([value.other])
+        elif graph.UNSEEN not in traces_of(value):
+            found |= live(traces_of(value))
+    return found
 
 
 def traced(m: Machine, value: Value, fact: Forward) -> Value:

@@ -161,6 +161,14 @@ class Thawed:
 
 
 @dataclass(eq=False, slots=True)
+class FrozenHeld:
+    """Everything that `optimizer` holds was frozen at `place` before it was made."""
+
+    place: Place
+    optimizer: Optimizer
+
+
+@dataclass(eq=False, slots=True)
 class Lost:
     """A module of an optimizer whose result was cut off at `place` before it reached the loss of that step."""
 
@@ -202,6 +210,7 @@ class Training:
     mixed: list[Mixed] = field(default_factory=list)
     thawed: list[Thawed] = field(default_factory=list)
     frozen_in_vain: list[Place] = field(default_factory=list)
+    frozen_held: list[FrozenHeld] = field(default_factory=list)
 
 
 def steps_by_choice(facts: Facts) -> dict[tuple[Hashable, tuple[str, int, int], bool], Step]:

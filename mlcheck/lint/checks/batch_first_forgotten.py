@@ -51,7 +51,7 @@ def _used_as_batch(call: Call) -> str:
     layers = _attributes_with(cls, call)
     body = ast.unparse(forward.node)
     for name in layers:
-        found = re.search(rf"self\.{name}\([^()]*\)(?:\[0\])?{_ALONG}", body)
+        found = re.search(rf"self\.{name}\((?:[^()]|\([^()]*\))*\)(?:\[0\])?{_ALONG}", body)
         for result in re.findall(rf"^ *\(?(\w+)(?:, [^=]+)? = self\.{name}\(", body, re.MULTILINE):
             if len(re.findall(rf"\b{result}\)?(?:, [^=\n]+)? = |, {result}\b[^=\n]* = ", body)) == 1:
                 found = found or re.search(rf"(?<![\w.]){result}{_ALONG}", body)

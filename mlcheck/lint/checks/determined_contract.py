@@ -1,11 +1,13 @@
 """determined-contract: a PyTorchTrial that does by itself what its context has to do."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Function
+from mlcheck.lint.sites.modules import holds_parameters
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "Determined trial"
@@ -73,6 +75,12 @@ def _unwrapped(cls: Class) -> Iterator[Finding]:
         for function, assigned in assignments:
             if not isinstance(assigned.value, ast.Call) or function.name != "__init__":
                 continue
+            if holds_parameters(cls.file, assigned.value, assigned.context) and _is_alone(text, name):
+                yield Finding(
+                    f"`self.{name}` is not wrapped: the context neither moves it to the GPU nor saves it",
+                    function.place(assigned.node).location,
+                    help=f"`self.{name} = self.context.wrap_model(...)`",
+                )
             made = cls.file.resolve(assigned.value.func, assigned.context)
             if not isinstance(made, str) or not made.startswith("torch.optim.") or "lr_scheduler" in made:
                 continue
@@ -93,6 +101,13 @@ def _unwrapped(cls: Class) -> Iterator[Finding]:
                     call.place.location,
                     help="return `determined.pytorch.DataLoader` with the same arguments",
                 )
+
+
+def _is_alone(text: str, name: str) -> bool:
+    """Whether a module is trained under this name and given to no other call that may wrap it."""
+    trained = re.search(rf"\bself\.{name}\.parameters\(", text)
+    handed = re.search(rf"[(,=]\s*self\.{name}\s*[,)]", text)
+    return trained is not None and handed is None
 
 
 def _returned(call: Call) -> bool:

@@ -16,9 +16,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for backward in facts.backwards:
         for forward in backward.forwards:
             for earlier in forward.chained:
-                if earlier.place.spot == forward.place.spot and _differentiated_before(
-                    facts, backward, forward, earlier
-                ):
+                if earlier.place.spot != forward.place.spot or {earlier.grad.kind, forward.grad.kind} != {"on"}:
+                    continue
+                if _differentiated_before(facts, backward, forward, earlier):
                     yield Finding(
                         f"`{forward.name}` is given its own result of the step before, with the graph behind it: "
                         "this backward goes through all earlier steps",

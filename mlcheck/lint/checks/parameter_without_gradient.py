@@ -15,6 +15,7 @@ _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old"
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _inside_modules(facts)
+    yield from _frozen(facts)
     trained: set[Hashable] = set()
     for forward in facts.forwards:
         trained |= forward.touched if forward.trained and forward.grad.kind != "off" else set()
@@ -28,6 +29,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                 lost.place.location,
                 help=f"take out the {'`no_grad`' if off else 'cut'}, or leave `{forward.name}` out of the optimizer",
                 related=(forward.place.location, lost.backward.location),
+            )
+
+
+def _frozen(facts: Facts) -> Iterator[Finding]:
+    """Optimizers that step, and hold nothing but frozen parameters."""
+    stepped = {step.key for step in facts.steps}
+    for held in facts.training.frozen_held:
+        if held.optimizer.key in stepped and not held.optimizer.handed_on:
+            yield Finding(
+                "All parameters that this optimizer is given are frozen: its steps change nothing",
+                held.optimizer.place.location,
+                help="give it the parameters that are to be trained",
+                related=(held.place.location,),
             )
 
 

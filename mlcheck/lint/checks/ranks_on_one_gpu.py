@@ -21,7 +21,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "CUDA_VISIBLE_DEVICES" in "".join(texts) or is_guarded(wrap.file, wrap.context):
             continue
         number = _listed(wrap)
-        if number is None and not any(word in text for text in texts for word in ("set_device(", "cuda.device(")):
+        chosen = wrap.constant("device_ids", 1) is not None
+        if (
+            number is None
+            and not chosen
+            and not any(word in text for text in texts for word in ("set_device(", "cuda.device("))
+        ):
             number = _moved(wrap)
         if number is not None:
             yield Finding(

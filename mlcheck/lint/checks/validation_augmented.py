@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import AttributeSet, File, Sites
+from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
 from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.transforms import is_random, name_of, steps_of, transforms_of
@@ -18,6 +18,8 @@ _PARTS = (_SPLITS, "torch.utils.data.Subset")
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
+        if loader.own_split in ("val", "test") and not loader.trained:
+            yield from _flagged(loader)
         if loader.own_split in ("val", "test") and not loader.trained and not _is_changed(loader):
             steps = _steps(loader)
             drawn = next((step for step in steps if is_random(step)), None)
@@ -30,6 +32,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                     related=(drawn.file.place(drawn.node, drawn.context).location,),
                 )
     yield from _shared(facts.sites)
+
+
+def _flagged(loader: Loader) -> Iterator[Finding]:
+    """`Pictures(val_files)`, where `augment=True` is the default of the data set's class."""
+    data = loader.data[0] if len(loader.data) == 1 else None
+    cls = data.file.resolve(data.node.func, data.context) if data and isinstance(data.node, ast.Call) else None
+    init = cls.find("__init__") if isinstance(cls, Class) else None
+    if data is None or init is None or not isinstance(cls, Class) or not isinstance(data.node, ast.Call):
+        return
+    made = Call(data.file, data.node, data.context)
+    for position, (name, default) in enumerate(list(init.parameters.items())[1:]):
+        if not name.startswith("aug") or not _is_switch(cls, init, name):
+            continue
+        given = made.argument(name, position)
+        value = init.file.constant(default, init.defined.context) if given is None and default is not None else None
+        if (value if given is None else made.constant(name, position)) is True:
+            yield Finding(
+                f"The {'validation' if loader.own_split == 'val' else 'test'} data is augmented: "
+                f"`{cls.name}` is made with `{name}=True`",
+                loader.call.place.location,
+                help=f"pass `{name}=False` for the held-out data",
+                related=(data.file.place(data.node, data.context).location,),
+            )
+
+
+def _is_switch(cls: Class, init: Function, name: str) -> bool:
+    """Whether samples depend on it: `if self.augment:` where they are fetched."""
+    kept = [key for key, sets in cls.attributes.items() if isinstance(v := sets[0][1].value, ast.Name) and v.id == name]
+    item = cls.find("__getitem__")
+    tests = [node.test for node in ast.walk(item.node) if isinstance(node, ast.If | ast.IfExp)] if item else []
+    return any(f"self.{key}" in ast.unparse(test) and "not " not in ast.unparse(test) for key in kept for test in tests)
 
 
 def _steps(loader: Loader) -> list[Origin]:

@@ -56,7 +56,9 @@ class Loader:
 
     @cached_property
     def own_split(self) -> str:
-        """The split by the names of the loader alone."""
+        """The split by the names of the loader alone; where it has none, of its data."""
+        if not self.names:
+            return self.split
         found = {split for name in self.names if (split := split_of_name(name))}
         return found.pop() if len(found) == 1 else ""
 

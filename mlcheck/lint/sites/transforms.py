@@ -21,6 +21,9 @@ def transforms_of(data: Origin) -> list[Origin] | None:
     if not isinstance(data.node, ast.Call):
         return None
     given = next((k.value for k in data.node.keywords if k.arg in ("transform", "transforms")), None)
+    if given is None and data.name.endswith((".ImageFolder", ".DatasetFolder")):
+        position = 1 if data.name.endswith(".ImageFolder") else 3
+        given = data.node.args[position] if len(data.node.args) > position else None
     if given is None:
         return None
     return steps_of(Origin(data.file, given, data.context))
