@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             and not chosen
             and not any(word in text for text in texts for word in ("set_device(", "cuda.device("))
         ):
-            number = _moved(wrap)
+            number = _moved(wrap, starts="init_process_group" in wrap.file.text)
         if number is not None:
             yield Finding(
                 f"Every process puts its replica on GPU {number}: the others stay idle, or NCCL refuses",
@@ -45,28 +45,30 @@ def _listed(wrap: Call) -> int | None:
     return None
 
 
-def _moved(wrap: Call) -> int | None:
-    """The number in `DDP(model.cuda(0))` and `DDP(model.to("cuda:0"))`; 0 in `DDP(model.cuda())`."""
+def _moved(wrap: Call, starts: bool) -> int | None:
+    """The number in `DDP(model.cuda(0))` and `DDP(model.to("cuda:0"))`.
+
+    `DDP(model.cuda())` is 0 where this file `starts` the processes: nobody else can have chosen their GPU.
+    """
     given = wrap.argument("module", 0)
     node, context = source(wrap.file, given, wrap.context) if given is not None else (None, wrap.context)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     if node.func.attr == "cuda" and not node.args and not node.keywords:
-        return 0
+        return 0 if starts else None
     if node.func.attr not in ("cuda", "to") or len(node.args) != 1:
         return None
     device, context = wrap.file.value(node.args[0], context)
     if isinstance(device, ast.Call) and len(device.args) == 1:
         device = device.args[0] if wrap.file.resolve(device.func, context) == "torch.device" else device
-    return _number(wrap.file.constant(device, context))
+    told = wrap.file.constant(device, context)
+    return (0 if starts else None) if told == "cuda" else _number(told)
 
 
 def _number(value: object) -> int | None:
     """The GPU that `0`, `"cuda:0"` and the like name."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    if value == "cuda":
-        return 0
     if isinstance(value, str) and value.startswith("cuda:") and value[5:].isdigit():
         return int(value[5:])
     return None
