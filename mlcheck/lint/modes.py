@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
@@ -13,7 +12,7 @@ from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.values import Const, Object, Saved, Symbol, Table, Tuple, Value, owner_key
 
-_MODULE_BASES = frozenset(
+MODULE_BASES = frozenset(
     ["torch.nn.Module", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.jit.ScriptModule"]
 )
 _NAMES = frozenset(
@@ -33,19 +32,6 @@ _NAMES = frozenset(
 )
 OUTSIDE = frozenset(["parameters", "to", "cuda", "cpu", "eval", "train", "state_dict", "load_state_dict", "zero_grad"])
 """What one asks of a module without looking into it."""
-_MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
-_DRAWS = re.compile(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
-_RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
-_NORMALISED_FAMILIES: tuple[str, ...] = (
-    "resnet",
-    "resnext",
-    "wide_resnet",
-    "densenet",
-    "mobilenet",
-    "efficientnet",
-    "googlenet",
-)
-_NORMALISED_FAMILIES += ("inception", "alexnet", "vgg", "vit", "swin", "convnext", "regnet", "mnasnet", "shufflenet")
 
 
 def is_module(value: Value) -> bool:
@@ -73,7 +59,7 @@ def is_module_class(name: str) -> bool:
         return rest[:1].isupper() and "." not in rest and rest not in ("Parameter", "ParameterList", "DataParallel")
     if name.startswith("torchvision.models."):
         return True
-    return name.endswith(("LightningModule", ".nn.Module")) or name in _MODULE_BASES
+    return name.endswith(("LightningModule", ".nn.Module")) or name in MODULE_BASES
 
 
 def known_as_module(m: Machine, value: Value) -> bool:
@@ -200,67 +186,3 @@ def is_frozen(m: Machine, value: Value) -> bool:
     """Whether the module's parameters may all have been taken out of the graph."""
     found = [m.store.get(("frozen", key)) for key in ancestors(m, owner_key(value))]
     return any(isinstance(flag, Const) and flag.value is not False for flag in found)
-
-
-def moded(m: Machine, value: Value, depth: int = 8) -> str:
-    """Whether the module behaves differently in train and eval mode: yes, no or unknown."""
-    if not isinstance(value, Object) or depth == 0:
-        return "unknown"
-    if value.cls is None:
-        own = _moded_type(m, value)
-        if own != "no":
-            return own
-    else:
-        own = _moded_class(value)
-        if own == "yes":
-            return own
-    answers = {own}
-    held = children(m, value)
-    if held is None:
-        answers.add("unknown")
-    for child in held or ():
-        if "yes" in answers:
-            break
-        if is_module(child):
-            answers.add(moded(m, child, depth - 1))
-        elif isinstance(child, Symbol):
-            answers.add("unknown")
-        elif isinstance(child, Object) and isinstance(m.store.get(("items", child.id)), Tuple):
-            items = m.store.get(("items", child.id))
-            answers |= {moded(m, item, depth - 1) for item in items.items if is_module(item)}
-    return "yes" if "yes" in answers else "unknown" if "unknown" in answers else "no"
-
-
-def _moded_type(m: Machine, value: Object) -> str:
-    name = value.type.rpartition(".")[2]
-    if name.startswith(_MODED):
-        p = value.args[0] if value.args else value.kwargs.get("p")
-        return "no" if "Dropout" in name and isinstance(p, Const) and p.value in (0, 0.0) else "yes"
-    if value.type in _RECURRENT:
-        dropout = value.kwargs.get("dropout")
-        return "no" if dropout is None or (isinstance(dropout, Const) and not dropout.value) else "yes"
-    if name.startswith("Transformer"):
-        dropout = value.kwargs.get("dropout")
-        return "no" if isinstance(dropout, Const) and not dropout.value else "yes"
-    if value.type.startswith("torchvision.models."):
-        return "yes" if name.lower().startswith(_NORMALISED_FAMILIES) else "unknown"
-    if value.type.startswith("torch.nn."):
-        return "no"
-    return "unknown"
-
-
-def _moded_class(value: Object) -> str:
-    assert value.cls is not None
-    answer = "no"
-    for info in value.cls.mro:
-        text = info.module.text_of(info.node)
-        if "dropout(" in text or ".dropout" in text or "batch_norm(" in text:
-            return "yes"
-        if "self.training" in text:  # it may choose the quicker of two ways, or draw
-            if _DRAWS.search(text):
-                return "yes"
-            answer = "unknown"
-    for name in value.cls.libraries:
-        if name not in _MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
-            answer = "unknown"
-    return answer

@@ -1,0 +1,87 @@
+"""Whether a module behaves differently in train and eval mode."""
+
+from __future__ import annotations
+
+import re
+
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.modes import MODULE_BASES, children, is_module
+from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
+
+_MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
+_DRAWS = re.compile(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
+_RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
+_NORMALISED_FAMILIES: tuple[str, ...] = (
+    "resnet",
+    "resnext",
+    "wide_resnet",
+    "densenet",
+    "mobilenet",
+    "efficientnet",
+    "googlenet",
+)
+_NORMALISED_FAMILIES += ("inception", "alexnet", "vgg", "vit", "swin", "convnext", "regnet", "mnasnet", "shufflenet")
+
+
+def moded(m: Machine, value: Value, depth: int = 8) -> str:
+    """Whether the module behaves differently in train and eval mode: yes, no or unknown."""
+    if not isinstance(value, Object) or depth == 0:
+        return "unknown"
+    if value.cls is None:
+        own = _moded_type(m, value)
+        if own != "no":
+            return own
+    else:
+        own = _moded_class(value)
+        if own == "yes":
+            return own
+    answers = {own}
+    held = children(m, value)
+    if held is None:
+        answers.add("unknown")
+    for child in held or ():
+        if "yes" in answers:
+            break
+        if is_module(child):
+            answers.add(moded(m, child, depth - 1))
+        elif isinstance(child, Symbol):
+            answers.add("unknown")
+        elif isinstance(child, Object) and isinstance(m.store.get(("items", child.id)), Tuple):
+            items = m.store.get(("items", child.id))
+            answers |= {moded(m, item, depth - 1) for item in items.items if is_module(item)}
+    return "yes" if "yes" in answers else "unknown" if "unknown" in answers else "no"
+
+
+def _moded_type(m: Machine, value: Object) -> str:
+    name = value.type.rpartition(".")[2]
+    if name.startswith(_MODED):
+        p = value.args[0] if value.args else value.kwargs.get("p")
+        return "no" if "Dropout" in name and isinstance(p, Const) and p.value in (0, 0.0) else "yes"
+    if value.type in _RECURRENT:
+        dropout = value.kwargs.get("dropout")
+        return "no" if dropout is None or (isinstance(dropout, Const) and not dropout.value) else "yes"
+    if name.startswith("Transformer"):
+        dropout = value.kwargs.get("dropout")
+        return "no" if isinstance(dropout, Const) and not dropout.value else "yes"
+    if value.type.startswith("torchvision.models."):
+        return "yes" if name.lower().startswith(_NORMALISED_FAMILIES) else "unknown"
+    if value.type.startswith("torch.nn."):
+        return "no"
+    return "unknown"
+
+
+def _moded_class(value: Object) -> str:
+    assert value.cls is not None
+    answer = "no"
+    for info in value.cls.mro:
+        text = info.module.text_of(info.node)
+        if "dropout(" in text or ".dropout" in text or "batch_norm(" in text:
+            return "yes"
+        if "self.training" in text:  # it may choose the quicker of two ways, or draw
+            if _DRAWS.search(text):
+                return "yes"
+            answer = "unknown"
+    for name in value.cls.libraries:
+        if name not in MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
+            answer = "unknown"
+    return answer
