@@ -14,17 +14,19 @@ def check(facts: Facts) -> Iterator[Finding]:
     stepped = {step.key for step in facts.steps}
     used = {facts.training.optimizers[key].place.spot for key in stepped if key in facts.training.optimizers}
     first: dict[object, Backward] = {}
+    told: set[object] = set()
     for backward in facts.backwards:
         for key in backward.reached:
             optimizer = facts.training.optimizers.get(key)
             if optimizer is None or optimizer.place.spot in used or optimizer.handed_on or not optimizer.name:
                 continue
             before = first.setdefault(key, backward)
-            if backward.when.later_turn(before.when) is None or _may_step(facts, optimizer):
+            if key in told or backward.when.later_turn(before.when) is None or _may_step(facts, optimizer):
                 continue
+            told.add(key)
             yield Finding(
                 f"Gradients are computed for `{optimizer.name}`, which never steps: nothing is learnt",
-                backward.place.location,
+                before.place.location,
                 help=f"call `{optimizer.name}.step()` after `backward()`",
                 related=(optimizer.place.location,),
             )

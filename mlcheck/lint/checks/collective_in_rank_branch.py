@@ -44,7 +44,7 @@ def _guard(call: Call) -> ast.If | None:
 
 def _answers(other: Call, call: Call, guard: ast.If) -> bool:
     """Whether the other ranks may meet it at another call of its kind that is theirs alone."""
-    if canonical(other.name) != canonical(call.name) or other.function is not call.function:
+    if canonical(other.name) != canonical(call.name) or other.file is not call.file:
         return False
     return any(
         isinstance(outer.node, ast.If)

@@ -22,12 +22,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         number = _listed(wrap)
         chosen = wrap.constant("device_ids", 1) is not None
-        if (
-            number is None
-            and not chosen
-            and not any(word in text for text in texts for word in ("set_device(", "cuda.device("))
-        ):
-            number = _moved(wrap, starts="init_process_group" in wrap.file.text)
+        if number is None and not any(word in text for text in texts for word in ("set_device(", "cuda.device(")):
+            number = _moved(wrap, starts=not chosen and "init_process_group" in wrap.file.text)
         if number is not None:
             yield Finding(
                 f"Every process puts its replica on GPU {number}: the others stay idle, or NCCL refuses",
