@@ -6,8 +6,8 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from mlcheck.lint import containers, shape_rules
-from mlcheck.lint.machine import Machine
+from mlcheck.lint import calls, containers, shape_rules
+from mlcheck.lint.machine import DeadPath, Machine
 from mlcheck.lint.values import Const, Object, Shape, Symbol, Tensor, Tuple, Value
 
 Args = list[Value]
@@ -26,15 +26,45 @@ def batch(m: Machine, loader: Object) -> Value | None:
     if data is None or "collate_fn" in loader.kwargs or "batch_sampler" in loader.kwargs or size == Const(None):
         return None
     tensors = _tensors(data)
-    if tensors is None:
+    rows = [_row(tensor) for tensor in tensors] if tensors is not None else _sample(m, data)
+    if rows is None:
         return None
     split = containers.split_of_iterable(m, loader)
     found = []
-    for number, tensor in enumerate(tensors):
-        shape = shape_rules.of(tensor)
-        batched = Shape((("batch", loader.id), *shape.row.dims)) if shape is not None and shape.row else None
+    for number, row in enumerate(rows):
+        batched = Shape((("batch", loader.id), *row.dims)) if row is not None else None
         found.append(Symbol(("batch", loader.id, number, m.fresh()), "", split, shape=batched))
     return Tuple(tuple(found))
+
+
+def _row(tensor: Value) -> Shape | None:
+    shape = shape_rules.of(tensor)
+    return shape.row if shape is not None else None
+
+
+def _sample(m: Machine, data: Value) -> list[Shape | None] | None:
+    """The shapes of what `data[index]` of a data set of the project returns, where that is a tuple."""
+    while isinstance(data, Object) and data.type == _SUBSET and data.args:
+        data = data.args[0]
+    info = data.cls.find("__getitem__") if isinstance(data, Object) and data.cls is not None else None
+    if not isinstance(data, Object) or info is None or info.generator:
+        return None
+    known: tuple[Shape | None, ...] | None = m.store.get(("sample", data.id))
+    if known is not None:
+        return list(known)
+    mark = m.store.mark()
+    try:
+        found = calls.call_method(m, data, "__getitem__", [Const(1)], {}, info.node)
+    except DeadPath:
+        return None
+    finally:
+        m.store.undo(mark)
+    if not isinstance(found, Tuple) or found.open or not found.items:
+        return None
+    shapes = [shape_rules.of(item) for item in found.items]
+    rows = [shape if shape is not None and not shape.open else None for shape in shapes]
+    m.store.set(("sample", data.id), tuple(rows))
+    return rows
 
 
 def _tensors(data: Value, depth: int = 4) -> tuple[Value, ...] | None:

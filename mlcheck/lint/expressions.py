@@ -89,10 +89,11 @@ def _attribute(m: Machine, node: ast.Attribute) -> Value:
 def _subscript(m: Machine, node: ast.Subscript) -> Value:
     owner = evaluate(m, node.value)
     if isinstance(node.slice, ast.Slice):
-        found = slices.slice_of(m, owner, node.slice)
-    else:
-        found = resolve(m, containers.item(m, owner, evaluate(m, node.slice), node))
-    return shape_indexing.of_item(owner, node.slice, found)
+        return shape_indexing.of_item(owner, node.slice, slices.slice_of(m, owner, node.slice))
+    index = evaluate(m, node.slice)
+    found = resolve(m, containers.item(m, owner, index, node))
+    number = ast.Constant(index.value) if isinstance(index, Const) and type(index.value) is int else None
+    return shape_indexing.of_item(owner, number or node.slice, found)
 
 
 def _call(m: Machine, node: ast.Call) -> Value:

@@ -8,7 +8,7 @@ from mlcheck.lint import containers, graph
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.training import Kept
-from mlcheck.lint.values import Object, Symbol, Table, Tensor, Tuple, Value, live
+from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of
 
 _DIFFERENTIABLE = ("loss", "raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
 
@@ -34,10 +34,27 @@ def differentiated(m: Machine, loss: Value) -> None:
 
 
 def rebound(m: Machine, node: ast.Assign, value: Value) -> None:
-    """`total = total + loss`."""
+    """`total = total + loss`, `average = 0.9 * average + 0.1 * loss if average is not None else loss`."""
+    _chained(m, node, value)
     total = node.value.left if isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add) else None
     if m.loops and total is not None and len(node.targets) == 1 and ast.unparse(total) == ast.unparse(node.targets[0]):
         added(m, node, node.targets[0], value)
+
+
+def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
+    """What is computed from itself and a loss comes, in a later turn, with the graphs of the turns before."""
+    target = node.targets[0]
+    if not m.loops or len(node.targets) != 1 or not isinstance(target, ast.Name) or m.grad.kind != "on":
+        return
+    if isinstance(node.value, ast.Call) or not isinstance(value, Tensor | Symbol | Select):
+        return
+    calls, now = live(traces_of(value)) - {graph.UNSEEN}, m.now()
+    old = {call for call in calls if now.later_turn(call.when) is m.loops[-1]}
+    names = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+    if old and calls > old and target.id in names and all(call.grad.kind == "on" and call.trained for call in calls):
+        losses = [name for name in names - {target.id} if "loss" in name.lower()]
+        if losses:
+            _keep(m, node, target.id, frozenset(calls - old), losses[0])
 
 
 def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change: Value) -> None:

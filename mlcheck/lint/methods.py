@@ -359,6 +359,8 @@ def _table(m: Machine, owner: Value, found: Table, name: str, args: Args) -> Val
         if isinstance(args[0], Const):
             if args[0].value in found.items:
                 return found.items[args[0].value]
+            if name == "setdefault" and len(args) > 1 and not found.open:
+                containers.store_item(m, owner, args[0], args[1])
             return args[1] if len(args) > 1 and not found.open else m.symbol()
         return containers.item(m, owner, args[0], ast.Subscript(ast.Constant(None), ast.Constant(None), ast.Load()))
     if name == "update" and args and isinstance(owner, Object):

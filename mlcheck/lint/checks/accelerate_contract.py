@@ -10,6 +10,7 @@ from mlcheck.lint.sites.loaders import loaders
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "Accelerator"
+_OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax")
 _ACCELERATOR = "accelerate.Accelerator"
 
 
@@ -69,6 +70,30 @@ def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
                     help="pass it to `accelerator.prepare` with the model and the optimizer",
                     related=(prepared[0].place.location,),
                 )
+
+    for optimizer in facts.sites.calls(*(f"torch.optim.{name}" for name in _OPTIMIZERS)):
+        if optimizer.file is not file or optimizer.function is not function or id(optimizer.node) in given:
+            continue
+        names = file.names_given(optimizer.node)
+        stepped = [call for call in file.calls("step") if call.function is function and call.loops]
+        owners = {ast.unparse(call.node.func.value) for call in stepped if isinstance(call.node.func, ast.Attribute)}
+        if len(names) == 1 and names[0] in owners and _prepares_model(file, prepared, optimizer):
+            yield Finding(
+                f"`{names[0]}` is not prepared: its steps know nothing of loss scaling and gradient accumulation",
+                optimizer.place.location,
+                help="pass it to `accelerator.prepare` with the model and the loader",
+                related=(prepared[0].place.location,),
+            )
+
+
+def _prepares_model(file: File, prepared: list[Call], optimizer: Call) -> bool:
+    """Whether the model of `Adam(model.parameters())` is among what is prepared."""
+    params = optimizer.argument("params", 0)
+    func = params.func if isinstance(params, ast.Call) else None
+    if not isinstance(func, ast.Attribute) or func.attr != "parameters":
+        return False
+    model = ast.unparse(func.value)
+    return any(ast.unparse(arg) == model for call in prepared for arg in call.node.args)
 
 
 def _own(call: Call, arg: ast.expr) -> Iterator[Origin]:

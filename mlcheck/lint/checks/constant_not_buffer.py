@@ -27,9 +27,26 @@ _FACTORIES = frozenset(
 )
 _RANDOM = ("torch.rand", "torch.randn")
 _KEEPS = frozenset(
-    ["float", "view", "reshape", "unsqueeze", "double", "repeat", "expand", "long", "t", "transpose", "clone", "div"]
+    [
+        "float",
+        "view",
+        "reshape",
+        "unsqueeze",
+        "double",
+        "repeat",
+        "expand",
+        "long",
+        "t",
+        "transpose",
+        "clone",
+        "div",
+        "tril",
+        "triu",
+        "bool",
+    ]
 )
 _ELSEWHERE = ("cuda", "to(device", "device=", "LightningModule", "accelerat", "mps", ".double()", ".half()", "bfloat16")
+_WITH_MASK = ("masked_fill", "masked_fill_", "where", "masked_select")
 _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tensor", ".type(", "as_tensor")
 
 
@@ -80,7 +97,8 @@ def _made(cls: Class, assigned: AttributeSet) -> str | None:
     while todo:
         node, context = todo.pop()
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
-            node = node.func.value
+            of_torch = cls.file.resolve(node.func, context) in ("torch.tril", "torch.triu") and bool(node.args)
+            node = node.args[0] if of_torch else node.func.value
         if not isinstance(node, ast.Name):
             found.add(_factory(cls, node, context))
             continue
@@ -146,6 +164,10 @@ def _is_it(node: ast.AST, receiver: str, name: str) -> bool:
 def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
     """An arithmetic operation with `self.name` as one side and something that is no constant as the other."""
     for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WITH_MASK:
+            masks = [arg.left if isinstance(arg, ast.Compare) else arg for arg in node.args]
+            if any(_is_it(_bare(mask), receiver, name) for mask in masks):
+                return node
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
             if any(_is_it(_bare(side), receiver, name) for side in sides):

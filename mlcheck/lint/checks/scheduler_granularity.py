@@ -73,7 +73,9 @@ def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
 
 
 def _runs_over_epochs(loop: Loop) -> bool:
-    return isinstance(loop.node, ast.For) and "epoch" in ast.unparse(loop.node.target).lower()
+    if not isinstance(loop.node, ast.For):
+        return False
+    return "epoch" in f"{ast.unparse(loop.node.target)} {ast.unparse(loop.node.iter)}".lower()
 
 
 def _number(node: ast.expr | None, default: float = 0) -> float:

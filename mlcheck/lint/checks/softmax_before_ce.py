@@ -7,16 +7,21 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "loss"
+_WHY = {
+    "softmax": "`softmax` is applied before cross-entropy, which applies it a second time",
+    "sigmoid": "`sigmoid` is applied before cross-entropy, which takes its results for logits: none is above 1",
+}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loss in facts.losses:
         scores = loss.input
-        if loss.name == "torch.nn.CrossEntropyLoss" and isinstance(scores, Tensor) and scores.kind == "softmax":
-            if scores.place is not None:
-                yield Finding(
-                    "`softmax` is applied before cross-entropy, which applies it a second time",
-                    scores.place.location,
-                    help="give the loss the raw logits; take `softmax` only where probabilities are read",
-                    related=(loss.place.location,),
-                )
+        if loss.name != "torch.nn.CrossEntropyLoss" or not isinstance(scores, Tensor) or scores.place is None:
+            continue
+        if scores.kind in _WHY:
+            yield Finding(
+                _WHY[scores.kind],
+                scores.place.location,
+                help="give the loss the raw logits; take `softmax` only where probabilities are read",
+                related=(loss.place.location,),
+            )

@@ -14,7 +14,9 @@ LOOKS_AT = "choice of a model"
 _BEST = re.compile(r"best|lowest|highest", re.IGNORECASE)
 _STOPS = re.compile(r"stop", re.IGNORECASE)
 _DECIDES = re.compile(r"best|lowest|highest|stop|Plateau", re.IGNORECASE)
-_KEEPS = re.compile(r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(")
+_KEEPS = re.compile(
+    r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(|\bbest_?(?:model|net|lr|config|params)\b"
+)
 _TRAINS = re.compile(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 
 

@@ -140,7 +140,7 @@ def _iterated(over: ast.expr) -> Iterator[ast.expr]:
         yield over
         for argument in over.args:
             yield from _iterated(argument)
-    elif isinstance(over, ast.Name | ast.Attribute):
+    elif isinstance(over, ast.Name | ast.Attribute | ast.Subscript):
         yield over
 
 

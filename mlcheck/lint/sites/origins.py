@@ -61,6 +61,10 @@ def _step(origin: Origin) -> Iterator[Origin]:
             yield from _bound(file, binding, item)
     elif isinstance(node, ast.Attribute):
         yield from _attribute(file, node, context, item)
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        held = file.item_of(node.value, context, node.slice.value)
+        if held is not None and held is not OPEN:
+            yield Origin(file, held, file.value(node.value, context)[1], item)
     elif isinstance(node, ast.IfExp):
         yield from (Origin(file, arm, context, item) for arm in (node.body, node.orelse))
     elif isinstance(node, ast.NamedExpr | ast.Await | ast.Starred):
