@@ -69,7 +69,7 @@ def spared(m: Machine, function: Function, args: list[Value], kwargs: dict[str, 
     if habit.listed >= _MANY and _lists(function, args):
         _blur_all(m, habit)
         return args[0]
-    if habit.vain < _ENOUGH:
+    if habit.vain < _ENOUGH or m.relevance.cuts(function.info):
         return None
     if not all_dull(m, function, args, kwargs):
         return None

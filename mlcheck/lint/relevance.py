@@ -146,6 +146,11 @@ class Relevance:
         sketch = self._sketches.get(info.node)
         return sketch is None or info.node in self._seeds or not sketch.calls.isdisjoint(self.active)
 
+    def cuts(self, info: FunctionInfo) -> bool:
+        """Whether the function may cut a graph: what it is given is not what it returns."""
+        sketch = self._sketches.get(info.node)
+        return sketch is not None and not sketch.calls.isdisjoint(("detach", "detach_"))
+
     def to_follow(self, info: FunctionInfo) -> bool:
         """Whether a call of it may do or return something of a kind the rules know, whatever it is given."""
         node = info.node

@@ -22,6 +22,7 @@ _ACTIVATIONS = frozenset(["softmax", "log_softmax", "sigmoid", "logsigmoid", "si
 # Names that mean the same on whatever they are called. A rule that reads further calls adds their names here.
 _TELLING = frozenset(["step", "zero_grad", "unscale_", "enable_grad", "requires_grad_", "load_state_dict", "autocast"])
 _TELLING |= {"state_dict", "clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "parameters", "super", "setattr"}
+_TELLING |= {"detach", "detach_"}
 _TELLING |= TRAINING | EVALUATING | _ACTIVATIONS
 _STATES = frozenset(["grad", "requires_grad", "training"])
 _LIBRARIES: tuple[str, ...] = ("torch.nn.", "torch.optim.", "torch.utils.data.", "torch.autograd.", "torch.amp.")
@@ -85,8 +86,9 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
             telling = told or value or _is_of(call.func, libraries)
             runs = name in modules and value and _in_loop(context)
             for sketch in outer:
-                sketch.judged |= runs
-                sketch.calls_modules |= name in modules and value
+                if not _has_forward(sketch.owner):  # its layers are the module's own business
+                    sketch.judged |= runs
+                    sketch.calls_modules |= name in modules and value
                 sketch.calls.add(name)
                 sketch.judged |= judged
                 sketch.telling |= telling
@@ -136,6 +138,11 @@ def _around(
         outer = _around(context.outer, found, known) if context.outer is not None else ()
         known[context] = (found[context.node], *outer) if context.kind == "function" else outer
     return known[context]
+
+
+def _has_forward(owner: ast.AST | None) -> bool:
+    body = owner.body if isinstance(owner, ast.ClassDef) else []
+    return any(isinstance(node, ast.FunctionDef) and node.name == "forward" for node in body)
 
 
 def _in_loop(context: Context) -> bool:

@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Backward, Facts, Forward
 from mlcheck.lint.sites import AttributeSet, Class, Function
 from mlcheck.lint.sites.modules import module_classes
 
+_LETS_GO = re.compile(r"detach|repackage|\.data\b|no_grad")
 LOOKS_AT = "backward pass"
 
 
@@ -35,6 +36,7 @@ def _differentiated_before(facts: Facts, backward: Backward, forward: Forward, e
         earlier in other.forwards
         and (loop := backward.when.later_turn(other.when)) is not None
         and forward.when.later_turn(earlier.when) is loop
+        and not _LETS_GO.search(ast.unparse(loop.node))
         for other in facts.backwards
     )
 
