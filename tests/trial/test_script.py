@@ -267,3 +267,18 @@ def test_a_batch_that_cannot_be_had_twice_is_not_learnt_by_heart(load: Load) -> 
     verdict = ask("cannot-overfit-one-batch", load(IN_ORDER))
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "none can be had twice" in verdict.reason
+
+
+def test_a_script_that_evaluates_at_its_end_is_trained_after_it_was_evaluated(load: Load) -> None:
+    """What a measurement compares before and after training has the same weights at its beginning both times."""
+    text = SOUND.replace("        test(test_loader)\n", "    test(test_loader)\n").replace("torch.manual_seed(0)\n", "")
+    trial = load(text, "--epochs", "2")
+    assert ask("non-finite-gradient", trial).outcome is Outcome.PASS
+    with restored(trial):
+        before = [p.detach().clone() for p in trial.models["model"].parameters()]
+        with restored(trial):
+            trial.evaluate_step(next(trial.validation_batches()))
+        after = list(trial.models["model"].parameters())
+        assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+        trial.train_step(next(trial.train_batches()), 0)
+        assert not torch.equal(after[0], before[0])

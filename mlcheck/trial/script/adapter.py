@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from mlcheck.trial.channel import SCRATCH
-from mlcheck.trial.script.driver import Driver, Start
+from mlcheck.trial.script.driver import Driver
 from mlcheck.trial.script.instruments import Instruments
+from mlcheck.trial.script.objects import Start
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program

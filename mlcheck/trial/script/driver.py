@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +14,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from mlcheck.trial.cells import Cell
+from mlcheck.trial.generators import global_cells
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments, watched_calls
-from mlcheck.trial.script.objects import Held, Newcomers, globals_of, held_by
+from mlcheck.trial.script.objects import Held, Newcomers, Start, globals_of, held_by
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
@@ -34,16 +36,6 @@ class Turn:
     """Stands for the batch of a script that draws its batches itself."""
 
     number: int
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a run has at its first training batch. `variables` are those of the user's modules."""
-
-    held: Held
-    variables: list[dict[str, Any]]
-    training: DataLoader[Any] | None
-    validation: DataLoader[Any] | None
 
 
 class Driver:
@@ -67,6 +59,7 @@ class Driver:
         self._depth = self._steps = 0
         self._has_cut = False
         self._is_elsewhere = True
+        self._beginning: Sequence[Cell] = ()
         self._plain_call = nn.Module.__call__
 
     def train_batches(self) -> Iterator[Any]:
@@ -130,8 +123,17 @@ class Driver:
 
     def restore(self, _: object) -> None:
         self._depth -= 1
-        if self._depth and self._is_elsewhere:
+        if not (self._depth and self._is_elsewhere):
+            return
+        try:
             self._go_to_training()
+        except NotReached:
+            if self._steps:
+                raise
+        if isinstance(self._request, Ended) and not self._steps:
+            for cell in self._beginning:  # it evaluates at its end: what comes next begins where this began
+                cell.restore()
+            self._start()
 
     def close(self) -> None:
         if self._run:
@@ -140,6 +142,7 @@ class Driver:
         self._outputs.uninstall()
 
     def _start(self) -> None:
+        self._beginning = tuple(global_cells())
         if self._run:
             self._run.abandon()
         self._run, self._loader, self._evaluated = None, None, None

@@ -14,6 +14,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.swa_utils import AveragedModel
+from torch.utils.data import DataLoader
 
 from mlcheck.trial.traceback import is_user_file
 
@@ -28,6 +29,16 @@ class Held:
     optimizers: dict[str, Optimizer]
     schedulers: dict[str, LRScheduler]
     others: list[Any]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run has at its first training batch. `variables` are those of the user's modules."""
+
+    held: Held
+    variables: list[dict[str, Any]]
+    training: DataLoader[Any] | None
+    validation: DataLoader[Any] | None
 
 
 _KINDS = (nn.Module, Optimizer, LRScheduler, torch.amp.GradScaler)
