@@ -212,8 +212,14 @@ def test_an_archive_that_is_unpacked_lands_in_the_scratch_folder(load: Load, tmp
     """As a downloaded data set is; `tarfile` holds on to the built-in `open`, and so may other modules."""
     with tarfile.open(tmp_path.parent / "data.tgz", "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("data/x.txt"))
-    unpack = "import tarfile\n    tarfile.open('../data.tgz').extractall(filter='data')\n    open('data/x.txt').close()"
-    trial = load(SOUND.replace("    for epoch in", f"    {unpack}\n    for epoch in"))
+    unpack = """
+    import tarfile, numpy
+    tarfile.open('../data.tgz').extractall(filter='data')
+    open('data/x.txt').close()
+    numpy.savetxt('data/y.txt', x.numpy())
+    assert len(numpy.loadtxt('data/y.txt')) == 96
+"""
+    trial = load(SOUND.replace("    for epoch in", f"{unpack}    for epoch in"))
     assert trial.progress
     trial.progress.close()
     assert [path.name for path in tmp_path.iterdir()] == ["train.py"]

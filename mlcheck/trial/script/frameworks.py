@@ -37,7 +37,7 @@ def evaluate_after(batches: int) -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         owner = frame.f_locals.get("self")
-        if type(owner).__name__.endswith("Trainer"):
+        if any(base.__name__ == "Trainer" for base in type(owner).__mro__):
             _hasten(owner, batches)
         frame = frame.f_back
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from mlcheck.trial.script.compiled import compiled_files
+from mlcheck.trial.script.compiled import compiled_files, kept_openers
 from mlcheck.trial.script.entries import Entries, really_exists
 from mlcheck.trial.script.scratch import Scratch
 
@@ -46,6 +46,9 @@ class Outputs:
         self._set(tempfile, "tempdir", temporary)
         self._set(sys, "dont_write_bytecode", True)
         opened = self._opening(builtins.open)
+        for table, key in [*kept_openers()]:
+            self._stack.callback(table.__setitem__, key, table[key])
+            table[key] = opened
         for owner, name in _names_of(builtins.open):
             self._set(owner, name, opened)
         self._set(os, "open", self._opening_by_flags(os.open))

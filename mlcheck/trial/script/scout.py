@@ -113,7 +113,11 @@ class Scout:
             return False
         evaluated = [s.called_at for s in self._sights.values() if not s.trains] + [self._called_at]
         resumed = any(0 < at < self._backwards for at in evaluated)
-        return resumed or self._backwards >= MOST_UPDATES or time.monotonic() - self._began > self._seconds
+        return resumed or self._backwards >= MOST_UPDATES or self._spent() > self._seconds
+
+    def _spent(self) -> float:
+        """Seconds since it began to train: what it imports and prepares before takes the time it takes."""
+        return time.monotonic() - self._began - self._start_up_s
 
     def _see_call(self, module: nn.Module) -> None:
         if self._group:
