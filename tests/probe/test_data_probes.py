@@ -218,3 +218,23 @@ def test_a_sample_with_nan_is_named_by_its_index() -> None:
 def test_a_few_whole_numbers_repeat_by_chance() -> None:
     ids = TensorDataset(torch.randint(5, (300, 3)), torch.zeros(300).long())
     assert ask("samples-repeat", trial_on(ids)).outcome is Outcome.PASS
+
+
+class Pairs(Dataset[Any]):
+    """As for metric learning: whatever the index, two samples drawn at random."""
+
+    def __init__(self) -> None:
+        self.x = torch.randn(128, 40, generator=torch.Generator().manual_seed(0))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        one, other = torch.randint(128, (2,)).tolist()
+        return torch.cat([self.x[one], self.x[other]])[:8], index % 2
+
+
+def test_pairs_drawn_at_random_are_no_repetition() -> None:
+    verdict = ask("samples-repeat", trial_on(Pairs()))
+    assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
+    assert "draws its samples at random" in verdict.reason

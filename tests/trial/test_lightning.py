@@ -152,7 +152,7 @@ def test_what_is_missing_is_told(load: Load) -> None:
         load(MODULE.partition("class Data")[0])
     with pytest.raises(EntryError, match=r"there is Data, More.*mlcheck probe train.py"):
         load(MODULE + "\nclass More(Data): ...\n")
-    with pytest.raises(EntryError, match="Lit requires `rate`"):
+    with pytest.raises(EntryError, match="`Lit` requires `rate`"):
         load(MODULE.replace("rate=3e-3", "rate"))
 
 

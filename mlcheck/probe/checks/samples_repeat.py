@@ -21,6 +21,12 @@ def check(seen: Samples) -> Verdict:
     if not findings:
         told = "; ".join(f"{len(set(s.digests.values())):,} different {s.name} samples of {s.read:,}" for s in splits)
         return Verdict(Outcome.PASS, told, looked_at=sum(split.read for split in splits))
+    if all(split.varying for split, _ in findings):
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason="with the same random numbers different indices give the same sample, with others another: the data "
+            "set draws its samples at random, as for pairs, or ignores its index and augments",
+        )
     certain = [share for split, share in findings if split.continuous and share > NEARLY_ALL]
     found = tuple(_fault(split) for split, _ in findings)
     return Verdict(
