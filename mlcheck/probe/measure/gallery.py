@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import torch
@@ -18,12 +19,15 @@ from mlcheck.probe.measure.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, by_parameter
 from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.probe.measure.vocabulary import Decode, decoder
 from mlcheck.trial.trial import Trial
 
 TILES = 16
 _ROWS = 8
 _COLUMNS = 12
 _SMALL = 96
+_WORDS = 120
+_COLOURS = ((0, 0, 0), (230, 80, 40), (40, 120, 220), (60, 170, 80), (220, 180, 40), (150, 80, 190), (60, 180, 190))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class Gallery:
         inputs, targets, place = _observe(trial)
         samples = max((tensor.shape[0] for _, tensor in inputs if tensor.ndim), default=1)
         label = _label_of_each(targets, samples)
-        figures = [_picture(name, tensor, label) for name, tensor in inputs]
+        figures = [_picture(name, tensor, label, trial) for name, tensor in inputs]
+        figures += [figure for pair in product(inputs, targets) if (figure := _masked(*pair))]
         figures.append(table_figure("what enters the model and the loss", inputs + targets))
         figures += [figure for name, tensor in targets if (figure := _histogram(name, tensor))]
         facts = tuple(f"{name} {_shape(tensor)} {_range(tensor)}" for name, tensor in inputs + targets)
@@ -75,12 +80,11 @@ def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Te
     return seen, distinct, modules.calls[0].place
 
 
-def _picture(name: str, tensor: Tensor, label: list[str]) -> Figure | None:
+def _picture(name: str, tensor: Tensor, label: list[str], trial: Trial) -> Figure | None:
     if _is_image(tensor):
         return _images(name, tensor, label)
     if tensor.ndim == 2 and not tensor.is_floating_point():
-        lines = [" ".join(map(str, row[:40].tolist())) + (" …" if len(row) > 40 else "") for row in tensor[:_ROWS]]
-        return Figure("text", f"{name}: token ids of the first {len(lines)} samples", {"text": "\n".join(lines)})
+        return _tokens(name, tensor, label, decoder(trial, int(tensor.max())) if tensor.numel() else None)
     if tensor.ndim == 2:
         columns = ["label", *(str(index) for index in range(min(tensor.shape[1], _COLUMNS)))]
         rows = [
@@ -131,6 +135,41 @@ def _png(image: Tensor) -> str:
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _tokens(name: str, tensor: Tensor, label: list[str], decode: Decode | None) -> Figure:
+    """As text where the program keeps a vocabulary, with its label; as ids else."""
+    if decode is None:
+        lines = [" ".join(map(str, row[:40].tolist())) + (" …" if len(row) > 40 else "") for row in tensor[:_ROWS]]
+        return Figure("text", f"{name}: token ids of the first {len(lines)} samples", {"text": "\n".join(lines)})
+    texts = [decode(row[:_WORDS].tolist()) for row in tensor[:_ROWS]]
+    lines = [f"{caption}: {text!r}" for caption, text in zip(label, texts)]
+    return Figure("text", f"{name}: the first {len(lines)} samples, decoded", {"text": "\n".join(lines)})
+
+
+def _masked(given: tuple[str, Tensor], target: tuple[str, Tensor]) -> Figure | None:
+    """Pictures with a class for each pixel laid over them; ignored ones in white."""
+    (name, pictures), (_, mask) = given, target
+    mask = mask[:, 0] if mask.ndim == 4 and mask.shape[1] == 1 else mask
+    if not _is_image(pictures) or mask.ndim != 3 or mask.shape != (len(pictures), *pictures.shape[2:]):
+        return None
+    if mask.is_floating_point() and not bool((mask == mask.round()).all()):
+        return None
+    grey = pictures[:TILES].detach().float().cpu().nan_to_num(0.0, 0.0, 0.0).mean(1)
+    low, high = float(grey.min()), float(grey.max())
+    grey = (grey - low) / max(high - low, 1e-12)
+    classes = mask[:TILES].detach().cpu().long()
+    colours = torch.tensor(_COLOURS)[classes.clamp(0, 254) % len(_COLOURS)].movedim(-1, 1) / 255
+    colours = colours.where((classes >= 0)[:, None] & (classes < 255)[:, None], torch.ones(()))
+    blended = torch.where((classes == 0)[:, None], grey[:, None], 0.5 * grey[:, None] + 0.5 * colours)
+    tiles = [
+        {
+            "png": _png((255 * one).round().to(torch.uint8)),
+            "caption": ", ".join(map(str, torch.unique(found).tolist()[:6])),
+        }
+        for one, found in zip(blended, classes)
+    ]
+    return Figure("images", f"{name} with the classes of its pixels, background as it is", {"tiles": tiles})
 
 
 def _signals(name: str, tensor: Tensor) -> Figure:

@@ -1,0 +1,87 @@
+"""The gallery: text where a vocabulary is found, classes laid over pictures, and ids where nothing fits."""
+
+from __future__ import annotations
+
+import base64
+import io
+import string
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from probe_programs import SOUND, ask, trial_of
+from torch import Tensor, nn
+
+from mlcheck.trial.trial import Trial
+
+TEXT = "the ferry leaves at seven"
+LETTERS = dict(zip(" " + string.ascii_lowercase, range(27)))
+
+
+class Holder:
+    """A user's object with one attribute."""
+
+    def __init__(self, vocabulary: Any) -> None:
+        self.vocabulary = vocabulary
+
+
+class WordTokenizer:
+    def encode(self, text: str) -> list[int]:
+        return [LETTERS[letter] for letter in text]
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(list(LETTERS)[number] for number in ids)
+
+
+class Tagger(nn.Module):
+    def __init__(self, words: int = 27) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(words, 8), nn.Linear(8, 2)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.embed(ids).mean(1))
+
+
+def reading(vocabulary: Any) -> Trial:
+    ids = torch.tensor([[LETTERS[letter] for letter in TEXT]] * 4)
+    batches = [(ids, torch.tensor([0, 1, 0, 1]))]
+    trial = trial_of(Tagger(), batches, lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+    trial.objects = (Holder(vocabulary),)
+    return trial
+
+
+@pytest.mark.parametrize(
+    "vocabulary",
+    [LETTERS, {number: letter for letter, number in LETTERS.items()}, list(LETTERS), WordTokenizer()],
+    ids=["word to id", "id to word", "list of words", "tokenizer"],
+)
+def test_token_ids_are_written_as_text(vocabulary: Any) -> None:
+    figure = ask("batch-not-reviewed", reading(vocabulary)).figures[0]
+    assert figure.title.endswith("decoded")
+    assert figure.data["text"].splitlines()[1] == f"1: '{TEXT}'"
+
+
+@pytest.mark.parametrize(
+    "vocabulary",
+    [None, ["red", "green", "blue", "black", "white"], {"epochs": 3, "lr": 1, "a": 2, "b": 4, "c": 5}, LETTERS.items()],
+    ids=["none", "a list of classes", "settings", "a view"],
+)
+def test_what_is_no_vocabulary_leaves_ids(vocabulary: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = reading(vocabulary)
+    monkeypatch.delitem(globals(), "LETTERS")
+    figure = ask("batch-not-reviewed", trial).figures[0]
+    assert "token ids" in figure.title
+
+
+def test_classes_are_laid_over_pictures() -> None:
+    figures = ask("batch-not-reviewed", SOUND["segmentation"]()).figures
+    laid = next(figure for figure in figures if "classes of its pixels" in figure.title)
+    png = Image.open(io.BytesIO(base64.b64decode(laid.data["tiles"][0]["png"])))
+    assert len(laid.data["tiles"]) == 8
+    assert laid.data["tiles"][0]["caption"] == "0, 1"
+    red, green, blue = torch.as_tensor(np.array(png.convert("RGB"))).long().unbind(-1)
+    assert bool((red > blue + 40).any())
+    assert bool(((red == green) & (green == blue)).any())
