@@ -103,7 +103,7 @@ class Climb:
             if name == RANDOM and self._plan.rate_qps and capacity:
                 share = min(0.9, self._plan.rate_qps / capacity)
             if name == COMPLEX or not self._plan.rate_qps:
-                rate = min(rate, _FASTEST * workers, MOST / (seconds * part))
+                rate = min(rate, _FASTEST * workers, 0.98 * MOST / (seconds * part))
             if 0 < rate <= _HEADROOM * capacity:
                 self.show(f"{counted(workers)}: {number(rate)} {name} queries a second")
                 yield self._run(workers, threads, "open", name, seconds * part, rate)
@@ -115,6 +115,8 @@ class Climb:
         if kind == "open":
             offsets, numbers = arrivals(rate, seconds, self._sizes[name], self._seed + self._count, name == COMPLEX)
             self._crew.write_tickets(b"".join(TICKET.pack(*pair) for pair in zip(offsets.tolist(), numbers.tolist())))
+            if len(offsets) == MOST:
+                self.notices.append(f"a phase at {number(rate)} queries a second ended after {MOST:,} of them")
             rows, until = len(offsets) + 1, int((1.5 * seconds + 1.0) * 1e9)
             planned = (offsets, numbers)
         asked = time.perf_counter_ns()

@@ -50,15 +50,23 @@ def load_service(entry: str) -> Service:
         return http_service.of_url(entry)
     path = Path(entry)
     if path.suffix in FILES:
+        _need_torch(entry)
         from mlcheck.load import exported
 
         return exported.load(path)
     folder, _, name = entry.rpartition(":") if not path.is_dir() else (entry, "", "")
     if folder and Path(folder).is_dir():
+        _need_torch(entry)
         from mlcheck.load import exported
 
         return exported.of_checkpoint(Path(folder), name)
     return of_target(_find(entry), entry)
+
+
+def _need_torch(entry: str) -> None:
+    """A function may do without torch; a model without serving code may not."""
+    if importlib.util.find_spec("torch") is None:
+        raise NoService(f"to serve {entry}, mlcheck needs torch: pip install 'mlcheck[probe,load]'")
 
 
 def of_target(target: Any, entry: str) -> Service:

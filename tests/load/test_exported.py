@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import nn
 from mlcheck.load.compare import plain
 from mlcheck.load.exported import load, of_module, tensors
 from mlcheck.load.modes import watched
-from mlcheck.load.service import NoService
+from mlcheck.load.service import NoService, load_service
 
 
 class Net(nn.Module):
@@ -107,6 +108,12 @@ def test_a_file_of_weights_alone_is_no_service(net: Net, tmp_path: Path) -> None
         load(tmp_path / "text.pt2")
     with pytest.raises(NoService, match="there is no file"):
         load(tmp_path / "none.pt")
+
+
+def test_a_model_file_without_torch_says_what_to_install(net: Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NoService, match=r"to serve net\.onnx, mlcheck needs torch: pip install"):
+        load_service("net.onnx")
 
 
 def test_alone_and_in_a_batch(net: Net) -> None:

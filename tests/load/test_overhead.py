@@ -6,11 +6,14 @@ import pytest
 
 from mlcheck.load import overhead
 from mlcheck.load.overhead import dispatch_us, overhead_us
+from mlcheck.load.self_test import MOST_DISPATCH_US, MOST_OVERHEAD_US
 
 
 def test_the_loops_cost_something_and_taking_a_ticket_more() -> None:
     closed, opened = overhead_us(pairs=15), dispatch_us(pairs=15)
     assert 0 < closed < opened
+    assert closed <= MOST_OVERHEAD_US
+    assert opened <= MOST_DISPATCH_US
 
 
 def test_a_loop_that_does_more_is_seen_to_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
