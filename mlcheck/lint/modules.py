@@ -46,6 +46,7 @@ _ACTIVATIONS = {
     "LogSoftmax": "log_softmax",
     "LogSigmoid": "log_sigmoid",
 }
+_PLACED = frozenset(_ACTIVATIONS.values())
 _LINEAR = ("Linear", "Conv", "LazyLinear", "LazyConv", "Bilinear")
 _SAME = ("Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "FeatureAlphaDropout")
 
@@ -193,7 +194,8 @@ def _forward(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Va
             return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
     result = layer(m, module, args, kwargs, node)
     if m.inside_module and m.grad.kind == "off" and isinstance(result, Tensor) and holding.has_parameters(m, module):
-        result = replace(result, place=m.place(node), cut=True)
+        kept = result.place if result.kind in _PLACED else None  # where it was made is what its own rules tell
+        result = replace(result, place=kept or m.place(node), cut=True)
     if module.cls is None and (args or kwargs) and module.type.startswith("torch.nn."):
         shape = shape_rules.of_layer(m, module, args[0] if args else next(iter(kwargs.values())))
         return shape_rules.with_shape(result, shape)
