@@ -93,6 +93,7 @@ def repeating(arguments: argparse.Namespace) -> tuple[str, ...]:
     if arguments.prep:
         given += ["--prep", arguments.prep]
     given += ["--cpu-shim"] if arguments.cpu_shim else []
+    given += ["--ranks", str(arguments.ranks)] if arguments.ranks else []
     given += ["--seed", str(arguments.seed)] if arguments.seed is not None else []
     return tuple(given + (["--", *arguments.script_arguments] if arguments.script_arguments else []))
 

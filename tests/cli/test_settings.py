@@ -132,3 +132,11 @@ def test_lint_takes_the_table_and_the_command_line() -> None:
     assert (given.baseline, given.cache) == ("mine.json", "")
     assert lint_paths([], config) == ("src",)
     assert lint_paths(["a.py"], config) == ("a.py",)
+
+
+def test_ranks_are_two_or_more(project: Path) -> None:
+    write("train.py")
+    assert options("train.py", "--ranks", "4")[0].ranks == 4
+    assert options("train.py")[0].ranks == 0
+    with pytest.raises(Mistake, match="between 2 and 16 processes"):
+        options("train.py", "--ranks", "1")

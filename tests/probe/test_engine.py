@@ -176,6 +176,10 @@ def test_places_are_told_from_where_mlcheck_was_started(tmp_path: Path, monkeypa
 def test_only_and_skip_choose_rules() -> None:
     assert probe_rules(only=("batch-mixing",)) == (ENTRY_RULE, "batch-mixing")
     assert "batch-mixing" not in probe_rules(skip=("batch-mixing",))
+    scale = probe_rules(only=("scale",))
+    assert "ranks-drift-apart" in scale
+    assert "batch-mixing" not in scale
+    assert set(scale) & set(probe_rules(skip=("scale",))) == {ENTRY_RULE}
     with pytest.raises(UnknownRule, match="did you mean `batch-mixing`"):
         probe_rules(only=("batch-mixin",))
 
