@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +35,7 @@ from mlcheck.trial.script.program import Script
 from mlcheck.trial.traceback import user_frame, user_traceback
 
 _MOST_STEPS = 24
+_LINGER_S = 0.6
 _LOST_PEER = re.compile(
     r"connection (closed|reset)|timed out|timeout|broken pipe|connection refused|socket|peer|no progress", re.IGNORECASE
 )
@@ -51,8 +53,10 @@ def main(text: str) -> None:
     try:
         _Rank(job, journal, folder).run()
     except BaseException as error:  # the program may raise SystemExit
-        code = 1
-        journal.note(_failure(error))
+        code, failure = 1, _failure(error)
+        journal.note(failure)
+        if failure.lost_peer:
+            time.sleep(_LINGER_S)  # the launcher ends the others with this one: where they are is to be seen before
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # threads that the program left running hold nothing up

@@ -84,6 +84,7 @@ class _Ranks:
         self._ended = [False] * world
         self._pids = [0] * world
         self._channel = channel
+        self._dumped = False
         self._heard = time.monotonic()
 
     def read(self) -> None:
@@ -106,6 +107,8 @@ class _Ranks:
             self._pids[rank] = int(told["of"])
         elif told["kind"] in ("ended", "Failure"):
             self._ended[rank] = True
+            if told["kind"] == "Failure" and told["of"]["lost_peer"]:
+                self.dump_stacks()
 
     def all_began(self) -> bool:
         return all(self._pids)
@@ -117,7 +120,10 @@ class _Ranks:
         return time.monotonic() - self._heard
 
     def dump_stacks(self) -> None:
-        """Where each rank is that has not ended."""
+        """Where each rank is that has not ended; once, as the first that gives up has waited for them."""
+        if self._dumped:
+            return
+        self._dumped = True
         waiting = [pid for pid, ended in zip(self._pids, self._ended) if pid and not ended]
         for pid in waiting:
             with suppress(ProcessLookupError):
