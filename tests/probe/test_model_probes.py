@@ -303,3 +303,23 @@ def test_one_relu_for_layers_of_several_widths() -> None:
     nn.init.constant_(model[2].bias, -1e3)
     verdict = ask("dead-units", trial_of(model, classes(8), cross_entropy))
     assert verdict.outcome is not Outcome.PASS
+
+
+class Graph(nn.Module):
+    """One layer of a graph network: a node's neighbours are meant to count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 5)
+
+    def forward(self, nodes: Tensor, edges: Tensor) -> Tensor:
+        return edges @ self.layer(nodes)
+
+
+def test_nodes_of_a_graph_are_no_samples() -> None:
+    edges = (torch.rand(32, 32, generator=torch.Generator().manual_seed(0)) < 0.2).float()
+    batches = [((x, edges), y) for x, y in classes(8)]
+    trial = trial_of(Graph(), batches, lambda model, batch: F.cross_entropy(model(*batch[0]), batch[1]))
+    verdict = ask("batch-mixing", trial)
+    assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
+    assert "nodes of a graph" in verdict.reason

@@ -41,6 +41,10 @@ class BatchIndependence:
         call = capture(trial)
         if call.rows < 3:
             raise NotMeasured(f"the batch has {call.rows} rows: there are too few neighbours to exchange")
+        if _holds_relations(call):
+            raise inconclusive(
+                "an input has a number for every pair of rows, as an adjacency matrix has: rows may be nodes of a graph"
+            )
         with exclusively_evaluating(iter(trial.models.values())):
             if not any(tensor.ndim and tensor.shape[0] == call.rows for tensor in call.replay()):
                 raise NotMeasured("the model's output has no batch dimension")
@@ -54,6 +58,12 @@ class BatchIndependence:
                 )
             exact = _exact_deviation(call)
             return cls(call.name, call.rows, deviation, exact, _poisoned(call), _where_rows_meet(call, trial))
+
+
+def _holds_relations(call: CapturedCall) -> bool:
+    """Whether, beside the rows themselves, there is a matrix of rows by rows."""
+    tensors = [tensor for _, tensor in leaves((call.args, call.kwargs))]
+    return len(tensors) > 1 and any(tuple(tensor.shape) == (call.rows, call.rows) for tensor in tensors)
 
 
 def _others_exchanged(arguments: Arguments, rows: int, dim: int = 0) -> Arguments:
