@@ -9,11 +9,27 @@ import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 
+# The tensors that a sparse one is made of, which torch.equal does not compare.
+_PARTS = {
+    torch.sparse_coo: ("indices", "values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    whole = tensor.coalesce() if tensor.layout is torch.sparse_coo else tensor
+    return [getattr(whole, name)() for name in _PARTS[tensor.layout]]
+
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Bitwise equality: NaN equals itself, 0.0 differs from -0.0."""
     if one.shape != other.shape or one.dtype != other.dtype or one.device != other.device or one.layout != other.layout:
         return False
+    if one.layout in _PARTS:
+        return all(same_bits(a, b) for a, b in zip(_parts(one), _parts(other)))
     if one.layout is not torch.strided or one.is_quantized or one.is_meta:
         return one.is_meta or torch.equal(one, other)
     if one.numel() == 0:

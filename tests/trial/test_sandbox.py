@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
 
 from mlcheck.trial.sandbox import differences, restore, restored, snapshot
+from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import Trial
 
 
@@ -326,3 +327,15 @@ def test_a_frozen_view_as_buffer_is_left_alone() -> None:
         model.eval()
     assert state.unrestored == []
     assert model.training
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")  # torch says that they are in beta
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+def test_sparse_tensors_are_compared_by_what_they_hold(layout: torch.layout) -> None:
+    dense = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    one, other = dense.to_sparse(layout=layout), dense.to_sparse(layout=layout)
+    assert same_bits(one, other)
+    assert not same_bits(one, (2 * dense).to_sparse(layout=layout))
+    assert not same_bits(one, dense.T.contiguous().to_sparse(layout=layout))
+    assert not same_bits(one, torch.eye(2)[:1].expand(2, 2).to_sparse(layout=layout))
+    assert not same_bits(one, dense)
