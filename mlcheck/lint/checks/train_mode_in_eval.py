@@ -14,7 +14,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     scored = {forward for loss in facts.losses for forward in getattr(loss.input, "traces", ())}
     for_training = {mode for forward in facts.forwards if forward.trained for mode in forward.modes}
     for forward in facts.forwards:
-        if forward.place.spot in trained or forward.moded != "yes" or not evaluates(forward):
+        if forward.place.spot in trained or forward.moded == "no" or not evaluates(forward):
+            continue
+        if forward.moded == "unknown" and not _was_in_eval_mode(facts, forward):
             continue
         if forward.split not in ("val", "test") and forward not in scored and not is_named_for_evaluation(forward):
             continue
@@ -28,6 +30,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{forward.name}.eval()` before the evaluation",
                     related=(forward.place.location,),
                 )
+
+
+def _was_in_eval_mode(facts: Facts, forward: Forward) -> bool:
+    """Whether the function around the call puts the model into eval mode too: its author wants it there."""
+    for file in facts.sites.files.values():
+        if file.path == forward.place.path:
+            line = forward.place.location.line
+            around = [f.node for f in file.functions if f.node.lineno <= line <= (f.node.end_lineno or 0)]
+            return f"{forward.name}.eval()" in (file.module.text_of(around[-1]) if around else file.text)
+    return False
 
 
 def _is_switched_here(mode: Mode, forward: Forward) -> bool:
