@@ -76,5 +76,5 @@ def test_pair(name: str, body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_there_are_many_pairs_of_many_kinds() -> None:
-    assert len(list(pairs())) >= 140
+    assert len(list(pairs())) >= 175
     assert len({name.partition(":")[0] for name, _ in pairs()}) >= 40
