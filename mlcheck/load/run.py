@@ -31,7 +31,7 @@ from mlcheck.load.validity import validity
 from mlcheck.load.verdicts import evidence_of, judge
 from mlcheck.load.worker_process import Job
 
-_SURVEY_S = 20.0
+_LEAST_SURVEY_S, _MOST_SURVEY_S = 5.0, 20.0
 _SURVEY_ROWS = 200_000
 
 Show = Callable[[str, int, int], None]
@@ -149,7 +149,8 @@ class _Run:
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
             crew.resize(1, max(1, int(cores())))
             worker = crew.workers[0]
-            samples, deaths = crew.survey(RANDOM, min(7 * len(names), _SURVEY_ROWS), _SURVEY_S)
+            seconds = max(_LEAST_SURVEY_S, min(_MOST_SURVEY_S, 2 * self.options.limits.load.duration_s))
+            samples, deaths = crew.survey(RANDOM, min(7 * len(names), _SURVEY_ROWS), seconds)
             self.evidence[Survey] = survey_of(samples, names, worker.answer, worker.loaded, tuple(deaths))
             answers = [{"label": query.given.get("prediction")} for query in labelled]
             if labelled and self._labelled_to_answer():
