@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable
 
 from mlcheck.lint.facts import Forward
@@ -35,6 +36,8 @@ def evaluates(forward: Forward) -> bool:
         return not _trains(forward)
     if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
         return False
+    if forward.functions and re.search("loss|train", forward.functions[-1].lower()):
+        return False  # a part of the training step that needs no gradient, such as samples to learn from
     return forward.restored or forward.loop is not None
 
 
