@@ -11,6 +11,7 @@ LOOKS_AT = "optimizer step"
 def check(facts: Facts) -> Iterator[Finding]:
     scaled = {backward.place.spot for backward in facts.backwards if backward.scaled}
     plain = {backward.place.spot for backward in facts.backwards} - scaled
+    scales = bool(scaled) or not any(True for _ in facts.sites.mentioning([".scale(", "enabled=False"], tests=True))
     walks: dict[tuple[str, int, int], list[Step]] = {}
     for step in facts.steps:
         walks.setdefault(step.place.spot, []).append(step)
@@ -29,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="call `scaler.step(optimizer)` and `scaler.update()`",
                 related=tuple(sorted(place.location for place in places)),
             )
-        elif last.scaler and kinds == {"plain"} and spots <= plain and scaled:
+        elif last.scaler and kinds == {"plain"} and spots <= plain and scales:
             yield Finding(
                 "This loss is not scaled, and the scaler divides its gradients by the loss scale all the same",
                 min(place.location for place in places),
