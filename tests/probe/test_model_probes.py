@@ -323,3 +323,29 @@ def test_nodes_of_a_graph_are_no_samples() -> None:
     verdict = ask("batch-mixing", trial)
     assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
     assert "nodes of a graph" in verdict.reason
+
+
+@pytest.mark.parametrize("rule", ["batch-mixing", "input-ignored", "batch-not-reviewed"])
+def test_sparse_inputs_break_no_probe(rule: str) -> None:
+    edges = torch.eye(32).to_sparse()
+    batches = [((x, edges), y) for x, y in classes(8)]
+    trial = trial_of(Graph(), batches, lambda model, batch: F.cross_entropy(model(*batch[0]), batch[1]))
+    verdict = ask(rule, trial)
+    assert verdict.outcome in {Outcome.SKIP, Outcome.PENDING}, verdict.summary
+
+
+def test_an_evaluation_within_a_step_is_no_training() -> None:
+    model = nn.Sequential(*mlp(), nn.Dropout(0.1))
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(batch: Any, _: int) -> None:
+        model.train()
+        optimizer.zero_grad()
+        cross_entropy(model, batch).backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            cross_entropy(model, batch)
+
+    verdict = ask("train-not-restored", trial_of(model, classes(8), cross_entropy, optimizer, step))
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary

@@ -9,6 +9,8 @@ from mlcheck.probe.measure.contract import Contract
 
 
 def check(seen: Contract) -> Verdict:
+    if not seen.scheduled:
+        return Verdict(Outcome.SKIP, reason="no scheduler is given to the framework")
     if not seen.schedulers:
         return Verdict(Outcome.PASS, "no scheduler that the framework steps is stepped by hand", looked_at=seen.steps)
     findings = tuple(

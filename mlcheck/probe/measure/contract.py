@@ -27,8 +27,8 @@ class Contract:
 
     `by_hand` are optimizers that the context has wrapped and the trial steps itself, `unwrapped` those it does not
     know, each with the place of a step. `backwards` is where backward was called past the context. `schedulers` are
-    stepped by the trial although the framework steps them too. `metrics` says how the keys of the metrics change
-    from one validation batch to the next; `validated` counts those batches.
+    stepped by the trial although the framework steps them too, of `scheduled` that it has wrapped. `metrics` says how
+    the keys of the metrics change from one validation batch to the next; `validated` counts those batches.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -39,6 +39,7 @@ class Contract:
     unwrapped: dict[str, Location]
     backwards: tuple[Location, ...]
     schedulers: dict[str, Location]
+    scheduled: int
     metrics: str
     validated: int
 
@@ -66,6 +67,7 @@ class Contract:
             schedulers={
                 name: places[0] for (name, places), mode in zip(stepped.items(), modes) if mode != _MANUAL and places
             },
+            scheduled=len(modes),
             metrics=metrics,
             validated=validated,
         )

@@ -64,6 +64,7 @@ def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Te
             seen.extend(
                 (f"input {name}" if name else "input", tensor)
                 for name, tensor in leaves(copied(by_parameter(module, args, kwargs)))
+                if tensor.layout is torch.strided
             )
         return args, kwargs
 

@@ -50,6 +50,8 @@ def capture(trial: Trial) -> CapturedCall:
     if not kept:
         raise NotMeasured("the training step calls none of the models on a batch, so none can be called again")
     module, args, kwargs = kept[0]
+    if any(tensor.layout is not torch.strided for _, tensor in leaves((args, kwargs))):
+        raise NotMeasured("an input of the model is sparse, as the edges of a graph are: rows cannot be exchanged")
     sizes = {tensor.shape[0] if tensor.ndim else 0 for _, tensor in leaves((args, kwargs))}
     if len(sizes) != 1 or sizes == {0}:
         raise NotMeasured("the model's inputs share no batch dimension (as in graphs), so rows cannot be exchanged")

@@ -27,6 +27,7 @@ class ModelCall:
     place: Location
     training: bool
     output: Any = None
+    grad: bool = True
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class ModuleWatch:
         if self._depth == 0 and not isinstance(module, nn.modules.loss._Loss):
             if self._intervene:
                 args, kwargs = self._intervene(module, args, kwargs)
-            seen = ModelCall(module, args, kwargs, user_location(), module.training)
+            seen = ModelCall(module, args, kwargs, user_location(), module.training, grad=torch.is_grad_enabled())
             self.calls.append(seen)
         if isinstance(module, (_BatchNorm, _DropoutNd)) and _acts_differently(module):
             self.modal.append(ModalCall(module, module.training, user_location()))

@@ -84,7 +84,7 @@ def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
     stale = {call.module for call in modules.modal if not call.training}
     found: dict[str, Location] = {}
     for call in modules.calls:
-        if call.training or not names.knows(call.module) or not stale & set(call.module.modules()):
+        if call.training or not call.grad or not names.knows(call.module) or not stale & set(call.module.modules()):
             continue
         if any(gradients.traces[id(parameter)].arrivals for parameter in call.module.parameters()):
             found.setdefault(names.path(call.module) or type(call.module).__name__, call.place)
