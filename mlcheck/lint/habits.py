@@ -36,7 +36,7 @@ from mlcheck.lint.values import (
 
 _ENOUGH = 2
 _MANY = 16
-_TIRING = 3_000
+_TIRING, _LONG_TIRING = 3_000, 15_000
 _MOST_ITEMS = 32
 _DEPTH = 3
 _PLAIN = frozenset([Const, External, Module, Imported, Saved])
@@ -96,12 +96,13 @@ def abandon(m: Machine, info: FunctionInfo) -> None:
 def tire(m: Machine, info: FunctionInfo, steps: int) -> None:
     """A call took these steps and put nothing on record: a function that did so for long is given up.
 
+    One that may come to something, by the names it calls, is given up much later.
     Constructors are followed all the same, since others look into what they made.
     """
     habit = m.habits.setdefault(info.node, Habit())
     habit.steps += steps
-    if habit.steps > _TIRING and info.name != "__init__" and not m.relevance.promises(info):
-        habit.abandoned = True
+    if habit.steps > _TIRING and info.name != "__init__":
+        habit.abandoned |= habit.steps > _LONG_TIRING or not m.relevance.promises(info)
 
 
 def all_dull(m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]) -> bool:
