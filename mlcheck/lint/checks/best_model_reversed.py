@@ -30,6 +30,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         seen += 1
         yield from _in_call(call)
     for file in sites.mentioning(["best", "Best", "min_", "max_", "lowest", "highest"]):
+        if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
+            continue
         for function, context in _scopes(file):
             for compare, statement in _comparisons(function):
                 choice = _choice(compare, statement)
@@ -116,6 +118,11 @@ def _comparisons(scope: ast.AST) -> Iterator[tuple[ast.Compare, ast.stmt]]:
             yield from ((part, node) for part in parts if isinstance(part, ast.Compare))
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Compare):
             yield node.value, node
+
+
+def _may_choose(compare: ast.Compare) -> bool:
+    """Whether one side is called the best: most files have no such comparison, and need not be searched."""
+    return any(_BEST.search(_name(side)) for side in (compare.left, *compare.comparators))
 
 
 def _choice(compare: ast.Compare, statement: ast.stmt) -> tuple[ast.expr, ast.expr, str] | None:

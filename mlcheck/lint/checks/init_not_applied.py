@@ -54,8 +54,7 @@ def _is_for_modules(function: Function) -> bool:
 
 def _is_named_elsewhere(sites: Sites, function: Function) -> bool:
     """Whether its name stands anywhere but in its definition: a call, an import, a string, an heir."""
-    word = re.compile(rf"\b{function.name}\b")
-    return sum(len(word.findall(file.text)) for file in sites.mentioning([function.name], tests=True)) > 1
+    return sites.is_named(function.name, times=2)
 
 
 def _too_early(cls: Class) -> Iterator[Finding]:
@@ -90,7 +89,11 @@ def _applies(node: ast.expr, init: Function) -> bool:
         named = init.file.resolve(given, init.inner)
         return isinstance(named, Function) and _fills(named)
     method = init.cls.find(func.attr) if init.cls is not None else None
-    return method is not None and _fills(method) and f"{method.receiver}.modules()" in ast.unparse(method.node)
+    return (
+        method is not None
+        and _fills(method)
+        and f"{method.receiver}.modules()" in method.file.module.text_of(method.node)
+    )
 
 
 def _fills(function: Function) -> bool:

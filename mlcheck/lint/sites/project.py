@@ -52,6 +52,19 @@ class Sites:
             ]
         yield from self._mentioning[asked]
 
+    def is_named(self, word: str, times: int) -> bool:
+        """Whether the word stands so many times in the texts of all files. It is not looked for any further."""
+        for file in self.mentioning([word], tests=True):
+            text, place = file.text, file.text.find(word)
+            while place >= 0:
+                end = place + len(word)
+                if not _is_letter(text[place - 1 : place]) and not _is_letter(text[end : end + 1]):
+                    times -= 1
+                    if times <= 0:
+                        return True
+                place = text.find(word, end)
+        return False
+
     def calls(self, *names: str) -> Iterator[Call]:
         """Calls of library functions and classes by their full names, however they were imported.
 
@@ -180,6 +193,11 @@ class Sites:
         if inner in self.files or inner in self.program.folders:
             return ProjectModule(inner)
         return None
+
+
+def _is_letter(character: str) -> bool:
+    """Whether a word goes on with it."""
+    return character.isalnum() or character == "_"
 
 
 def _is_of_library(call: Call) -> bool:

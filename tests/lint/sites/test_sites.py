@@ -230,3 +230,11 @@ def annotations(tree: ast.Module) -> set[tuple[int, int, int | None]]:
         for node in ast.walk(note)
         if isinstance(node, ast.Call)
     }
+
+
+def test_words_are_counted_whole_and_in_all_files() -> None:
+    sites = program(one="init_weights = 1\n", two="def _init_weights(): pass\n", test_three="x.init_weights()\n")
+    assert sites.is_named("init_weights", times=2)
+    assert not sites.is_named("init_weights", times=3)
+    assert sites.is_named("_init_weights", times=1)
+    assert not sites.is_named("init", times=1)
