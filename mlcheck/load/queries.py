@@ -100,7 +100,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            yield number, f"not JSON: {error.msg} at column {error.colno}"
+            yield number, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
         except RecursionError:
             yield number, "nested too deeply to be read"
         else:

@@ -59,6 +59,7 @@ def test_a_file_with_many_broken_lines_is_no_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
+        ('{"input": "cut off', "not JSON: Unterminated string starting at column 11"),
         ("[1, 2]", 'must be an object like {"input": ...}, not [1, 2]'),
         ('{"inputs": 1}', "unknown key `inputs`; did you mean `input`?"),
         ('{"input": 1, "colour": 2}', "unknown key `colour`; a line holds input, input_file, id, label, group, "),
