@@ -208,7 +208,14 @@ def one_channel() -> Trial:
     return classified(pictures, rare(0.5, 200))
 
 
+def padded_series() -> Trial:
+    series = numbers(300, 20)[:, None]
+    series[:, :, 15:] = 0
+    return classified(series, rare(0.5, 300))
+
+
 SOUND_TABLES = {
+    "padded series": padded_series,
     "iris": lambda: from_sklearn(load_iris),
     "wine": lambda: from_sklearn(load_wine),
     "breast cancer": lambda: from_sklearn(load_breast_cancer),

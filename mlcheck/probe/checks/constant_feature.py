@@ -57,7 +57,7 @@ def _asleep(trained: Columns, tested: Columns | None, constant: list[int]) -> Fi
             return _woken(trained, woken, numbers)
     varying = trained.share[trained.share < 1]
     dead = [index for index in constant if float(trained.common[index]) != 1.0]
-    if not dead or float(varying.max()) >= RARE:
+    if not dead or float(varying.max()) >= RARE or (trained.kind == "feature" and _at_an_end(constant, trained)):
         return None
     return Finding(
         f"{what} is {float(trained.common[dead[0]]):.4g} in all of {trained.rows:,} rows, while every other "
@@ -65,6 +65,12 @@ def _asleep(trained: Columns, tested: Columns | None, constant: list[int]) -> Fi
         help="look at how it is read and scaled; leave out what says nothing",
         numbers=numbers,
     )
+
+
+def _at_an_end(constant: list[int], trained: Columns) -> bool:
+    """The last places of a sequence, or its first, may be padding in every sample."""
+    length, count = len(trained.share), len(constant)
+    return constant in (list(range(count)), list(range(length - count, length)))
 
 
 def _woken(trained: Columns, woken: list[int], numbers: dict[str, float]) -> Finding:

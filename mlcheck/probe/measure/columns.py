@@ -16,7 +16,8 @@ MOST_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """One floating-point tensor of the batch, over a pass. `kind` is `column` (a table's) or `channel`.
+    """One floating-point tensor of the batch, over a pass. `kind` is `column` (a table's), `channel` or
+    `feature` (of a sequence, or its places, where they come last).
 
     `common` is each column's most frequent value, `share` how often it occurs. `reach` is the largest distance from
     the median, at `furthest`; `bulk` is the distance within which 99 % of the values lie.
@@ -56,7 +57,7 @@ def _described(name: str, tensors: list[Tensor]) -> Columns | None:
     far = distance.argmax(0, keepdim=True)
     return Columns(
         name,
-        "column" if tensors[0].ndim == 2 else "channel",
+        {2: "column", 4: "channel"}.get(tensors[0].ndim, "feature"),
         len(table),
         common,
         (table == common).double().mean(0),
