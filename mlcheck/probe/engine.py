@@ -16,7 +16,7 @@ import mlcheck
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
-from mlcheck.core.outcome import Outcome
+from mlcheck.core.outcome import Outcome, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.probe import checks
 from mlcheck.probe.job import Job
@@ -94,6 +94,12 @@ def _rules_of(catalog: Catalog, named: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(rule for name in named for rule in stages.get(name) or (catalog[name].name,))
 
 
+def _asks_for_ranks(catalog: Catalog, only: tuple[str, ...]) -> bool:
+    """Whether the rules that were chosen are about several processes; one of them is content with two set up."""
+    chosen = {rule for rule in _rules_of(catalog, only) if Path(catalog.paths[rule]).parent.name == Stage.SCALE}
+    return bool(chosen - {"ranks-read-same-data"})
+
+
 class _Run:
     """The state of one examination: what is answered, what is open, what killed a child."""
 
@@ -125,7 +131,7 @@ class _Run:
             hyperparameters=options.hyperparameters,
             prep=options.prep,
             arguments=options.arguments,
-            ranks=options.ranks or (2 if options.only else 0),
+            ranks=options.ranks or (2 if _asks_for_ranks(self._catalog, options.only) else 0),
             cpu_shim=options.cpu_shim,
             seed=options.seed,
             time_limit=options.time_limit,
