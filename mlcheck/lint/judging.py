@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable
 
-from mlcheck.lint.facts import Forward
+from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.values import Cut, split_of_name
 
 _VERBS = (
@@ -92,3 +92,10 @@ def tells_apart(critic: Collection[Hashable], maker: Collection[Hashable], calls
 def _touches(trace: Forward | Cut, modules: Collection[Hashable]) -> bool:
     call = trace.forward if isinstance(trace, Cut) else trace
     return not call.touched.isdisjoint(modules)
+
+
+def losses_of(facts: Facts, kind: str, *names: str) -> list[Loss]:
+    """The losses of these names, counted as what the rule looked at."""
+    found = [loss for loss in facts.losses if loss.name in names]
+    facts.sites.seen[kind] = len({loss.place.spot for loss in found})
+    return found

@@ -8,11 +8,12 @@ from mlcheck.lint.facts import Facts, Grads, Place, Step
 from mlcheck.lint.sites import File
 from mlcheck.lint.training import steps_by_choice
 
-LOOKS_AT = "optimizer step"
+LOOKS_AT = "accumulated step"
 _DIVIDING = ("div", "div_", "true_divide", "mul", "mul_", "sum", "accumulate", "no_sync", "step_optimizer")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in steps_by_choice(facts).values()})
     files = {file.path: file for file in facts.sites.files.values()}
     steps = steps_by_choice(facts)
     for step in facts.steps:

@@ -6,10 +6,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.training import steps_by_choice
 
-LOOKS_AT = "optimizer step"
+LOOKS_AT = "accumulated step"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in steps_by_choice(facts).values()})
     steps = steps_by_choice(facts)
     flushed = {
         grads.place.spot

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
-LOOKS_AT = "backward pass"
+LOOKS_AT = "autocast"
+_AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*_AUTOCASTS))
     for backward in facts.backwards:
         if backward.autocast is not None and backward.autocast.kind == "on":
             yield Finding(

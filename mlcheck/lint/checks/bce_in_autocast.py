@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 
-LOOKS_AT = "loss"
+LOOKS_AT = "BCE loss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.BCELoss"):
         mode = loss.autocast
-        if loss.name == "torch.nn.BCELoss" and mode is not None and mode.kind == "on" and mode.device == "cuda":
+        if mode is not None and mode.kind == "on" and mode.device == "cuda":
             yield Finding(
                 "`BCELoss` raises under CUDA autocast: in half precision its logarithms are not safe",
                 loss.place.location,

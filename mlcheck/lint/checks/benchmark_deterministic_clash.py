@@ -7,11 +7,14 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import AttributeSet, File
 
+LOOKS_AT = "cuDNN flag"
 _FLAGS = ("torch.backends.cudnn.benchmark", "torch.backends.cudnn.deterministic")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["cudnn.benchmark", "benchmark ="]):
+        facts.sites.seen[LOOKS_AT] += sum(len(_set(file, flag)) for flag in _FLAGS)
         benchmark, deterministic = (_switched_on(file, flag) for flag in _FLAGS)
         for one in benchmark:
             clash = next((other for other in deterministic if other.context is one.context), None)

@@ -7,10 +7,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.training import read_later
 
-LOOKS_AT = "optimizer step"
+LOOKS_AT = "kept model"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = len(facts.training.snapshots) + sum(1 for _ in facts.sites.calls("copy.deepcopy"))
     for snapshot in facts.training.snapshots:
         if snapshot.kind == "model" and snapshot.trained_on and read_later(facts, snapshot):
             yield Finding(

@@ -10,7 +10,7 @@ from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.metrics import better
 from mlcheck.lint.sites.origins import returns
 
-LOOKS_AT = "choice of a model by its score"
+LOOKS_AT = "model selection"
 _LIGHTNING = tuple(
     f"{package}.callbacks.{name}"
     for package in ("lightning.pytorch", "pytorch_lightning")

@@ -9,11 +9,12 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
 from mlcheck.lint.training import read_later
 
-LOOKS_AT = "optimizer step"
+LOOKS_AT = "kept model"
 _WHY = "`state_dict()` shares its memory with the model: what is kept here changes with every further step"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = len(facts.training.snapshots) + sum(1 for _ in facts.sites.calls("copy.deepcopy"))
     yield from _loaded_again(facts)
     for snapshot in facts.training.snapshots:
         if snapshot.kind == "state" and snapshot.trained_on and read_later(facts, snapshot):

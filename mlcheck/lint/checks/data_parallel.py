@@ -5,9 +5,13 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
+LOOKS_AT = "DataParallel model"
+
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for call in facts.sites.calls("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"):
+    calls = list(facts.sites.calls("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
+    facts.sites.seen[LOOKS_AT] = len(calls)
+    for call in calls:
         yield Finding(
             "`DataParallel` copies the model to every GPU in every step and gathers all outputs on one",
             call.place.location,

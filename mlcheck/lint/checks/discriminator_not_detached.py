@@ -6,7 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Backward, Facts
 from mlcheck.lint.judging import tells_apart
 
-LOOKS_AT = "loop with several optimizers"
+LOOKS_AT = "several-optimizer loop"
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -6,10 +6,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.loaders import loaders
 
-LOOKS_AT = "data loader"
+LOOKS_AT = "held-out loader"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(loader.split in ("val", "test") for loader in facts.sites.once(loaders))
     for loader in facts.sites.once(loaders):
         fixed = "deepspeed" in loader.call.file.text
         if loader.split in ("val", "test") and not loader.trained and not fixed:

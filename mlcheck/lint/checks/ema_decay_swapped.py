@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.origins import origins
 
-LOOKS_AT = "average of weights"
+LOOKS_AT = "weight average"
 _MADE = {
     "torch.optim.swa_utils.get_ema_multi_avg_fn": 0,
     "torch.optim.swa_utils.get_ema_avg_fn": 0,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
-LOOKS_AT = "loop with several optimizers"
+LOOKS_AT = "several-optimizer loop"
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
-LOOKS_AT = "backward pass"
+LOOKS_AT = "half-precision model"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = len({forward.place.spot for forward in facts.forwards if forward.half})
     optimizers = facts.training.optimizers
     for backward in facts.backwards:
         held = {owner for key in backward.reached if key in optimizers for owner in optimizers[key].owners}

@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes
 
-LOOKS_AT = "initialisation of weights"
+LOOKS_AT = "weight initialisation"
 _FILLS = re.compile(r"\binit\.\w+_\(|\b(?:xavier|kaiming|trunc_normal|orthogonal)\w*_\(|\.weight(?:\.data)?\.\w+_\(")
 _NAMED = re.compile(r"(?:^|_)init(?:ial\w*)?(?:_|$)|reset_parameters", re.IGNORECASE)
 _OWN_WAYS = re.compile(r"init|fill_|normal_|uniform_|zero_|copy_")

@@ -8,12 +8,13 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, canonical
 from mlcheck.lint.sites.loaders import ITERABLE, loaders
 
-LOOKS_AT = "data loader"
+LOOKS_AT = "iterable data set"
 _SHARES = re.compile(r"worker|shard|rank|split_by|split_dataset")
 _DRAWS = re.compile(r"while True|\brand(?:n|int|perm)?\(|random\.|rng|choice|sample\(|cycle\(|generator")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(loader.kind == "iterable" for loader in facts.sites.once(loaders))
     for loader in facts.sites.once(loaders):
         if not loader.workers or loader.call.argument("worker_init_fn", 9) is not None or len(loader.data) != 1:
             continue

@@ -7,14 +7,17 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
+LOOKS_AT = "loader iterator"
 _HELD_OUT = ("val", "test", "eval", "dev")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["next(iter("]):
         if "backward" not in file.text:
             continue
         for call in file.calls("next"):
+            facts.sites.seen[LOOKS_AT] += 1
             if _is_batch_of_new_iterator(call) and _trains_each_time(call):
                 yield Finding(
                     "Each turn makes a new iterator and takes its first batch: the workers start anew every time, "

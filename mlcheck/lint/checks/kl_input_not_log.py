@@ -4,17 +4,16 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Const, Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "KL divergence loss"
 _LOGS = ("log_softmax", "log_sigmoid")
 _PROBABILITIES = ("softmax", "sigmoid")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
-        if loss.name != "torch.nn.KLDivLoss":
-            continue
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.KLDivLoss"):
         scores = loss.input
         if isinstance(scores, Tensor) and scores.place and scores.kind in (*_PROBABILITIES, "raw"):
             what = "raw scores" if scores.kind == "raw" else f"the probabilities of `{scores.kind}`"

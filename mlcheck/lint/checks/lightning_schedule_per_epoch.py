@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, Context, File
 from mlcheck.lint.sites.origins import Origin, origins, returns
 
-LOOKS_AT = "Lightning module with a schedule"
+LOOKS_AT = "Lightning schedule"
 _SCHEDULES = re.compile(r"OneCycleLR|get_\w*schedule\w*|CyclicLR")
 _IN_BATCHES = re.compile(
     r"estimated_stepping_batches|steps_per_epoch|total_steps|training_steps|len\(|num_batches|max_steps"

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "cross-entropy loss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss"):
         scores = loss.input
-        if loss.name == "torch.nn.CrossEntropyLoss" and isinstance(scores, Tensor) and scores.kind == "log_softmax":
+        if isinstance(scores, Tensor) and scores.kind == "log_softmax":
             if scores.place is not None:
                 yield Finding(
                     "`log_softmax` is applied before cross-entropy, which applies it again: redundant, not wrong",

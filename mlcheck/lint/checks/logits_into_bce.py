@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "BCE loss"
 _WHAT = {
     "raw": "raw scores",
     "log_softmax": "log-probabilities",
@@ -15,9 +16,9 @@ _WHAT = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.BCELoss"):
         scores = loss.input
-        if loss.name != "torch.nn.BCELoss" or not isinstance(scores, Tensor) or scores.kind not in _WHAT:
+        if not isinstance(scores, Tensor) or scores.kind not in _WHAT:
             continue
         yield Finding(
             f"`BCELoss` gets {_WHAT[scores.kind]}, and it expects probabilities between 0 and 1",

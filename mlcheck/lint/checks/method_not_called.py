@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
+LOOKS_AT = "training-loop method"
 _METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
     yield from _own_methods(facts)
     for file in facts.sites.mentioning([f".{name}" for name in _METHODS], tests=True):
         if "torch" not in file.text:
             continue
+        facts.sites.seen[LOOKS_AT] += len(file.calls(*_METHODS))
         for node, _ in file.walk.bare:
             if node.attr in _METHODS:
+                facts.sites.seen[LOOKS_AT] += 1
                 yield Finding(
                     f"`{ast.unparse(node)}` is named and not called: this line does nothing",
                     file.place(node, file.walk.module).location,

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Loss
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.sites import OPEN, Call, Class, Sites
 from mlcheck.lint.values import Const, Object, traces_of
 
-LOOKS_AT = "loss"
+LOOKS_AT = "classification loss"
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    losses = [loss for loss in facts.losses if loss.name in _LOSSES and _counts_everything(loss)]
+    losses = [loss for loss in losses_of(facts, LOOKS_AT, *_LOSSES) if _counts_everything(loss)]
     if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
         return
     models = facts.sites.once(_predict_padded_tokens)

@@ -4,15 +4,16 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "NLL loss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.NLLLoss"):
         scores = loss.input
-        if loss.name != "torch.nn.NLLLoss" or not isinstance(scores, Tensor) or scores.place is None:
+        if not isinstance(scores, Tensor) or scores.place is None:
             continue
         if scores.kind in ("softmax", "sigmoid"):
             yield Finding(

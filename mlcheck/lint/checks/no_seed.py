@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.sites import Sites
 
-LOOKS_AT = "wish for repeatable runs"
+LOOKS_AT = "reproducibility flag"
 _SEEDS = re.compile(r"manual_seed|seed_everything|set_seed|seed_all|random_seed|\w*seed\w*\(|initial_seed|fork_rng")
 _TRAINS = (".backward(", "Trainer(", ".fit(")
 

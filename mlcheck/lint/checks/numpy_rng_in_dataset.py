@@ -8,13 +8,14 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.loaders import Loader, loaders
 
-LOOKS_AT = "data loader"
+LOOKS_AT = "multi-process loader"
 _GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random")
 _RESEEDS = re.compile(r"worker_info|worker_id|initial_seed|set_epoch|reseed")
 _DRAWS = "random|uniform|normal|integers|randint|choice|rand|randn|shuffle|permutation|permuted|gauss|sample|beta"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(loader.workers for loader in facts.sites.once(loaders))
     for loader in facts.sites.once(loaders):
         if not loader.workers or loader.call.argument("worker_init_fn", 9) is not None:
             continue

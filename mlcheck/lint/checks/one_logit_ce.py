@@ -4,16 +4,15 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Symbol, Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "classification loss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss"):
         scores = loss.input
-        if loss.name not in ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss"):
-            continue
         if not isinstance(scores, Tensor | Symbol) or scores.shape is None:
             continue
         dims = scores.shape.dims

@@ -7,10 +7,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.training import SchedulerStep
 
-LOOKS_AT = "learning-rate scheduler"
+LOOKS_AT = "plateau scheduler"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(made.name == "ReduceLROnPlateau" for made in facts.training.schedulers.values())
     for step in facts.training.scheduler_steps:
         if step.scheduler.name == "ReduceLROnPlateau" and not step.given and not _knows_better(facts, step):
             yield Finding(

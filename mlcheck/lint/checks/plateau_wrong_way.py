@@ -8,10 +8,11 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.metrics import better
 from mlcheck.lint.training import Scheduler
 
-LOOKS_AT = "learning-rate scheduler"
+LOOKS_AT = "plateau scheduler"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(made.name == "ReduceLROnPlateau" for made in facts.training.schedulers.values())
     for step in facts.training.scheduler_steps:
         mode = _mode(step.scheduler) if step.scheduler.name == "ReduceLROnPlateau" else ""
         metric = _metric(step.place.node)

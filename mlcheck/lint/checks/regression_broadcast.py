@@ -4,19 +4,20 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.shapes import outgrows, written
 from mlcheck.lint.values import Shape, Symbol, Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "regression loss"
 _ELEMENTWISE = {f"torch.nn.{name}" for name in ("MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss")}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     for broadcast in facts.broadcasts:
         yield _finding("This", broadcast.shapes, broadcast.place)
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, *sorted(_ELEMENTWISE)):
         given, target = loss.input, loss.target
-        if loss.name not in _ELEMENTWISE or not isinstance(given, Tensor | Symbol):
+        if not isinstance(given, Tensor | Symbol):
             continue
         if not isinstance(target, Tensor | Symbol) or given.shape is None or target.shape is None:
             continue

@@ -6,8 +6,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.api import TABLE, uses, version
 
+LOOKS_AT = "PyTorch file"
+
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum("torch" in file.text for file in facts.sites.files.values())
     target = version(facts.target_torch)
     rows = tuple(row for row in TABLE if row.removed and (not target or version(row.removed) <= target))
     for call, row in uses(facts.sites, rows):

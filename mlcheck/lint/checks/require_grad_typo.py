@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
+LOOKS_AT = "frozen parameter"
+
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(1 for file in facts.sites.mentioning(["requires_grad", "require_grad"]))
     for place in facts.training.frozen_in_vain:
         yield Finding(
             "`requires_grad` of a module is an attribute like any other: its parameters keep theirs",

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function
 
-LOOKS_AT = "backward that keeps the graph"
+LOOKS_AT = "retained graph"
 _SECOND = ("autograd.grad", "create_graph", "make_dot", "autograd.backward")
 
 

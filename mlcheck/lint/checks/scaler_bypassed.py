@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Step
 
-LOOKS_AT = "optimizer step"
+LOOKS_AT = "gradient scaler"
+_SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*_SCALERS))
     scaled = {backward.place.spot for backward in facts.backwards if backward.scaled}
     plain = {backward.place.spot for backward in facts.backwards} - scaled
     scales = bool(scaled) or not any(True for _ in facts.sites.mentioning([".scale(", "enabled=False"], tests=True))

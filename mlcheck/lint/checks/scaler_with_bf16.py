@@ -15,8 +15,9 @@ _HALF = ("float16", "fp16", "torch.half")
 
 def check(facts: Facts) -> Iterator[Finding]:
     sites = facts.sites
-    scalers = [call for call in sites.calls(*_SCALERS) if call.argument("enabled") is None]
-    sites.seen[LOOKS_AT] = len(scalers)
+    made = list(sites.calls(*_SCALERS))
+    sites.seen[LOOKS_AT] = len(made)
+    scalers = [call for call in made if call.argument("enabled") is None]
     casts = list(sites.calls(*_AUTOCASTS)) if scalers else []
     if not casts or not all(_is_brain(call) for call in casts):
         return

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "logits loss"
 _WITH_LOGITS = {
     "torch.nn.BCEWithLogitsLoss": "BCEWithLogitsLoss",
     "torch.nn.MultiLabelSoftMarginLoss": "MultiLabelSoftMarginLoss",
@@ -15,9 +16,9 @@ _WITH_LOGITS = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, *_WITH_LOGITS):
         scores = loss.input
-        if loss.name in _WITH_LOGITS and isinstance(scores, Tensor) and scores.kind in ("sigmoid", "softmax"):
+        if isinstance(scores, Tensor) and scores.kind in ("sigmoid", "softmax"):
             if scores.place is not None:
                 yield Finding(
                     f"`{scores.kind}` is applied before `{_WITH_LOGITS[loss.name]}`, which applies a sigmoid itself",

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "cross-entropy loss"
 _WHY = {
     "softmax": "`softmax` is applied before cross-entropy, which applies it a second time",
     "sigmoid": "`sigmoid` is applied before cross-entropy, which takes its results for logits: none is above 1",
@@ -14,9 +15,9 @@ _WHY = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss"):
         scores = loss.input
-        if loss.name != "torch.nn.CrossEntropyLoss" or not isinstance(scores, Tensor) or scores.place is None:
+        if not isinstance(scores, Tensor) or scores.place is None:
             continue
         if scores.kind in _WHY:
             yield Finding(

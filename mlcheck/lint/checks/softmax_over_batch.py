@@ -5,16 +5,17 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "class loss"
 _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in facts.losses:
+    for loss in losses_of(facts, LOOKS_AT, *_LOSSES):
         scores = loss.input
-        if loss.name not in _LOSSES or not isinstance(scores, Tensor) or scores.place is None:
+        if not isinstance(scores, Tensor) or scores.place is None:
             continue
         if scores.kind not in ("softmax", "log_softmax") or not _is_over_first(scores.place.node):
             continue

@@ -7,10 +7,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.values import Symbol, Tensor
 
-LOOKS_AT = "loss"
+LOOKS_AT = "squeezed prediction"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum("squeeze" in ast.unparse(loss.place.node) for loss in facts.losses)
     for loss in facts.losses:
         node = loss.place.node
         if not isinstance(node, ast.Call) or not isinstance(loss.input, Tensor | Symbol) or not loss.input.traces:

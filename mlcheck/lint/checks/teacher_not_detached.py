@@ -6,11 +6,12 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.values import Value, owner_key, traces_of
 
-LOOKS_AT = "loss"
+LOOKS_AT = "student loss"
 _TEACHERS = ("teacher", "ema", "momentum")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
     optimizers = list(facts.training.optimizers.values())
     trained = {owner for optimizer in optimizers for owner in optimizer.owners}
     if not optimizers or any(not optimizer.owners for optimizer in optimizers):
@@ -18,6 +19,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for loss in facts.losses:
         student = _forwards(loss.input)
         teacher = _forwards(loss.target) - student
+        facts.sites.seen[LOOKS_AT] += bool(student and teacher)
         for forward in sorted(teacher, key=lambda forward: forward.place.spot):
             if student and _is_teacher(forward) and owner_key(forward.module) not in trained:
                 if forward.grad.kind == "on" and not forward.frozen:

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, File, Function
 
-LOOKS_AT = "listing of a folder"
+LOOKS_AT = "folder listing"
 _FUNCTIONS = ("os.listdir", "glob.glob", "glob.iglob", "os.scandir")
 _METHODS = ("iterdir", "rglob", "glob")
 _SORTS = re.compile(r"sort", re.IGNORECASE)

@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Context, File
 
+LOOKS_AT = "environment variable"
 _KEY = "CUDA_VISIBLE_DEVICES"
 _NEARLY = re.compile(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIBLE$")
 _ASKS = frozenset(["is_available", "device_count", "get_device_name", "current_device", "set_device", "init"])
@@ -15,8 +16,10 @@ _ASKS |= {"get_device_properties", "manual_seed_all", "empty_cache", "get_device
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["CUDA", "VISIBLE"]):
         for node, context, value in _environment(file):
+            facts.sites.seen[LOOKS_AT] += 1
             if value == _KEY:
                 used = _used_before(file, node, context)
                 if used is not None:

@@ -9,12 +9,15 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Context, File, Function, canonical
 from mlcheck.lint.sites.loaders import loaders
 
-LOOKS_AT = "data loader"
+LOOKS_AT = "worker_init_fn"
 _SEEDS = ("numpy.random.seed", "random.seed", "torch.manual_seed", "torch.random.manual_seed")
 _DIFFERS = re.compile(r"initial_seed|worker_info|getpid|time|urandom|random\.(?!seed)|uuid|global_rank|current_process")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(
+        loader.call.argument("worker_init_fn", 9) is not None for loader in facts.sites.once(loaders)
+    )
     for loader in facts.sites.once(loaders):
         given = loader.call.argument("worker_init_fn", 9)
         if given is None:
