@@ -18,14 +18,44 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(modules)
     for cls in modules:
         step = cls.methods.get("training_step")
-        if step is None or "automatic_optimization" in text_of(cls) or "?" in cls.libraries:
+        if step is None or "?" in cls.libraries:
+            continue
+        if "automatic_optimization" in text_of(cls):
+            yield from _unstepped(cls, step)
             continue
         yield from _by_hand(cls, step)
         yield from _returned(step)
 
 
 def _is_lightning(cls: Class) -> bool:
-    return any(name.rpartition(".")[2] == "LightningModule" and "lightning" in name for name in cls.libraries)
+    return any(map(_is_lightning_name, cls.libraries))
+
+
+def _is_lightning_name(name: str) -> bool:
+    return name.rpartition(".")[2] == "LightningModule" and "lightning" in name
+
+
+def _unstepped(cls: Class, step: Function) -> Iterator[Finding]:
+    """Automatic optimization is off for certain, and no method of the class, nor what it calls, steps anything."""
+    text = text_of(cls)
+    switched = [assigned for _, assigned in cls.attribute("automatic_optimization")]
+    off = bool(switched) and all(cls.file.constant(each.value, each.context) is False for each in switched)
+    plain = all(_is_lightning_name(name) or name == "builtins.object" for name in cls.libraries)
+    if off and plain and not any(word in text for word in (".step(", "optimizers(", "toggle_optimizer", "super().tr")):
+        if not any(isinstance(node, ast.Call) and _is_of_project(cls, node, step) for node in ast.walk(step.node)):
+            yield Finding(
+                "Automatic optimization is off, and nothing here steps an optimizer: no weight changes",
+                step.place().location,
+                help="`optimizer = self.optimizers()`, `optimizer.zero_grad()`, `self.manual_backward(loss)`, "
+                "`optimizer.step()`; or leave `automatic_optimization` on",
+                related=(cls.file.place(switched[0].node, switched[0].context).location,),
+            )
+
+
+def _is_of_project(cls: Class, node: ast.Call, step: Function) -> bool:
+    """A call of a project function outside of the class, which may do the step."""
+    named = cls.file.resolve(node.func, step.inner)
+    return isinstance(named, Function) and named.cls not in cls.line
 
 
 def _by_hand(cls: Class, step: Function) -> Iterator[Finding]:

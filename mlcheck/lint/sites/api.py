@@ -25,7 +25,21 @@ _SCHEDULERS = (
     *("StepLR", "MultiStepLR", "LambdaLR", "MultiplicativeLR", "ExponentialLR", "ConstantLR", "LinearLR", "CyclicLR"),
     *("CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR", "ReduceLROnPlateau", "PolynomialLR"),
 )
-_LOSSES = ("CrossEntropyLoss", "MSELoss", "L1Loss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "SmoothL1Loss")
+_LOSSES = (
+    *("CrossEntropyLoss", "MSELoss", "L1Loss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "SmoothL1Loss"),
+    *("KLDivLoss", "PoissonNLLLoss", "SoftMarginLoss", "HingeEmbeddingLoss", "MultiMarginLoss", "TripletMarginLoss"),
+    *("functional.cross_entropy", "functional.mse_loss", "functional.l1_loss", "functional.nll_loss"),
+    *("functional.binary_cross_entropy", "functional.binary_cross_entropy_with_logits", "functional.kl_div"),
+)
+_OLD_ALGEBRA = {
+    "gesv": "linalg.solve",
+    "btrifact": "linalg.lu_factor",
+    "btrisolve": "linalg.lu_solve",
+    "potrf": "linalg.cholesky",
+    "potri": "cholesky_inverse",
+    "potrs": "cholesky_solve",
+    "trtrs": "linalg.solve_triangular",
+}
 _INITS = (
     *("uniform", "normal", "constant", "eye", "dirac", "xavier_uniform", "xavier_normal", "kaiming_uniform"),
     *("kaiming_normal", "orthogonal"),
@@ -39,6 +53,9 @@ TABLE = (
     Row("torch.matrix_rank", "", "1.9", "1.13", "torch.linalg.matrix_rank"),
     Row("torch.rfft", "", "1.7", "1.8", "torch.fft.rfft"),
     Row("torch.irfft", "", "1.7", "1.8", "torch.fft.irfft"),
+    *(Row(f"torch.{name}", "", "1.1", "1.2", f"torch.{instead}") for name, instead in _OLD_ALGEBRA.items()),
+    Row("torch.ifft", "", "1.7", "1.8", "torch.fft.ifft"),
+    Row("torch.is_deterministic", "", "1.8", "1.11", "torch.are_deterministic_algorithms_enabled"),
     Row("torch.set_deterministic", "", "1.8", "1.11", "torch.use_deterministic_algorithms"),
     *(Row(f"torch.optim.lr_scheduler.{name}", "verbose", "2.2", "2.13", "get_last_lr()") for name in _SCHEDULERS),
     Row("torch.cholesky", "", "1.8", "", "torch.linalg.cholesky"),
@@ -50,6 +67,17 @@ TABLE = (
     Row("torch.set_default_tensor_type", "", "2.1", "", "torch.set_default_dtype"),
     Row("torch.nn.functional.upsample", "", "0.4", "", "torch.nn.functional.interpolate"),
     Row("torch.nn.utils.clip_grad_norm", "", "0.4", "", "torch.nn.utils.clip_grad_norm_"),
+    Row("torch.ger", "", "1.8", "", "torch.outer"),
+    Row("torch.svd", "", "1.9", "", "torch.linalg.svd"),
+    Row("torch.lu_solve", "", "1.13", "", "torch.linalg.lu_solve"),
+    Row("torch.nn.UpsamplingNearest2d", "", "0.4", "", 'torch.nn.Upsample(mode="nearest")'),
+    Row("torch.nn.UpsamplingBilinear2d", "", "0.4", "", 'torch.nn.Upsample(mode="bilinear", align_corners=True)'),
+    Row("torch.nn.functional.upsample_nearest", "", "0.4", "", "torch.nn.functional.interpolate"),
+    Row("torch.nn.functional.upsample_bilinear", "", "0.4", "", "torch.nn.functional.interpolate"),
+    Row("torch.nn.NLLLoss2d", "", "0.4", "", "torch.nn.NLLLoss"),
+    Row("torch.cuda.amp.custom_fwd", "", "2.4", "", 'torch.amp.custom_fwd(device_type="cuda")'),
+    Row("torch.cuda.amp.custom_bwd", "", "2.4", "", 'torch.amp.custom_bwd(device_type="cuda")'),
+    Row("torch.cpu.amp.GradScaler", "", "2.4", "", 'torch.amp.GradScaler("cpu")'),
     Row("torch.nn.utils.weight_norm", "", "2.0", "", "torch.nn.utils.parametrizations.weight_norm"),
     Row("torch.testing.assert_allclose", "", "1.12", "", "torch.testing.assert_close"),
     Row("torch.backends.cuda.sdp_kernel", "", "2.3", "", "torch.nn.attention.sdpa_kernel"),
