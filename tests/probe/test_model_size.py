@@ -42,6 +42,21 @@ def test_parameters_operations_and_bytes() -> None:
     assert rows[1][4] == 0
 
 
+def test_a_view_of_a_parameter_may_enter_a_module() -> None:
+    class Queried(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.query, self.key = nn.Parameter(torch.randn(1, 8)), nn.Linear(8, 8)
+            self.head = nn.Linear(8, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.key(self.query.expand(len(x), -1)) * x)
+
+    model = Queried()
+    says(ask(RULE, on(model, 8)), Outcome.PASS, "125 parameters")
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
 def test_what_torch_does_not_count_is_no_zero() -> None:
     rows = ask(RULE, on(Recurrent(nn.LSTM), 20, 3)).figures[0].data["rows"]
     flops = {row[1]: row[4] for row in rows}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -54,9 +54,9 @@ class ModelSize:
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one pass, whatever the limit
         call = capture(trial)
         watch = _Sizes(call)
-        with exclusively_evaluating(iter(trial.models.values())), watch:
-            call.replay()
         parameters = list({id(p): p for p in call.module.parameters()}.values())
+        with exclusively_evaluating(iter(trial.models.values())), _without_gradients(parameters), watch:
+            call.replay()
         return cls(
             call.name,
             call.rows,
@@ -72,6 +72,19 @@ class ModelSize:
     @property
     def uncounted(self) -> list[ModuleSize]:
         return [module for module in self.modules if module.flops is None]
+
+
+@contextmanager
+def _without_gradients(parameters: list[nn.Parameter]) -> Iterator[None]:
+    """The counter follows modules by the graph, and stumbles over a view of a parameter made without one."""
+    wanted = [parameter for parameter in parameters if parameter.requires_grad]
+    for parameter in wanted:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in wanted:
+            parameter.requires_grad_(True)
 
 
 class _Sizes:
