@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -13,23 +12,15 @@ from typing import Any
 
 import psutil
 
-import mlcheck
 from mlcheck.core.mistake import Mistake
 from mlcheck.load.crew import StartFailed
 from mlcheck.load.limits import Cases
 from mlcheck.load.machine import cores
 from mlcheck.load.queries import Query
+from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
 
 _START_UP_S = 300.0
-_START = """
-import sys
-home, job = sys.argv[1:]
-sys.path.insert(0, home)
-from mlcheck.load.case_worker import main
-del sys.path[0], sys.argv[1:]
-main(job)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +167,5 @@ class _Listener:
 
 
 def _child(job: dict[str, Any], limit_s: float, folder: str, hear: Callable[[dict[str, Any]], None]) -> ChildEnd:
-    home = str(Path(mlcheck.__file__).resolve().parent.parent)
-    argv = [sys.executable, "-c", _START, home, json.dumps(job)]
+    argv = child_command("mlcheck.load.case_worker", json.dumps(job))
     return run_child(argv, time_limit_s=limit_s, cwd=folder, on_message=hear)

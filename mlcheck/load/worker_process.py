@@ -6,27 +6,18 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import mlcheck
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, STACKS, TOKEN
+from mlcheck.trial.child import child_command
 from mlcheck.trial.processes import signal_name
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _TAIL = 4000
-_START = """
-import sys
-home, job = sys.argv[1:]
-sys.path.insert(0, home)
-from mlcheck.load.worker import main
-del sys.path[0], sys.argv[1:]
-main(job)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +46,11 @@ class WorkerProcess:
         os.set_blocking(inbox, False)
         self.inbox, self._unread = inbox, b""
         told = {"entry": job.entry, "sets": job.sets, "subsets": job.subsets, "seed": job.seed + number}
-        home = str(Path(mlcheck.__file__).resolve().parent.parent)
         self._stacks, self._errors = folder / f"worker-{number}.stacks", folder / f"worker-{number}.err"
         with open(self._stacks, "wb") as stacks, open(self._errors, "wb") as errors:
             names = {CHANNEL: str(channel), STACKS: str(stacks.fileno()), TOKEN: token}
             self.process = subprocess.Popen(  # noqa: S603 - to run the user's own code is the purpose
-                [sys.executable, "-c", _START, home, json.dumps(told | {"tickets": tickets})],
+                child_command("mlcheck.load.worker", json.dumps(told | {"tickets": tickets})),
                 cwd=job.folder,
                 env={**os.environ, **names, **dict.fromkeys(THREAD_VARIABLES, str(threads))},
                 stdin=subprocess.PIPE,

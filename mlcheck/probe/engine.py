@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pkgutil
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import mlcheck
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
@@ -21,18 +19,11 @@ from mlcheck.core.report import Report, Result
 from mlcheck.probe import checks
 from mlcheck.probe.job import Job
 from mlcheck.probe.result import from_message, result_of
+from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
 
 ENTRY_RULE = "entry-does-not-run"
 _START_UP_S = 60.0
-_START = """
-import sys
-home, job = sys.argv[1:]
-sys.path.insert(0, home)
-from mlcheck.probe.worker import main
-del sys.path[0], sys.argv[1:]
-main(job)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +131,8 @@ class _Run:
             dead=self._dead,
             blocked=self._blocked,
         )
-        home = str(Path(mlcheck.__file__).resolve().parent.parent)
         end = run_child(
-            [sys.executable, "-c", _START, home, job.dumps()],
+            child_command("mlcheck.probe.worker", job.dumps()),
             time_limit_s=options.time_limit + _START_UP_S,
             cwd=options.folder,
             on_message=self._hear,

@@ -11,8 +11,8 @@ import pytest
 from mlcheck.core.catalog import UnknownRule
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result, report_from_dict
-from mlcheck.probe import engine
 from mlcheck.probe.engine import ENTRY_RULE, ProbeOptions, probe_rules, run_probes
+from mlcheck.trial import child
 
 PROGRAM = """
     import ctypes, os, sys, time
@@ -193,7 +193,7 @@ def test_a_fault_of_mlcheck_itself_is_not_blamed_on_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = "import mlcheck.probe.worker as w; w.machine = lambda: 1 / 0;"
-    monkeypatch.setattr(engine, "_START", engine._START.replace("main(job)", f"{broken} main(job)"))
+    monkeypatch.setattr(child, "_CODE", child._CODE.replace("main(job)", f"{broken} main(job)"))
     report = examine(tmp_path)
     entry = result(report, ENTRY_RULE)
     assert entry.outcome is Outcome.ERROR

@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import mlcheck
+from mlcheck.trial.child import child_command
 from mlcheck.trial.find import EntryOptions
 from mlcheck.trial.isolate import ChildEnd, run_child
 from mlcheck.trial.processes import signal_name
 from mlcheck.trial.ranks.story import RankStory
 from mlcheck.trial.trial import Source
 
-_START = """
-import sys
-home, job = sys.argv[1:]
-sys.path.insert(0, home)
-from mlcheck.trial.ranks.shepherd import main
-main(home, job)
-"""
 _SHOWN = 8000
 _FIRST_FAILURE = re.compile(r"Root Cause.*?rank\s*:\s*(?P<rank>\d+).*?exitcode\s*:\s*(?P<code>-?\d+)", re.DOTALL)
 _GRACE_S = 5.0
@@ -93,9 +85,8 @@ def launch(source: Source, world: int, seconds: float) -> Launch:
             arguments=options.arguments,
             cpu_shim=options.cpu_shim,
         )
-        home = str(Path(mlcheck.__file__).resolve().parent.parent)
         end = run_child(
-            [sys.executable, "-c", _START, home, job.dumps()],
+            child_command("mlcheck.trial.ranks.shepherd", job.dumps()),
             time_limit_s=seconds + _GRACE_S,
             cwd=source.folder,
             on_message=lambda _: None,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcheck.trial.channel import DUMP_STACKS, Channel, connect
+from mlcheck.trial.child import HOME, child_command
 
 _AGENT = """
 import runpy, sys
@@ -23,24 +24,23 @@ del sys.path[0]
 sys.argv[0] = "torchrun"
 runpy.run_module("torch.distributed.run", run_name="__main__")
 """
-_RANK = """
-import sys
-home, job = sys.argv[1:]
-sys.path.insert(0, home)
-from mlcheck.trial.ranks.rank import main
-del sys.path[0], sys.argv[1:]
-main(job)
-"""
 _TICK_S = 0.1
 _DUMP_S = 0.5
 _LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GROUP_RANK")
 
 
-def main(home: str, text: str) -> None:
+def main(text: str) -> None:
     """Run the ranks of a job until all have ended, one has failed and the others had time to say so, or all hang."""
     channel, job = connect(), json.loads(text)
     agent = subprocess.Popen(  # noqa: S603 - the launcher, with the user's program below it
-        [sys.executable, "-c", _AGENT, home, *_arguments(job["world"]), sys.executable, "-c", _RANK, home, text],
+        [
+            sys.executable,
+            "-c",
+            _AGENT,
+            HOME,
+            *_arguments(job["world"]),
+            *child_command("mlcheck.trial.ranks.rank", text),
+        ],
         env={**{name: value for name, value in os.environ.items() if name not in _LAUNCHED}, **_environment()},
         stdin=subprocess.DEVNULL,
         start_new_session=True,
