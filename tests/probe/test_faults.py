@@ -208,6 +208,19 @@ def test_samples_that_meet(mix: Any) -> None:
     assert "layers.net.0 (Linear)" in verdict.summary
 
 
+def test_rows_that_mix_where_the_first_is_nothing() -> None:
+    """After the transposition row 0 is what unit 0 says of every sample, and that unit is dead."""
+
+    def forward(layers: Any, x: Tensor) -> Tensor:
+        seen = F.relu(layers["first"](x))
+        return layers["last"](seen.view(-1, len(x)).T.reshape(len(x), -1))
+
+    model = Function(forward, first=nn.Linear(8, 32), last=nn.Linear(32, 5))
+    nn.init.constant_(model.layers["first"].bias[:1].data, -50.0)
+    verdict = fails("batch-mixing", trial_of(model, classes(8, size=32), cross_entropy))
+    assert "layers.last" in verdict.findings[0].message
+
+
 def test_an_input_that_is_multiplied_by_zero() -> None:
     model = Function(lambda layers, x: layers["net"](0 * x), net=mlp())
     trial = trial_of(model, classes(8), cross_entropy)

@@ -13,7 +13,7 @@ SINGLE_PRECISION_ROUNDING = 1e-4
 
 def check(seen: BatchIndependence) -> Verdict:
     if not seen.deviation:
-        summary = f"row 0 of {seen.rows} is bitwise the same whichever rows surround it"
+        summary = f"a row of {seen.rows} is bitwise the same whichever rows surround it"
         return Verdict(Outcome.PASS, summary, numbers={"deviation": 0.0}, looked_at=seen.rows)
     exact = seen.exact_deviation
     if exact is not None and exact <= ROUNDING:

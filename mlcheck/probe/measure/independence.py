@@ -19,7 +19,7 @@ from mlcheck.trial.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class BatchIndependence:
-    """Row 0 of the model's output in evaluation mode, with its own neighbours and with others.
+    """Rows of the model's output in evaluation mode, with their own neighbours and with others.
 
     `deviation` is the largest relative difference, 0 when bitwise equal; `exact_deviation` the same in
     float64, None where it was not needed or not possible. `reached` counts the rows that a NaN in row 0
@@ -66,12 +66,23 @@ def _holds_relations(call: CapturedCall) -> bool:
     return len(tensors) > 1 and any(tuple(tensor.shape) == (call.rows, call.rows) for tensor in tensors)
 
 
-def _others_exchanged(arguments: Arguments, rows: int, dim: int = 0) -> Arguments:
-    """Row 0 stays; the others become copies of one another in another order, the first of them doubled."""
-    order = torch.tensor([0, *reversed(range(2, rows)), 2])
+def _exchanges(rows: int) -> list[tuple[Tensor, Tensor]]:
+    """Rows that stay, and the order in which all are given: the others change places, and one of them is doubled.
 
+    Row 0 alone stays, and then every second row: what meets in row 0 may be nothing, as a unit that is dead.
+    """
+    found = [(torch.tensor([0]), torch.tensor([0, *reversed(range(2, rows)), 2]))]
+    if rows >= 4:
+        turn = torch.arange(rows)
+        others = turn[1::2].clone()
+        turn[1::2] = torch.cat([others[1:], others[-1:]])
+        found.append((torch.arange(0, rows, 2), turn))
+    return found
+
+
+def _reordered(arguments: Arguments, order: Tensor, dim: int = 0) -> Arguments:
     def exchange(tensor: Tensor) -> Tensor:
-        fits = tensor.ndim > dim and tensor.shape[dim] == rows
+        fits = tensor.ndim > dim and tensor.shape[dim] == len(order)
         return tensor.index_select(dim, order.to(tensor.device)) if fits else tensor
 
     return map_tensors(arguments, exchange)  # type: ignore[no-any-return]
@@ -80,18 +91,26 @@ def _others_exchanged(arguments: Arguments, rows: int, dim: int = 0) -> Argument
 def _deviation(call: CapturedCall, module: torch.nn.Module, arguments: Arguments, dim: int = 0, rows: int = 0) -> float:
     rows = rows or call.rows
     before = call.replay(arguments, module)
-    after = call.replay(_others_exchanged(arguments, rows, dim), module)
     worst = 0.0
-    for one, other in zip(before, after):
-        if one.ndim <= dim or one.shape[dim] != rows or one.shape != other.shape:
-            continue
-        here, there = one.select(dim, 0).double(), other.select(dim, 0).double()
-        same = (here == there) | (here.isnan() & there.isnan())
-        if not bool(same.all()):
-            scale = float(here[here.isfinite()].abs().max()) if bool(here.isfinite().any()) else 1.0
-            gap = float((here - there)[~same].abs().max())
-            worst = max(worst, gap / max(scale, 1e-30)) if gap == gap else float("inf")
+    for stay, order in _exchanges(rows):
+        after = call.replay(_reordered(arguments, order, dim), module)
+        pairs = [(one, other) for one, other in zip(before, after) if one.ndim > dim and one.shape == other.shape]
+        for one, other in pairs:
+            if one.shape[dim] == rows:
+                at = stay.to(one.device)
+                worst = max(worst, _difference(one.index_select(dim, at), other.index_select(dim, at)))
     return worst
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    """The largest difference over the largest finite number; 0 when bitwise equal, infinite where it is no number."""
+    here, there = one.double(), other.double()
+    same = (here == there) | (here.isnan() & there.isnan())
+    if bool(same.all()):
+        return 0.0
+    scale = float(here[here.isfinite()].abs().max()) if bool(here.isfinite().any()) else 1.0
+    gap = float((here - there)[~same].abs().max())
+    return gap / max(scale, 1e-30) if gap == gap else float("inf")
 
 
 def _exact_deviation(call: CapturedCall) -> float | None:
@@ -139,22 +158,26 @@ def _poisoned(call: CapturedCall) -> int | None:
 
 
 def _where_rows_meet(call: CapturedCall, trial: Trial) -> str:
-    """The first module whose output row 0 differs although rows only around it were exchanged."""
-    kept: list[list[tuple[torch.nn.Module, Tensor]]] = []
-    for arguments in ((call.args, call.kwargs), _others_exchanged((call.args, call.kwargs), call.rows)):
-        seen: list[tuple[torch.nn.Module, Tensor]] = []
-
-        def observe(module: torch.nn.Module, output: Any, seen: list[Any] = seen) -> None:
-            if isinstance(output, Tensor) and output.ndim and output.shape[0] == call.rows:
-                seen.append((module, output[0].clone()))
-
-        with ModuleWatch(observe=observe):
-            call.replay(arguments)
-        kept.append(seen)
-    for (module, here), (_, there) in zip(*kept):
-        if not torch.equal(here, there):
-            return Names(trial.models).module(module)
+    """The first module whose output for a row differs although only rows around it were exchanged."""
+    for stay, order in _exchanges(call.rows):
+        here = _outputs(call, (call.args, call.kwargs), stay)
+        there = _outputs(call, _reordered((call.args, call.kwargs), order), stay)
+        for (module, one), (_, other) in zip(here, there):
+            if not torch.equal(one, other):
+                return Names(trial.models).module(module)
     return ""
+
+
+def _outputs(call: CapturedCall, arguments: Arguments, stay: Tensor) -> list[tuple[torch.nn.Module, Tensor]]:
+    seen: list[tuple[torch.nn.Module, Tensor]] = []
+
+    def observe(module: torch.nn.Module, output: Any) -> None:
+        if isinstance(output, Tensor) and output.ndim and output.shape[0] == call.rows:
+            seen.append((module, output.index_select(0, stay.to(output.device))))
+
+    with ModuleWatch(observe=observe):
+        call.replay(arguments)
+    return seen
 
 
 def _tensors(arguments: Any) -> list[Tensor]:
