@@ -55,7 +55,7 @@ def head_not_in_optimizer() -> dict[str, Any]:
 
 
 def layer_never_used() -> dict[str, Any]:
-    """no gradient, None gradient, gradient is None, unused, never used"""
+    """no gradient, None gradient, gradient is None, never got a gradient, not used, unused, never used"""
 
     class Forgetful(nn.Module):
         def __init__(self) -> None:
@@ -155,7 +155,7 @@ def rate_too_low() -> dict[str, Any]:
 
 
 def gradients_never_cleared() -> dict[str, Any]:
-    """zero_grad, cleared, accumulat"""
+    """zero_grad, zero-grad, clears, cleared, accumulat"""
     parts = mlp()
     model, optimizer = parts["model"], parts["optimizer"]
 
@@ -170,7 +170,7 @@ def gradients_never_cleared() -> dict[str, Any]:
 
 
 def cleared_before_the_step() -> dict[str, Any]:
-    """zero_grad, cleared"""
+    """zero_grad, zero-grad, clears, cleared"""
     parts = mlp()
     model, optimizer = parts["model"], parts["optimizer"]
 
