@@ -30,7 +30,7 @@ SOUND = [
     "vision:log_probabilities", "vision:strong_dropout", "tabular:wine", "tabular:logistic_regression",
     "tabular:linear_regression", "tabular:quantiles", "sequence:wave_cnn", "sequence:packed_gru",
     "sequence:masked_encoder", "sequence:character_lstm", "loops:frozen_backbone", "loops:mixup", "loops:clipped",
-    "structured:segmentation", "structured:graph_convolutions",
+    "structured:segmentation", "vision:squeeze_excite",
 ]  # fmt: skip
 PACKAGES = {"mlcheck": "mlcheck", "torchtest2": "torchtest2", "pytest-torch": "pytest_torch", "torchdiag": "torchdiag"}
 
