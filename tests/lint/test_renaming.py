@@ -32,8 +32,12 @@ WAYS = sorted((Path(__file__).parent / "fixtures" / "ways").glob("*.py"))
 ONLY_THE_NAME_TELLS = {("training-under-no-grad", "def train_epoch(model, optimizer, loader):")}
 ONLY_THE_NAME_TELLS |= {("best-state-alias", "def fit(model, optimizer: torch.optim.Optimizer, loader, score):")}
 ONLY_THE_NAME_TELLS |= {("half-without-scaling", '    model.to("cuda").to(torch.float16)')}
-# What a rule reads off the names themselves: what is swapped, what is timed, what a training step hands back.
-ABOUT_NAMES = {"loss-args-swapped", "timing-without-sync", "lightning-contract"}
+ONLY_THE_NAME_TELLS |= {("loss-keeps-graph", "average = loss if average is None else 0.9 * average + 0.1 * loss")}
+ONLY_THE_NAME_TELLS |= {("trainer-contract", "        return loss\n\n\ndef run(")}
+ONLY_THE_NAME_TELLS |= {("partial-checkpoint", "def save(model, path):\n    torch.save(model.state_dict, path)")}
+# What a rule reads off the names themselves: what is swapped, what is timed, what a training step hands back, and
+# notes about what is averaged or differentiated.
+ABOUT_NAMES = {"loss-args-swapped", "timing-without-sync", "lightning-contract", "mean-of-batch-means", "sqrt-at-zero"}
 
 Files = dict[str, str]
 

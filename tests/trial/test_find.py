@@ -75,7 +75,7 @@ def test_a_file_named_like_a_standard_module_hides_nothing(write: Write) -> None
         ("train:biuld", "there is no `biuld` in .*train.py; did you mean `build`?"),
         ("train.py:biuld", "there is no `biuld` in .*train.py; did you mean `build`?"),
         ("train:NUMBER", "`train:NUMBER` is an object of type int, which cannot be driven: an entry point is a script"),
-        ("train:Net", "`train:Net` is the model class Net alone, which cannot be driven"),
+        ("train:Net", "`train:Net` requires `in_features`, and there is no config"),
         ("train:Plain", "`train:Plain` is the class Plain, which cannot be driven"),
         ("train:Lit", "`train:Lit` has no train_dataloader, and beside it must be one LightningDataModule"),
         ("trian.py", "there is no file trian.py; did you mean `train.py`?"),
