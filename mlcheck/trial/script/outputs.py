@@ -8,6 +8,7 @@ process that the script starts, is not seen.
 from __future__ import annotations
 
 import builtins
+import multiprocessing.util
 import os
 import pickle
 import shutil
@@ -40,6 +41,7 @@ class Outputs:
         self.forgives = False
 
     def install(self) -> None:
+        multiprocessing.util.get_temp_dir()  # sockets of workers have short paths: not below the scratch folder
         temporary = os.path.join(self.scratch.folder, "tmp")
         os.makedirs(temporary, exist_ok=True)
         os.makedirs(self.scratch.files, exist_ok=True)
