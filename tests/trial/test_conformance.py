@@ -30,7 +30,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
         return trials[-1]
 
     yield loaded
-    for trial in trials:
+    for trial in reversed(trials):  # what was patched last is undone first
         if trial.progress:
             trial.progress.close()
 

@@ -99,7 +99,7 @@ def load(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         return trials[-1]
 
     yield loaded
-    for trial in trials:
+    for trial in reversed(trials):
         assert trial.progress
         trial.progress.close()
 
