@@ -21,7 +21,9 @@ _LIGHTNING = tuple(
 )
 _TRAINER = tuple(f"transformers.{name}" for name in ("TrainingArguments", "Seq2SeqTrainingArguments"))
 _IGNITE = tuple(f"ignite.handlers.{name}" for name in ("Checkpoint", "ModelCheckpoint", "EarlyStopping"))
-_BEST = re.compile(r"best|(?:^|_)(?:min|max|lowest|highest)(?:_|$)", re.IGNORECASE)
+_BEST = re.compile(r"best", re.IGNORECASE)
+# An attack looks for the highest loss, and calls it the best: what is selected here is a model, or the end of training.
+_SELECTS = re.compile(r"save|state_dict|checkpoint|deepcopy|patience|stop", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -29,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in sites.calls(*_LIGHTNING, *_TRAINER, *_IGNITE):
         seen += 1
         yield from _in_call(call)
-    for file in sites.mentioning(["best", "Best", "min_", "max_", "lowest", "highest"]):
+    for file in sites.mentioning(["best", "Best"]):
         if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
             continue
         for function, context in _scopes(file):
@@ -147,11 +149,13 @@ def _by_hand(
 
 
 def _takes(statement: ast.stmt, score: ast.expr, best: ast.expr) -> bool:
-    """Whether the better score becomes the best one: in the branch, or as the flag that says so."""
+    """Whether the better score becomes the best one, and a model with it: in the branch, or as a flag."""
     if isinstance(statement, ast.Assign):
         target = statement.targets[0]
         return isinstance(target, ast.Name | ast.Attribute) and "best" in ast.unparse(target).lower()
     assert isinstance(statement, ast.If)
+    if not any(_SELECTS.search(ast.unparse(line)) for line in statement.body):
+        return False
     wanted = (ast.unparse(best), ast.unparse(score))
     return any(
         isinstance(node, ast.Assign) and (ast.unparse(node.targets[0]), ast.unparse(node.value)) == wanted

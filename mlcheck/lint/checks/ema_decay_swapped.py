@@ -50,6 +50,8 @@ def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, as
         func = call.node.func
         if not isinstance(func, ast.Attribute) or not call.node.args or not _goes_through_weights(call.context):
             continue
+        if "grad" in ast.unparse(call.node):  # an optimizer's average of gradients may be as short as it likes
+            continue
         if func.attr == "lerp_" and len(call.node.args) > 1:
             yield call.node, call.context, None, call.node.args[1]
         elif func.attr == "copy_":

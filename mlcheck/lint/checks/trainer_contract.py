@@ -32,13 +32,6 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _loss(function: Function) -> Iterator[Finding]:
-    names = function.parameters
-    if "num_items_in_batch" not in names and function.node.args.kwarg is None and function.node.args.vararg is None:
-        yield Finding(
-            "`compute_loss` takes no `num_items_in_batch`, and the Trainer gives one: the first step raises TypeError",
-            function.place().location,
-            help="`def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):`",
-        )
     for node in returns(function):
         for answer in [node.body, node.orelse] if isinstance(node, ast.IfExp) else [node]:
             if _is_cut(answer):

@@ -12,6 +12,8 @@ LOOKS_AT = "folder listing"
 _FUNCTIONS = ("os.listdir", "glob.glob", "glob.iglob", "os.scandir")
 _METHODS = ("iterdir", "rglob", "glob")
 _SORTS = re.compile(r"sort", re.IGNORECASE)
+_LABELS = re.compile(r"label|class|target|categor|tensor\(", re.IGNORECASE)
+_COMPOUND = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.With, ast.Try)
 _KEEPS_ORDER = ("list", "tuple", "filter", "map", "array", "asarray", "Path", "str")
 
 
@@ -117,8 +119,8 @@ def _numbered(call: Call, name: str) -> ast.AST | None:
                     key = ast.unparse(inner.targets[0].slice)
                     if (ast.unparse(inner.value), key) == item:
                         return node
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "index":
-            if ast.unparse(node.func.value) == name and len(node.args) == 1:
+        elif isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND) and f"{name}.index(" in ast.unparse(node):
+            if _LABELS.search(ast.unparse(node)):  # the place of a file may also tell how far a run has come
                 return node
     return None
 
