@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, cuts, expressions, gradients, holding, instances, modes, names, shape_rules
+from mlcheck.lint import (
+    calls,
+    cuts,
+    decorators,
+    expressions,
+    following,
+    gradients,
+    holding,
+    instances,
+    modes,
+    names,
+    shape_rules,
+)
 from mlcheck.lint.machine import Frame, Machine, Sink
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
@@ -143,7 +155,7 @@ def _of_class(m: Machine, owner: Class, info: ClassInfo, name: str) -> Value:
         return stored
     method = info.find(name)
     if method is not None:
-        return calls.decorated(m, Function(method, info_scope(method)), method, owner)
+        return decorators.decorated(m, Function(method, info_scope(method)), method, owner)
     found = _class_variable(m, info, name)
     if found is not None:
         return found
@@ -156,7 +168,7 @@ def info_scope(info: FunctionInfo) -> object:
 
 def bind_method(m: Machine, info: FunctionInfo, owner: Value, node: ast.AST) -> Value:
     """The method bound to the object; a property's value."""
-    value = calls.decorated(m, Function(info, info_scope(info), owner), info, owner)
+    value = decorators.decorated(m, Function(info, info_scope(info), owner), info, owner)
     if isinstance(value, Object) and value.type == "builtins.property":
         return calls.call(m, value.args[0], [], {}, node)
     return value
@@ -196,7 +208,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
     if isinstance(owner, Object) and owner.cls is not None:
         setter = owner.cls.find(name + "=")
         if setter is not None:
-            calls.call_function(m, Function(setter, info_scope(setter), owner), [value], {}, node)
+            following.follow(m, Function(setter, info_scope(setter), owner), [value], {}, node)
             return
     if name == "training":
         modes.set_mode(m, owner, value, m.place(node))

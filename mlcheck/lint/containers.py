@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from mlcheck.lint import calls, datasets, holding
+from mlcheck.lint import calls, datasets, following, holding
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
     Const,
@@ -114,7 +114,7 @@ def _element_of_object(m: Machine, value: Object) -> Value:
         case "builtins.zip":
             return Tuple(tuple(element(m, arg) for arg in value.args))
         case "builtins.generator":
-            return calls.run_generator(m, value)
+            return following.run_generator(m, value)
         case "builtins.dict_items":
             return Tuple((m.symbol(), element(m, value.args[0])))
     return datasets.batch(m, value) or Symbol(("element", m.fresh()), "", split_of_iterable(m, value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions, precision, statements
+from mlcheck.lint import assignment, calls, expressions, following, precision, statements, ways_out
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.machine import Exit, Machine
@@ -48,7 +48,7 @@ def _within(m: Machine, value: Value, item: ast.withitem, inside: object, before
     if isinstance(value, Object) and value.cls is not None and value.cls.find("__enter__"):
         entered = calls.call_method(m, value, "__enter__", [], {}, item.context_expr)
         if item.optional_vars is not None:
-            statements.assign(m, item.optional_vars, entered)
+            assignment.assign(m, item.optional_vars, entered)
 
         def leave() -> bool:
             if value.cls is not None and value.cls.find("__exit__"):
@@ -56,9 +56,9 @@ def _within(m: Machine, value: Value, item: ast.withitem, inside: object, before
                 calls.call_method(m, value, "__exit__", nothing, {}, item.context_expr)
             return True
 
-        return statements.protect(m, inside, leave)
+        return ways_out.protect(m, inside, leave)
     if item.optional_vars is not None:
-        statements.assign(m, item.optional_vars, value if not isinstance(value, External) else m.symbol())
+        assignment.assign(m, item.optional_vars, value if not isinstance(value, External) else m.symbol())
     return bool(inside())
 
 
@@ -73,7 +73,7 @@ def _with_grad(m: Machine, mode: GradMode, before: GradMode, inside: object) -> 
         m.store.set(("grad",), before)
         return True
 
-    return statements.protect(m, run, leave)
+    return ways_out.protect(m, run, leave)
 
 
 def _select_mode(m: Machine, value: Select, item: ast.withitem) -> GradMode | None:
@@ -117,7 +117,7 @@ def _with_generator(m: Machine, value: Object, item: ast.withitem, inside: objec
         generator = m.frames[outer:]
         del m.frames[outer:]
         if item.optional_vars is not None:
-            statements.assign(m, item.optional_vars, yielded)
+            assignment.assign(m, item.optional_vars, yielded)
         normal, exits = m.capture(lambda: bool(inside()))
         ends = [way.delta for way in exits] + ([normal] if normal is not None else [])
         left.extend(exits)
@@ -127,7 +127,7 @@ def _with_generator(m: Machine, value: Object, item: ast.withitem, inside: objec
         m.frames.extend(generator)
         return m.symbol()
 
-    calls.call_function(m, function, list(value.args[1:]), value.kwargs, item.context_expr, on_yield=resume)
+    following.follow(m, function, list(value.args[1:]), value.kwargs, item.context_expr, on_yield=resume)
     for way in left:
         m.leave(way.kind, way.value)
     return not reached or any(reached)

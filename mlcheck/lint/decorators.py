@@ -1,16 +1,53 @@
-"""What a library's decorator leaves of a function."""
+"""What decorators leave of a function."""
 
 from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import contexts
+from mlcheck.lint import calls, contexts, expressions
 from mlcheck.lint.facts import Place
-from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Class, Function, Object, Partial, Value
+from mlcheck.lint.machine import Frame, Machine, Sink
+from mlcheck.lint.program import FunctionInfo
+from mlcheck.lint.values import Class, External, Function, Object, Partial, Value
 
 
-def decorate(m: Machine, name: str, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
+def decorated(m: Machine, value: Function, info: FunctionInfo, owner: Value | None) -> Value:
+    """The function as its decorators leave it."""
+    node = info.node
+    result: Value = value
+    if isinstance(node, ast.Lambda):
+        return value
+    for decorator in reversed(node.decorator_list):
+        if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter", "getter"):
+            continue
+        m.frames.append(Frame(info.module, value.scope, Sink(m.store.mark()), m.frame.call))
+        try:
+            applied = expressions.evaluate(m, decorator)
+            result = _decorate(m, applied, result, decorator, owner)
+        finally:
+            m.frames.pop()
+    return result
+
+
+def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
+    if isinstance(decorator, External | Object):
+        name = decorator.name if isinstance(decorator, External) else decorator.type
+        return _of_library(m, name, decorator, function, node, owner)
+    if isinstance(decorator, Function | Partial):
+        bound = function.bound if isinstance(function, Function) else None
+        plain = function
+        if isinstance(function, Function) and bound is not None and not function.static:
+            plain = Function(function.info, function.scope, None, function.grad, function.place)
+        made = calls.call(m, decorator, [plain], {}, node)
+        if bound is not None and isinstance(made, Function):
+            return Partial(made, (bound,), {}) if made.bound is None else made
+        return made if isinstance(made, Function | Partial | Object) else function
+    if isinstance(function, Function):
+        return Function(function.info, function.scope, function.bound, "unknown", function.place, function.static)
+    return function
+
+
+def _of_library(m: Machine, name: str, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
     """A function under a library's decorator."""
     place: Place = m.place(node)
     if name in contexts.IDLE:

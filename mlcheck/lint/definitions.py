@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, expressions
+from mlcheck.lint import calls, decorators, expressions
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import Class, External, Function, Imported, Value
@@ -14,7 +14,7 @@ def function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     outer = m.frame.info.qualname + "." if m.frame.info else ""
     info = function_info(m, node, None, outer + node.name)
     value = Function(info, m.close_over(), None, "", m.place(node))
-    made = calls.decorated(m, value, info, None)
+    made = decorators.decorated(m, value, info, None)
     if m.frame.info is not None:
         m.nested[node] = made
     m.bind(node.name, made)

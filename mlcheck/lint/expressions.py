@@ -7,22 +7,20 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from mlcheck.lint import (
+    arithmetic,
+    assignment,
     attributes,
     calls,
     containers,
-    graph,
+    displays,
     names,
     shape_indexing,
     shape_rules,
     slices,
-    snapshots,
-    statements,
 )
-from mlcheck.lint.conditions import compare, decide, key_of, truth
-from mlcheck.lint.facts import Loop
+from mlcheck.lint.conditions import compare, decide, truth
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
-from mlcheck.lint.turns import leaves_anything
 from mlcheck.lint.values import (
     NONE,
     Class,
@@ -31,19 +29,15 @@ from mlcheck.lint.values import (
     Function,
     Imported,
     Module,
-    Params,
     Select,
     Super,
     Symbol,
-    Table,
     Tensor,
     Tuple,
     Value,
     split_of,
     traces_of,
 )
-
-_MAX_LITERAL = 64
 
 
 def evaluate(m: Machine, node: ast.expr | None) -> Value:
@@ -141,55 +135,7 @@ def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]
 
 def _binary(m: Machine, node: ast.BinOp) -> Value:
     left, right = evaluate(m, node.left), evaluate(m, node.right)
-    return shape_rules.of_operation(m, node, left, right, arithmetic(m, type(node.op).__name__, left, right))
-
-
-def arithmetic(m: Machine, operator: str, left: Value, right: Value) -> Value:
-    """Numbers fold; adding a constant keeps what a tensor is; a loss stays a loss; concatenation joins sequences."""
-    if isinstance(left, Const) and isinstance(right, Const):
-        return _fold(m, operator, left.value, right.value)
-    if operator == "Add":
-        joined = containers.concatenate(m, left, right)
-        if joined is not None:
-            return joined
-    traces, split = graph.joined(m, traces_of(left, right), left, right), split_of(left, right)
-    for tensor, factor in ((left, right), (right, left)):
-        if not isinstance(tensor, Tensor):
-            continue
-        kept = tensor.kind == "loss" or tensor.kind == "scaled"
-        kept = kept or (isinstance(factor, Const | Symbol) and operator == "Add" and not traces_of(factor))
-        kept = kept or (tensor.kind == "raw" and isinstance(factor, Const | Symbol) and operator in ("Mult", "Div"))
-        if kept:
-            return Tensor(tensor.kind, tensor.place, split, traces, tensor.scaler)
-    if isinstance(left, Tensor) or isinstance(right, Tensor):
-        return Tensor("other", None, split, traces)
-    if isinstance(left, Params) or isinstance(right, Params):
-        return m.symbol()
-    key: Hashable = ("bin", operator, key_of(m, left), key_of(m, right))
-    return Symbol(key, "", split, traces) if not traces and _shallow(key) else Symbol(m.fresh(), "", split, traces)
-
-
-def _shallow(key: Hashable, depth: int = 6) -> bool:
-    if not isinstance(key, tuple):
-        return True
-    return depth > 0 and all(_shallow(part, depth - 1) for part in key)
-
-
-_FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "Add": lambda a, b: a + b,
-    "Sub": lambda a, b: a - b,
-    "Mult": lambda a, b: a * b if not isinstance(a, str) and not isinstance(b, str) else a[:0],
-    "Div": lambda a, b: a / b,
-    "FloorDiv": lambda a, b: a // b,
-    "Mod": lambda a, b: a % b if not isinstance(a, str | bytes) else a,
-}
-
-
-def _fold(m: Machine, operator: str, left: Any, right: Any) -> Value:
-    try:
-        return Const(_FOLD[operator](left, right))
-    except (KeyError, TypeError, ArithmeticError, ValueError):
-        return m.symbol()
+    return shape_rules.of_operation(m, node, left, right, arithmetic.combine(m, type(node.op).__name__, left, right))
 
 
 def _unary(m: Machine, node: ast.UnaryOp) -> Value:
@@ -250,102 +196,14 @@ def _conditional(m: Machine, node: ast.IfExp) -> Value:
     return m.branch(key, lambda: evaluate(m, node.body), lambda: evaluate(m, node.orelse))
 
 
-def _tuple(m: Machine, node: ast.Tuple | ast.List | ast.Set) -> Value:
-    if len(node.elts) > _MAX_LITERAL:
-        return m.symbol()
-    found: list[Value] = []
-    open_ = False
-    for element in node.elts:
-        if isinstance(element, ast.Starred):
-            spread = evaluate(m, element.value)
-            inner = containers.items(m, spread)
-            open_ |= inner is None
-            found.extend(inner if inner is not None else [containers.element(m, spread)])
-        else:
-            found.append(evaluate(m, element))
-    items = Tuple(tuple(found), open_)
-    return items if isinstance(node, ast.Tuple) else containers.new_list(m, items)
-
-
-def _dict(m: Machine, node: ast.Dict) -> Value:
-    if len(node.keys) > _MAX_LITERAL:
-        return m.symbol()
-    table = Table({})
-    open_ = False
-    for key, item in zip(node.keys, node.values, strict=True):
-        value = evaluate(m, item)
-        if key is None:
-            inner = containers.table(m, value)
-            open_ |= inner is None or inner.open
-            table.items.update(inner.items if inner else {})
-            continue
-        name = evaluate(m, key)
-        if isinstance(name, Const) and isinstance(name.value, Hashable):
-            table.items[name.value] = value
-        else:
-            open_ = True
-            table.items[("?", m.fresh())] = value
-    return containers.new_dict(m, Table(table.items, open_))
-
-
 def _lambda(m: Machine, node: ast.Lambda) -> Value:
     info = FunctionInfo(node, m.frame.module, None, "lambda")
     return Function(info, m.close_over(), None, "", m.place(node))
 
 
-def _comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> Value:
-    """Loops walked twice, in a scope of their own; the items are what the element expression gave."""
-    outer = m.frame.scope
-    m.frame.scope = inner = ("comprehension", m.fresh())
-    m.parents[inner] = outer
-    found: list[Value] = []
-    exact = False
-    try:
-        first = evaluate(m, node.generators[0].iter)
-        exact = len(node.generators) == 1 and not node.generators[0].ifs
-        exact = _clauses(m, node, 0, first, found) and exact
-    finally:
-        m.frame.scope = outer
-    if isinstance(node, ast.DictComp):
-        if (shared := snapshots.rebuilt(node, first)) is not None:
-            return shared
-        keyed = [item for item in found if isinstance(item, Tuple) and isinstance(item.items[0], Const)]
-        named = {item.items[0].value: item.items[1] for item in keyed if isinstance(item.items[0], Const)}
-        if exact and len(named) == len(found):
-            return containers.new_dict(m, Table(named))
-        values = {("?", m.fresh()): item.items[1] for item in found[:1] if isinstance(item, Tuple)}
-        return containers.new_dict(m, Table(values, True))
-    items = Tuple(tuple(found) if exact else tuple(found[:1]), not exact)
-    return containers.new_list(m, items)
-
-
-def _clauses(m: Machine, node: Any, depth: int, source: Value, found: list[Value]) -> bool:
-    clause = node.generators[depth]
-    loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
-    known = containers.finite(m, source)
-    turns: list[Value | None] = list(known) if known is not None else [None, None]
-    start, facts, first = m.store.mark(), m.facts.total(), m.fresh()
-    with m.in_loop(loop):
-        for item in turns:
-            loop.turn += 1
-            value = item if item is not None else containers.element(m, source)
-            statements.assign(m, clause.target, value)
-            for test in clause.ifs:
-                evaluate(m, test)
-            if depth + 1 < len(node.generators):
-                _clauses(m, node, depth + 1, evaluate(m, node.generators[depth + 1].iter), found)
-            elif isinstance(node, ast.DictComp):
-                found.append(Tuple((evaluate(m, node.key), evaluate(m, node.value))))
-            else:
-                found.append(evaluate(m, node.elt))
-            if known is None and facts == m.facts.total() and not leaves_anything(m, start, first, clause):
-                break
-    return known is not None
-
-
 def _named(m: Machine, node: ast.NamedExpr) -> Value:
     value = evaluate(m, node.value)
-    statements.assign(m, node.target, value)
+    assignment.assign(m, node.target, value)
     return value
 
 
@@ -375,15 +233,15 @@ _HANDLERS: dict[type[ast.expr], Callable[[Machine, Any], Value]] = {
     ast.BoolOp: _boolean,
     ast.Compare: _comparison,
     ast.IfExp: _conditional,
-    ast.Tuple: _tuple,
-    ast.List: _tuple,
-    ast.Set: _tuple,
-    ast.Dict: _dict,
+    ast.Tuple: displays.sequence,
+    ast.List: displays.sequence,
+    ast.Set: displays.sequence,
+    ast.Dict: displays.dictionary,
     ast.Lambda: _lambda,
-    ast.ListComp: _comprehension,
-    ast.SetComp: _comprehension,
-    ast.GeneratorExp: _comprehension,
-    ast.DictComp: _comprehension,
+    ast.ListComp: displays.comprehension,
+    ast.SetComp: displays.comprehension,
+    ast.GeneratorExp: displays.comprehension,
+    ast.DictComp: displays.comprehension,
     ast.NamedExpr: _named,
     ast.JoinedStr: _text,
     ast.Yield: _yield,

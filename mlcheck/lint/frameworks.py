@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, gradients, instances, modes, schedulers
+from mlcheck.lint import calls, containers, decorators, gradients, instances, modes, schedulers
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.machine import DeadPath, Machine
 from mlcheck.lint.program import ClassInfo
@@ -140,7 +140,7 @@ def run_hooks(m: Machine, made: Object, node: ast.AST) -> None:
             _set(m, made, training, grad, node)
             hook = Function(info, made.cls.scope, made)
             try:
-                result = calls.call(m, calls.decorated(m, hook, info, made), _batch(m, name, info), {}, node)
+                result = calls.call(m, decorators.decorated(m, hook, info, made), _batch(m, name, info), {}, node)
             except DeadPath:
                 break
             if training and kind == "lightning":

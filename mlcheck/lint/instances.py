@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from mlcheck.lint import attributes, calls, containers, gradients, habits, modes
+from mlcheck.lint import attributes, containers, following, gradients, habits, modes
 from mlcheck.lint.facts import Mode, Turn
 from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
 from mlcheck.lint.program import ClassInfo, FunctionInfo
@@ -43,7 +43,7 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
         if module and info.libraries <= _PLAIN_BASES and not any(_is_thing(m, value) for value in values):
             m.store.set(("pending", made.id), Pending(init, args, kwargs, node, m.now(), m.stamp()))
         else:
-            calls.call_function(m, Function(init, attributes.info_scope(init), made), args, kwargs, node)
+            following.follow(m, Function(init, attributes.info_scope(init), made), args, kwargs, node)
     elif info.dataclass:
         fields = [name for base in reversed(info.mro) for name in base.assigned]
         left = [(name, m.symbol(name)) for name in fields[len(args) :]] if "**" in kwargs else []
@@ -89,7 +89,7 @@ def ready(m: Machine, made: Object) -> None:
     m.building += 1
     try:
         init = Function(pending.init, attributes.info_scope(pending.init), made)
-        calls.call_function(m, init, pending.args, pending.kwargs, pending.node)
+        following.follow(m, init, pending.args, pending.kwargs, pending.node)
     except DeadPath:
         pass
     finally:

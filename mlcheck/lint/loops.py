@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import containers, expressions, statements
+from mlcheck.lint import assignment, containers, expressions, statements
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Exit, Machine
@@ -23,7 +23,7 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
 
         def bind(item: object = item) -> bool:
             value = containers.element(m, source) if item is None else item
-            statements.assign(m, node.target, value)  # type: ignore[arg-type]
+            assignment.assign(m, node.target, value)  # type: ignore[arg-type]
             loop.mark, loop.first = m.store.mark(), m.fresh()
             return True
 

@@ -6,8 +6,8 @@ import ast
 
 from mlcheck.lint import (
     calls,
+    container_methods,
     containers,
-    cuts,
     datasets,
     frameworks,
     gradients,
@@ -20,6 +20,7 @@ from mlcheck.lint import (
     schedulers,
     shape_rules,
     snapshots,
+    tensor_methods,
 )
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import scale, unscale
@@ -46,62 +47,6 @@ from mlcheck.lint.values import (
 Args = list[Value]
 Kwargs = dict[str, Value]
 
-_SAME = frozenset(
-    [
-        "view",
-        "reshape",
-        "resize",
-        "resize_",
-        "ravel",
-        "squeeze",
-        "unsqueeze",
-        "flatten",
-        "permute",
-        "transpose",
-        "contiguous",
-        "float",
-        "double",
-        "half",
-        "bfloat16",
-        "to",
-        "cuda",
-        "cpu",
-        "type",
-        "type_as",
-        "t",
-        "clone",
-        "requires_grad_",
-        "expand",
-        "expand_as",
-        "repeat",
-        "view_as",
-        "reshape_as",
-        "unflatten",
-        "movedim",
-        "swapaxes",
-        "index_select",
-        "narrow",
-        "masked_select",
-        "retain_grad",
-        "chunk",
-        "split",
-        "pin_memory",
-        "clamp",
-        "clamp_min",
-        "clamp_",
-        "clip",
-        "mean",
-    ]
-)
-_ACTIVATIONS = {
-    "softmax": "softmax",
-    "sigmoid": "sigmoid",
-    "log_softmax": "log_softmax",
-    "logsigmoid": "log_sigmoid",
-    "sigmoid_": "sigmoid",
-}
-_DATA = frozenset(["item", "numpy", "tolist", "argmax", "argsort", "eq", "ne", "size", "dim", "numel"])
-_LOG_OF = {"softmax": "log_softmax", "sigmoid": "log_sigmoid"}
 _ITSELF = frozenset(
     ["to", "cuda", "cpu", "float", "half", "double", "bfloat16", "compile", "share_memory", "requires_grad_", "apply"]
 )
@@ -129,15 +74,15 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             if containers.contents(m, owner) is not None:
                 if name == "append" and args:
                     keeping.appended(m, owner, args[0], node)
-                return _container(m, owner, name, args, kwargs)
+                return container_methods.call(m, owner, name, args)
         case Tensor() | Symbol():
-            judge = tensor if isinstance(owner, Tensor) else _symbol
+            judge = tensor_methods.call if isinstance(owner, Tensor) else _symbol
             result = judge(m, owner, name, args, kwargs, node)  # type: ignore[arg-type]
             return shape_rules.with_shape(result, shape_rules.of_method(m, owner, name, args, kwargs))
         case Params():
             return _params(m, owner, name, args, node)
         case Tuple() | Table():
-            return _container(m, owner, name, args, kwargs)
+            return container_methods.call(m, owner, name, args)
         case Function() | Partial() | External():
             return m.symbol()
         case Const(value=str()):
@@ -188,7 +133,7 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
     if name in _PARAMETERS:
         return Params(frozenset([key]))
     if name in ("children", "modules", "named_modules", "named_children") or containers.contents(m, owner) is not None:
-        return _container(m, owner, name, args, kwargs) if name in ("items", "values", "keys") else m.symbol()
+        return container_methods.call(m, owner, name, args) if name in ("items", "values", "keys") else m.symbol()
     values = [*args, *kwargs.values()]
     return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
 
@@ -235,38 +180,6 @@ def _scaler(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, nod
     return m.symbol()
 
 
-def tensor(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    """A method of a tensor, or of a value that may be one."""
-    traces, split = traces_of(owner, *args), split_of(owner, *args)
-    if name == "backward":
-        gradients.backward(m, node, owner)
-        return NONE
-    if name in _DATA - {"item", "numpy", "tolist", "argmax", "argsort"}:
-        return Symbol(m.fresh(), "", split)
-    if name in ("argmax", "argmin"):
-        return Symbol(m.fresh(), "", split, cuts.ended(m, owner.traces, node))
-    if name in cuts.CUTTING:
-        return cuts.cut(m, owner, split, node)
-    if cuts.stays(m, owner, name):
-        return owner
-    if name in _ACTIVATIONS:
-        return Tensor(_ACTIVATIONS[name], m.place(node), split, traces)
-    if name in ("log", "log_") and isinstance(owner, Tensor) and owner.kind in _LOG_OF:
-        return Tensor(_LOG_OF[owner.kind], m.place(node), split, traces)
-    if name in ("add", "add_") and isinstance(owner, Tensor):
-        return Tensor(owner.kind, owner.place, split, traces)
-    if name in _SAME:
-        if isinstance(owner, Tensor):
-            keeps = name != "mean" or owner.kind in ("softmax", "sigmoid", "loss")
-            keeps = keeps and not (owner.kind == "raw" and name.startswith(("clamp", "clip")))
-            return Tensor(owner.kind if keeps else "other", owner.place, split, traces, owner.scaler)
-        return Symbol(m.fresh(), owner.name, split, traces)
-    if isinstance(owner, Tensor):
-        kind = owner.kind if owner.kind in ("loss", "scaled") and name in ("sum", "div", "mul") else "other"
-        return Tensor(kind, owner.place, split, traces)
-    return Symbol(m.fresh(), "", split, traces)
-
-
 def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A method of an unknown value: judged by what only one kind of thing has."""
     if gradients.is_optimizer(m, owner) and name in ("step", "zero_grad", "add_param_group", "state_dict"):
@@ -291,8 +204,8 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         return _module(m, owner, name, args, kwargs, node)
     if name in ("to", "cuda", "cpu"):
         return owner
-    if name in _SAME or name in _ACTIVATIONS or name in _DATA or name in ("backward", "detach", "log", "add"):
-        return tensor(m, owner, name, args, kwargs, node)
+    if name in tensor_methods.OF_TENSORS:
+        return tensor_methods.call(m, owner, name, args, kwargs, node)
     values = [*args, *kwargs.values()]
     calls.havoc(m, values)
     traces = traces_of(owner, *values)
@@ -323,49 +236,3 @@ def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> 
         modes.freeze(m, owner.owners, args[0] if args else TRUE)
         holding.freeze(m, owner.owners, args[0] if args else TRUE, node, owner.one)
     return owner if name in ("data", "detach", "to", "cuda", "__iter__", "copy") else m.symbol()
-
-
-def _container(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs) -> Value:
-    found = containers.contents(m, owner)
-    if isinstance(found, Table):
-        return _table(m, owner, found, name, args)
-    if isinstance(found, Tuple) and isinstance(owner, Object):
-        if name == "append" and args:
-            containers.append(m, owner, args[0])
-            return NONE
-        if name in ("extend", "insert", "add", "update") and args:
-            extra = containers.contents(m, args[-1])
-            more = extra.items if isinstance(extra, Tuple) else (args[-1],) if name in ("insert", "add") else ()
-            open_ = found.open or not isinstance(extra, Tuple) or extra.open or m.repeats
-            m.store.set(("items", owner.id), Tuple((*found.items, *more)[:16], open_ and name != "insert"))
-            return NONE
-        if name == "pop" and found.items:
-            return containers.element(m, owner)
-        if name == "copy":
-            return containers.new_list(m, found)
-    return m.symbol()
-
-
-def _table(m: Machine, owner: Value, found: Table, name: str, args: Args) -> Value:
-    if name in ("values", "items", "keys"):
-        if found.open and not found.items:
-            return m.symbol()
-        pairs: list[Value] = []
-        for key, value in found.items.items():
-            label: Value = Const(key) if not isinstance(key, tuple) else m.symbol()
-            pairs.append(value if name == "values" else label if name == "keys" else Tuple((label, value)))
-        return Tuple(tuple(pairs), found.open)
-    if name in ("get", "pop", "setdefault") and args:
-        if isinstance(args[0], Const):
-            if args[0].value in found.items:
-                return found.items[args[0].value]
-            if name == "setdefault" and len(args) > 1 and not found.open:
-                containers.store_item(m, owner, args[0], args[1])
-            return args[1] if len(args) > 1 and not found.open else m.symbol()
-        return containers.item(m, owner, args[0], ast.Subscript(ast.Constant(None), ast.Constant(None), ast.Load()))
-    if name == "update" and args and isinstance(owner, Object):
-        extra = containers.table(m, args[0])
-        merged = {**found.items, **(extra.items if extra else {})}
-        m.store.set(("items", owner.id), Table(merged, found.open or extra is None or extra.open))
-        return NONE
-    return containers.new_dict(m, found) if name == "copy" else m.symbol()

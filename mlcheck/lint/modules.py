@@ -10,6 +10,7 @@ from mlcheck.lint import (
     attributes,
     calls,
     containers,
+    decorators,
     frameworks,
     graph,
     holding,
@@ -188,7 +189,7 @@ def _forward(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Va
         method = module.cls.find("forward")
         if method is not None:
             bound = Function(method, attributes.info_scope(method), module)
-            return calls.call(m, calls.decorated(m, bound, method, module), args, kwargs, node)
+            return calls.call(m, decorators.decorated(m, bound, method, module), args, kwargs, node)
         if "torch.nn.Sequential" not in module.cls.libraries:
             values = [*args, *kwargs.values()]
             return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
-from mlcheck.lint import modes, statements
+from mlcheck.lint import modes, ways_out
 from mlcheck.lint.facts import Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.training import Autocast
@@ -28,7 +28,7 @@ def under_autocast(m: Machine, value: Object, inside: Callable[[], bool]) -> boo
         m.store.set(("autocast",), before)
         return True
 
-    return statements.protect(m, run, leave)
+    return ways_out.protect(m, run, leave)
 
 
 def _kind(value: Object) -> str:

@@ -1,0 +1,102 @@
+"""Methods of tensors, and of values that may be tensors."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint import cuts, gradients
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.values import NONE, Symbol, Tensor, Value, split_of, traces_of
+
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+_SAME = frozenset(
+    [
+        "view",
+        "reshape",
+        "resize",
+        "resize_",
+        "ravel",
+        "squeeze",
+        "unsqueeze",
+        "flatten",
+        "permute",
+        "transpose",
+        "contiguous",
+        "float",
+        "double",
+        "half",
+        "bfloat16",
+        "to",
+        "cuda",
+        "cpu",
+        "type",
+        "type_as",
+        "t",
+        "clone",
+        "requires_grad_",
+        "expand",
+        "expand_as",
+        "repeat",
+        "view_as",
+        "reshape_as",
+        "unflatten",
+        "movedim",
+        "swapaxes",
+        "index_select",
+        "narrow",
+        "masked_select",
+        "retain_grad",
+        "chunk",
+        "split",
+        "pin_memory",
+        "clamp",
+        "clamp_min",
+        "clamp_",
+        "clip",
+        "mean",
+    ]
+)
+_ACTIVATIONS = {
+    "softmax": "softmax",
+    "sigmoid": "sigmoid",
+    "log_softmax": "log_softmax",
+    "logsigmoid": "log_sigmoid",
+    "sigmoid_": "sigmoid",
+}
+_DATA = frozenset(["item", "numpy", "tolist", "argmax", "argsort", "eq", "ne", "size", "dim", "numel"])
+_LOG_OF = {"softmax": "log_softmax", "sigmoid": "log_sigmoid"}
+OF_TENSORS = _SAME | frozenset(_ACTIVATIONS) | _DATA | {"backward", "detach", "log", "add"}
+
+
+def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """A method of a tensor, or of a value that may be one."""
+    traces, split = traces_of(owner, *args), split_of(owner, *args)
+    if name == "backward":
+        gradients.backward(m, node, owner)
+        return NONE
+    if name in _DATA - {"item", "numpy", "tolist", "argmax", "argsort"}:
+        return Symbol(m.fresh(), "", split)
+    if name in ("argmax", "argmin"):
+        return Symbol(m.fresh(), "", split, cuts.ended(m, owner.traces, node))
+    if name in cuts.CUTTING:
+        return cuts.cut(m, owner, split, node)
+    if cuts.stays(m, owner, name):
+        return owner
+    if name in _ACTIVATIONS:
+        return Tensor(_ACTIVATIONS[name], m.place(node), split, traces)
+    if name in ("log", "log_") and isinstance(owner, Tensor) and owner.kind in _LOG_OF:
+        return Tensor(_LOG_OF[owner.kind], m.place(node), split, traces)
+    if name in ("add", "add_") and isinstance(owner, Tensor):
+        return Tensor(owner.kind, owner.place, split, traces)
+    if name in _SAME:
+        if isinstance(owner, Tensor):
+            keeps = name != "mean" or owner.kind in ("softmax", "sigmoid", "loss")
+            keeps = keeps and not (owner.kind == "raw" and name.startswith(("clamp", "clip")))
+            return Tensor(owner.kind if keeps else "other", owner.place, split, traces, owner.scaler)
+        return Symbol(m.fresh(), owner.name, split, traces)
+    if isinstance(owner, Tensor):
+        kind = owner.kind if owner.kind in ("loss", "scaled") and name in ("sum", "div", "mul") else "other"
+        return Tensor(kind, owner.place, split, traces)
+    return Symbol(m.fresh(), "", split, traces)
