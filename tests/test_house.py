@@ -90,10 +90,6 @@ CHECKS_MAY_IMPORT = {
 LONGEST_FILE = 265
 LONGEST_FUNCTION = 60
 MAY_BE_LONGER: dict[str, str] = {
-    "mlcheck.lint.expressions": "one method a kind of expression",
-    "mlcheck.lint.statements": "one method a kind of statement",
-    "mlcheck.lint.methods": "one method a kind of receiver",
-    "mlcheck.lint.calls": "one method a kind of callee",
     "mlcheck.lint.sites.walk": "one method a kind of node",
     "mlcheck.lint.sites.file": "what one file tells: names, values, definitions",
 }
