@@ -12,6 +12,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.control import Control
 from mlcheck.probe.job import Job
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
 from mlcheck.probe.measure.place import raised_at
@@ -19,7 +20,7 @@ from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
-from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 
@@ -68,11 +69,11 @@ class Examination:
             verdict: Verdict = check.run(*(self._given(needed, check) for needed in types))
             return verdict, verdict.traceback
         except NotMeasured as reason:
-            return Verdict(reason.outcome, reason=reason.reason), ""
+            return Verdict(reason.outcome, reason=reason.reason), reason.traceback
         except Broken as earlier:
             return Verdict(Outcome.SKIP, reason=str(earlier)), ""
         except Exception as error:
-            line = f"{type(error).__name__}: {error}".splitlines()[0]
+            line = error_line(error)
             finding = Finding(f"the probe stopped at {line}", raised_at(error))
             return Verdict(Outcome.ERROR, summary=line, findings=(finding,)), user_traceback(error)
 
@@ -110,8 +111,9 @@ class Examination:
 
     def _measure(self, needed: type[Measurement]) -> Measurement | NotMeasured:
         seed_all(self._job.seed)
+        control = Control(self._trial, self._job.seed)
         try:
-            with restored(self._trial) as state:
+            with restored(self._trial) as state, control.counting():
                 try:
                     found: Measurement | NotMeasured = needed.measure(self._trial, self._job.time_limit)
                 except NotMeasured as reason:
@@ -120,6 +122,11 @@ class Examination:
             return NotMeasured(str(why), Outcome.INCONCLUSIVE)
         except RejectedConfig as why:
             return NotMeasured(f"configuration rejected: {why}")
+        except Exception as error:
+            other = control.explained(error, self._job.time_limit / 4) if needed.reach in ("step", "loss") else None
+            if other is None:
+                raise
+            return other
         self._tell_unrestored(needed, state)
         if isinstance(found, Unexplained) and found.is_unexplained():
             self._explain(found)

@@ -25,7 +25,7 @@ from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.surroundings import cores, machine, packages
-from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import RejectedConfig, Trial
 
 ENTRY_RULE = "entry-does-not-run"
@@ -38,8 +38,7 @@ def main(text: str) -> None:
     try:
         _examine(channel, job)
     except Exception as error:
-        line = f"{type(error).__name__}: {error}".splitlines()[0]
-        channel.send({"kind": "failed", "error": line, "traceback": traceback.format_exc()})
+        channel.send({"kind": "failed", "error": error_line(error), "traceback": traceback.format_exc()})
     channel.finish()
 
 
@@ -93,7 +92,7 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         outcome = Outcome.ERROR if cause is None else Outcome.FAIL
         _answer_all(job, channel, _broken(str(error), cause, outcome), user_traceback(cause) if cause else "")
     except Exception as error:
-        line = f"building the trial raised {type(error).__name__}: {error}".splitlines()[0]
+        line = f"building the trial raised {error_line(error)}"
         _answer_all(job, channel, _broken(line, error, Outcome.FAIL), user_traceback(error))
     except SystemExit as error:
         line = f"the entry point called sys.exit({error.code!r}) while it was loaded"

@@ -11,9 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from mlcheck.core.check import Verdict
-from mlcheck.probe.examination import measurements_of, optional_measurements
+from mlcheck.core.check import Verdict, find_checks
+from mlcheck.core.report import Result
+from mlcheck.probe import checks
+from mlcheck.probe.examination import Examination, measurements_of, optional_measurements
+from mlcheck.probe.job import Job
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
+from mlcheck.probe.result import from_message
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -330,3 +334,25 @@ class Asked:
 def ask(rule: str, trial: Trial, seconds: float = 60.0) -> Verdict:
     """The verdict of one probe, measured as the engine measures it."""
     return Asked(trial, seconds).verdict(rule)
+
+
+class Answers:
+    """Keeps the results of an examination."""
+
+    def __init__(self) -> None:
+        self.results: dict[str, Result] = {}
+
+    def send(self, message: dict[str, Any]) -> None:
+        if message["kind"] == "finished":
+            result = from_message(message["report"])
+            self.results[result.rule] = result
+
+
+def examined(trial: Trial, *rules: str) -> dict[str, Result]:
+    job = Job(
+        entry="program", config="", hyperparameters={}, prep="", arguments=(), ranks=0, cpu_shim=False, seed=0,
+        time_limit=60.0, budget=600.0, rules=rules, dead={}, blocked={},
+    )  # fmt: skip
+    answers = Answers()
+    Examination(trial, job, answers).run([check for check in find_checks(checks) if check.rule in rules])
+    return answers.results

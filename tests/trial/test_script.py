@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from probe_programs import ask
+from probe_programs import ask, examined
 from script_programs import DRAWN, FAULTS, HEAD, IN_ORDER, LOOPS, SOUND, broken
 
 from mlcheck.core.outcome import Outcome
@@ -116,6 +116,33 @@ def test_what_fails_for_want_of_batches_is_not_the_scripts_fault(load: Load) -> 
         trial.evaluate_step(next(trial.validation_batches()))
         with pytest.raises(NotReached, match="raised AssertionError: too few, where mlcheck had cut its loops short"):
             trial.train_step(next(trial.train_batches()), 0)
+
+
+STOPS_EARLY = """
+history, total, step, better = [], 0.0, 0, True
+while better:
+    for data, target in train_loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model.head(F.relu(model.body(data))), target)
+        loss.backward()
+        optimizer.step()
+        total, step = total + loss.item(), step + 1
+        if step % 4 == 0:
+            better = not history or history[-1] - total > 1e-4
+            history.append(total)
+            total = 0.0
+            if not better:
+                break
+print(history[20])
+"""
+
+
+def test_a_script_that_stops_early_with_weights_held_still(load: Load) -> None:
+    results = examined(load(HEAD + STOPS_EARLY), "entry-does-not-run", "later-step-breaks", "dead-units")
+    assert results["entry-does-not-run"].outcome is Outcome.PASS
+    assert results["later-step-breaks"].outcome is Outcome.PASS
+    assert results["dead-units"].outcome is Outcome.INCONCLUSIVE
+    assert "IndexError: list index out of range" in results["dead-units"].reason
 
 
 def test_modes_of_the_script_are_its_own(load: Load) -> None:

@@ -17,6 +17,8 @@ def check(seen: RateTrials) -> Verdict:
     mine = seen.of(1.0)
     lower = [trial for trial in seen.lower if len(trial.losses) >= 9]
     if not lower:
+        if seen.raised:
+            return Verdict(Outcome.INCONCLUSIVE, reason=seen.raised)
         return Verdict(Outcome.INCONCLUSIVE, reason="the loss diverges with a ten-thousandth of the learning rate, too")
     third = max(3, min(len(mine.losses), *(len(t.losses) for t in lower)) // 3)
     best = min(lower, key=lambda trial: trial.tail(third))

@@ -26,6 +26,8 @@ def check(seen: RateTrials) -> Verdict:
     numbers = {"learning rate": seen.rate}
     gain = still - mine.tail(third)
     if best is None:
+        if seen.raised:
+            return Verdict(Outcome.INCONCLUSIVE, reason=seen.raised)
         return Verdict(
             Outcome.PASS, f"ten times {seen.rate:g} diverges: it is not too low", numbers=numbers, looked_at=seen.steps
         )

@@ -17,6 +17,7 @@ from mlcheck.probe.measure.place import as_given
 from mlcheck.probe.measure.samples import sample_leaves
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 SAMPLES = 32
@@ -70,7 +71,7 @@ def _batch(loader: DataLoader[Any]) -> tuple[list[Parts], Any]:
         samples = [dict(sample_leaves(sample)) for sample in raw]
         return samples, loader.collate_fn(raw)
     except Exception as error:
-        raise inconclusive(f"samples cannot be read one by one: {type(error).__name__}: {error}") from error
+        raise inconclusive(f"samples cannot be read one by one: {error_line(error)}") from error
 
 
 def _label(samples: list[Parts], batch: Any) -> tuple[str, list[float], list[float]] | None:

@@ -16,6 +16,7 @@ from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 _CLASS_LOSSES = ("cross_entropy", "nll_loss")
@@ -58,7 +59,7 @@ class Labels:
             try:
                 trial.train_step(copied(batch), 0)
             except Exception as error:
-                raised = f"{type(error).__name__}: {error}".splitlines()[0]
+                raised = error_line(error)
         calls = [call for call in (*watch.calls, *watch.refused) if call.kind in _CLASS_LOSSES]
         uses = tuple(_use(call, batch) for call in calls if not call.target.is_floating_point() and call.target.numel())
         if not uses:

@@ -11,12 +11,16 @@ Reach = Literal["nothing", "data", "step", "loss"]
 
 
 class NotMeasured(Exception):
-    """There is nothing to judge: SKIP where the question does not arise, INCONCLUSIVE where it stays open."""
+    """There is nothing to judge: SKIP where the question does not arise, INCONCLUSIVE where it stays open.
 
-    def __init__(self, reason: str, outcome: Outcome = Outcome.SKIP) -> None:
+    `traceback` is the user's own, where an error of theirs is the reason.
+    """
+
+    def __init__(self, reason: str, outcome: Outcome = Outcome.SKIP, traceback: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.outcome = outcome
+        self.traceback = traceback
 
 
 class Measurement(Protocol):

@@ -17,6 +17,7 @@ from mlcheck.probe.measure.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.modules import by_parameter
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
 from mlcheck.trial.sandbox import restored
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 FEW_LENGTHS = 3
@@ -115,8 +116,7 @@ def _largest_change(call: CapturedCall, lengths: Tensor, places: int) -> tuple[f
         try:
             alone = call.replay(_cut(call, row, length, places))
         except Exception as error:
-            line = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise inconclusive(f"the model takes samples of one length only ({line})") from error
+            raise inconclusive(f"the model takes samples of one length only ({error_line(error)})") from error
         for padded, cut in zip(whole, alone):
             change = _change(padded, cut, row, length, places)
             if change > worst:

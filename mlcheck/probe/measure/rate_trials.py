@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
+
+import torch
 
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch
@@ -14,6 +17,7 @@ from mlcheck.probe.measure.simplified import learning_rate, with_rates
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 FACTORS = (1.0, 0.1, 0.01, 10.0, 100.0)
@@ -21,15 +25,20 @@ STEPS = 40
 UNMOVED = 0.95
 FEW_STEPS = 15
 SECONDS = 8.0
+_ASKS_FOR_NUMBERS = re.compile(r"\b(nan|inf|infinite|infinity|finite)\b|NaN", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class RateTrial:
-    """The loss at each step with every learning rate multiplied by `factor`; it ended early where it diverged."""
+    """The loss at each step with every learning rate multiplied by `factor`; it ended early where it diverged.
+
+    `error` is what the program raised at another rate than its own, with a loss that was still small.
+    """
 
     factor: float
     losses: tuple[float, ...]
     diverged: bool
+    error: str = ""
 
     def tail(self, length: int) -> float:
         """The mean of the last `length` losses; infinite where it diverged."""
@@ -81,6 +90,12 @@ class RateTrials:
         return next(trial for trial in self.trials if trial.factor == factor)
 
     @property
+    def raised(self) -> str:
+        """What the program raised at another rate, where nothing says that the rate is too high; empty if nothing."""
+        found = next((trial for trial in self.trials if trial.error), None)
+        return f"at {self.rate * found.factor:g} the program raised {found.error}" if found else ""
+
+    @property
     def lower(self) -> list[RateTrial]:
         return [trial for trial in self.trials if trial.factor < 1 and not trial.diverged]
 
@@ -92,7 +107,7 @@ class RateTrials:
 def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> RateTrial:
     clock = Clock(seconds)
     losses: list[float] = []
-    diverged = False
+    diverged, raised = False, ""
     seed_all(0)
     with restored(trial), with_rates(trial, factor):
         for index, batch in enumerate(batches):
@@ -100,10 +115,11 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
             try:
                 with watch:
                     trial.train_step(copied(batch), index)
-            except (RuntimeError, ValueError, ArithmeticError):
+            except Exception as error:
                 if factor == 1.0:
                     raise
                 diverged = True
+                raised = "" if _exploded(trial, losses, error) else error_line(error)
                 break
             losses.append(sum(float(backward.root.double().sum()) for backward in watch.backwards))
             if not watch.backwards:
@@ -111,4 +127,12 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
             diverged = not math.isfinite(losses[-1]) or abs(losses[-1]) > 1e3 * max(abs(losses[0]), 1e-3)
             if diverged or not clock.left():
                 break
-    return RateTrial(factor, tuple(losses), diverged)
+    return RateTrial(factor, tuple(losses), diverged, raised)
+
+
+def _exploded(trial: Trial, losses: list[float], error: Exception) -> bool:
+    """Whether the rate is what made the program raise: weights or loss grew, or it asked for finite numbers."""
+    if _ASKS_FOR_NUMBERS.search(str(error)) or (losses and abs(losses[-1]) > 2 * max(abs(losses[0]), 1e-3)):
+        return True
+    parameters = (parameter for model in trial.models.values() for parameter in model.parameters())
+    return not all(bool(torch.isfinite(parameter).all()) for parameter in parameters)

@@ -15,7 +15,7 @@ from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.cpu_shim import advice
-from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 STEPS = 3
@@ -126,8 +126,7 @@ class Rehearsal:
             self._broke("evaluation", error)
 
     def _broke(self, part: str, error: Exception) -> None:
-        line = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-        self.breakages.append(Breakage(part, line, user_traceback(error), raised_at(error), advice(error)))
+        self.breakages.append(Breakage(part, error_line(error), user_traceback(error), raised_at(error), advice(error)))
 
 
 def _numbers(metrics: Any) -> dict[str, float]:

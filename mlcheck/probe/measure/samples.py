@@ -23,6 +23,7 @@ from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.sketches import sketch
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.generators import seed_all, seed_sample
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 SECONDS = 5.0
@@ -135,8 +136,7 @@ def _read(split: Split, dataset: Any, index: int) -> None:
     try:
         sample = list(sample_leaves(dataset[index]))
     except Exception as error:
-        line = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
-        split.raised.append(BadSample(index, f"raises {line}", raised_at(error)))
+        split.raised.append(BadSample(index, f"raises {error_line(error)}", raised_at(error)))
         return
     for name, tensor in sample:
         shape = tuple(tensor.shape)

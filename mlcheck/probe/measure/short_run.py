@@ -25,7 +25,7 @@ from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.probe.measure.update_watch import Update, UpdateWatch
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
-from mlcheck.trial.traceback import user_traceback
+from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, Trial
 
 STEPS = 120
@@ -128,7 +128,7 @@ class ShortRun:
             self.epochs = self.steps / max(1, len(trial.loaders["training"]))
 
     def _broke(self, error: Exception) -> None:
-        self.error = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
+        self.error = error_line(error)
         self.traceback, self.place = user_traceback(error), raised_at(error)
 
 

@@ -11,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.samples import digest, sample_leaves
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 WORKERS = 2
@@ -41,8 +42,7 @@ class WorkerDraws:
         try:
             epochs = tuple(_by_worker(list(asked)) for _ in range(2))
         except Exception as error:
-            line = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise NotMeasured(f"reading by two workers raised {line}", Outcome.INCONCLUSIVE) from error
+            raise NotMeasured(f"reading by two workers raised {error_line(error)}", Outcome.INCONCLUSIVE) from error
         if any(len(worker) < 2 for epoch in epochs for worker in epoch) or any(
             len(epoch) < WORKERS for epoch in epochs
         ):

@@ -23,6 +23,7 @@ from mlcheck.trial.ranks.story import JoinedStep
 from mlcheck.trial.reference import in_double, in_float64, joined_batch
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.stillness import still
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 _SEED = 5
@@ -39,7 +40,7 @@ def compare(job: RankJob, journal: Journal) -> None:
     try:
         step = _Step(load_trial(job.entry, job.options(communicates=True, dtype=torch.float64)))
     except (Exception, NotReached) as error:
-        told = f"{type(error).__name__}: {error}".splitlines()[0]
+        told = error_line(error)
     tolds: list[str] = [""] * distributed.get_world_size()
     distributed.all_gather_object(tolds, told)
     if any(tolds) or step is None:
@@ -83,7 +84,7 @@ class _Step:
         try:
             found = measure()
         except (Exception, NotReached, RejectedConfig) as error:
-            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            told = error_line(error)
         tolds: list[str] = [""] * distributed.get_world_size()
         distributed.all_gather_object(tolds, told)
         return found, next(filter(None, tolds), "")

@@ -32,7 +32,7 @@ from mlcheck.trial.ranks.models import Enough, ModelWatch
 from mlcheck.trial.ranks.story import NOWHERE, Failure
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.program import Script
-from mlcheck.trial.traceback import user_frame, user_traceback
+from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 
 _MOST_STEPS = 24
 _LINGER_S = 0.6
@@ -125,11 +125,10 @@ class _Rank:
 
 
 def _failure(error: BaseException, unused: tuple[str, ...] = ()) -> Failure:
-    line = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
     lost = isinstance(error, RuntimeError | ConnectionError) and _LOST_PEER.search(str(error)) is not None
     place = user_frame(error.__traceback__) or NOWHERE
     finished = "finished reduction in the prior iteration" in str(error)
-    return Failure(line[:400], user_traceback(error)[-8000:], place, lost, unused if finished else ())
+    return Failure(error_line(error, 400), user_traceback(error)[-8000:], place, lost, unused if finished else ())
 
 
 def _meet_on_gloo(patience: timedelta, on_meet: Callable[[], None]) -> Callable[[], None]:

@@ -17,6 +17,7 @@ from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Ended, LoopKey, Pass, Request, WantsBatch
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import EntryError
 
 ENOUGH_UPDATES = 3
@@ -177,7 +178,7 @@ class Scout:
             evaluating=frozenset(evaluating),
             evaluates_by_calls=training is None and self._evaluates(self._called),
             turn=self._turn(),
-            error=f"{type(end.error).__name__}: {end.error}".splitlines()[0] if end and end.error else "",
+            error=error_line(end.error) if end and end.error else "",
             start_up_s=self._start_up_s,
             validation=self._sights[evaluating[0]].loader if evaluating else None,
         )
