@@ -1,12 +1,16 @@
-"""Files in two places, as if in one: what is really there, and a folder's entries from both."""
+"""Files in two places, as if in one: what is really there, and a folder's entries from both.
+
+What is done here is done with Python's own functions, whatever stands in their places meanwhile.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Self
 
-_lstat = os.lstat
+_lstat, _mkdir = os.lstat, os.mkdir
 
 
 def really_exists(path: str) -> bool:
@@ -16,6 +20,15 @@ def really_exists(path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def really_make(folder: str) -> None:
+    """Make a folder and those it lies in, where they are not there."""
+    if really_exists(folder):
+        return
+    really_make(os.path.dirname(folder))
+    with suppress(FileExistsError):  # another process was first
+        _mkdir(folder)
 
 
 class Entries:

@@ -8,6 +8,7 @@ process that the script starts, is not seen.
 from __future__ import annotations
 
 import builtins
+import functools
 import multiprocessing.util
 import os
 import pickle
@@ -26,6 +27,7 @@ from mlcheck.trial.script.compiled import compiled_files, kept_openers
 from mlcheck.trial.script.entries import Entries, really_exists
 from mlcheck.trial.script.scratch import Scratch
 
+_LEADS = "_mlcheck_leads"
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -42,36 +44,29 @@ class Outputs:
 
     def install(self) -> None:
         multiprocessing.util.get_temp_dir()  # sockets of workers have short paths: not below the scratch folder
-        temporary = os.path.join(self.scratch.folder, "tmp")
-        os.makedirs(temporary, exist_ok=True)
-        os.makedirs(self.scratch.files, exist_ok=True)
-        self._set(tempfile, "tempdir", temporary)
+        self.scratch.make()
+        self._set(tempfile, "tempdir", self.scratch.temporary)
         self._set(sys, "dont_write_bytecode", True)
-        opened = self._opening(builtins.open)
+        opened = self._opening(_plain(builtins.open))
         for table, key in [*kept_openers()]:
             self._stack.callback(table.__setitem__, key, table[key])
             table[key] = opened
         for owner, name in _names_of(builtins.open):
             self._set(owner, name, opened)
-        self._set(os, "open", self._opening_by_flags(os.open))
-        for name in ("stat", "lstat", "access"):
-            self._set(os, name, self._finding(getattr(os, name)))
-        self._set(os, "chdir", self._entering(os.chdir))
-        self._set(os, "listdir", self._listing(os.listdir))
-        self._set(os, "scandir", self._scanning(os.scandir))
-        for name in ("mkdir", "chmod", "utime", "truncate"):
-            self._set(os, name, self._writing(getattr(os, name)))
-        for owner, name in ((os, "remove"), (os, "unlink"), (os, "rmdir"), (shutil, "rmtree")):
-            self._set(owner, name, self._removing(getattr(owner, name)))
-        for name in ("rename", "replace"):
-            self._set(os, name, self._moving(getattr(os, name)))
-        for name in ("symlink", "link"):
-            self._set(os, name, self._linking(getattr(os, name)))
-        self._set(torch, "save", self._saving(torch.save))
-        self._set(torch, "load", self._finding(torch.load))
+        self._lead(os, self._opening_by_flags, "open")
+        self._lead(os, self._finding, "stat", "lstat", "access")
+        self._lead(os, self._entering, "chdir")
+        self._lead(os, self._listing, "listdir")
+        self._lead(os, self._scanning, "scandir")
+        self._lead(os, self._writing, "mkdir", "chmod", "utime", "truncate")
+        self._lead(os, self._removing, "remove", "unlink", "rmdir")
+        self._lead(shutil, self._removing, "rmtree")
+        self._lead(os, self._moving, "rename", "replace")
+        self._lead(os, self._linking, "symlink", "link")
+        self._lead(torch, self._saving, "save")
+        self._lead(torch, self._finding, "load")
         for owner, name, position, writes in compiled_files():
-            meant = self._meant_at(getattr(owner, name), position, writes)
-            self._set(owner, name, meant)
+            self._lead(owner, functools.partial(self._meant_at, position=position, writes=writes), name)
         self._active = True
         sys.addaudithook(self._audit)
 
@@ -79,6 +74,13 @@ class Outputs:
         """Undo all. The audit hook, which Python cannot take back, says nothing any more."""
         self._active = False
         self._stack.close()
+
+    def _lead(self, owner: Any, leading: Callable[[Any], Callable[..., Any]], *names: str) -> None:
+        for name in names:
+            original = _plain(getattr(owner, name))
+            led = leading(original)
+            setattr(led, _LEADS, original)
+            self._set(owner, name, led)
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         self._stack.callback(setattr, owner, name, getattr(owner, name))
@@ -93,6 +95,8 @@ class Outputs:
             self.scratch.note(file)
             return original(self.scratch.target(file, bring="w" not in mode), mode, *args, **kwargs)
 
+        setattr(opened, _LEADS, original)
+        opened.outputs = self  # type: ignore[attr-defined]
         return opened
 
     def _opening_by_flags(self, original: Callable[..., int]) -> Callable[..., int]:
@@ -147,7 +151,8 @@ class Outputs:
         def removed(path: Any, *args: Any, **kwargs: Any) -> Any:
             meant = self.scratch.guarded(path)
             if meant is None or kwargs.get("dir_fd") is not None or not os.path.lexists(path):
-                return original(path, *args, **kwargs)
+                original(path, *args, **kwargs)
+                return self.scratch.make() if original.__name__ == "rmtree" else None
             self.scratch.note(path)
             if really_exists(self.scratch.files + meant):
                 original(self.scratch.files + meant, *args, **kwargs)
@@ -208,13 +213,18 @@ class Outputs:
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """The guard behind the redirections: no file outside of the scratch folder is opened for writing."""
-        if not self._active or event != "open":
+        if not self._active or event != "open" or getattr(builtins.open, "outputs", self) is not self:
             return
         path, mode, flags = arguments
         writes = bool(set(mode) & set("wax+")) if isinstance(mode, str) else bool(flags & _WRITING)
         meant = self.scratch.guarded(path) if writes else None
         if meant is not None:
             raise PermissionError(f"the script is run for inspection, so nothing is written to {meant}")
+
+
+def _plain(function: Any) -> Any:
+    """A function as it was before a script led it elsewhere: of two under examination, the later has its own way."""
+    return getattr(function, _LEADS, function)
 
 
 def _names_of(function: Any) -> list[tuple[Any, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from mlcheck.trial.script.entries import really_exists
+from mlcheck.trial.script.entries import really_exists, really_make
 
 _FREE = ("/dev/", "/proc/")
 
@@ -24,9 +24,15 @@ class Scratch:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self.files = os.path.join(folder, "files")
+        self.temporary = os.path.join(folder, "tmp")
         self.removed: set[str] = set()
         self.redirected: dict[str, None] = {}
         self._kept: set[str] = set()
+
+    def make(self) -> None:
+        """The folders themselves, also where the script has cleared them away as temporary files of its own."""
+        really_make(self.files)
+        really_make(self.temporary)
 
     def keep(self) -> None:
         """Only what is new: a file of the user's that was changed is to be found unchanged by the next run."""
@@ -48,7 +54,7 @@ class Scratch:
         if meant is None:
             return path
         goes = self.files + meant
-        os.makedirs(os.path.dirname(goes), exist_ok=True)
+        really_make(os.path.dirname(goes))
         if bring and not really_exists(goes) and meant not in self.removed and os.path.isfile(path):
             shutil.copyfile(path, goes)
         self.removed.discard(meant)
