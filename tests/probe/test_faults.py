@@ -124,6 +124,15 @@ def test_a_learning_rate_of_zero() -> None:
     assert "learning rate is 0" in fails("parameter-never-changes", trial).summary
 
 
+def test_a_bias_that_normalisation_subtracts_again_has_no_gradient_but_rounding() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+    nn.init.ones_(model[0].bias)
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=0.01))
+    verdict = ask("parameter-never-changes", trial)
+    assert verdict.outcome is Outcome.PASS, verdict.summary
+    assert "all 5 parameters" in verdict.summary
+
+
 def test_a_head_that_the_optimizer_does_not_hold() -> None:
     model = mlp()
     trial = trial_of(model, classes(8), cross_entropy, torch.optim.Adam(model[:4].parameters(), lr=1e-3))

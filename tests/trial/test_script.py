@@ -100,6 +100,19 @@ def test_a_script_that_ends_says_what_to_do(load: Load) -> None:
             trial.train_step(next(trial.train_batches()), 0)
 
 
+def test_one_epoch_is_enough_to_evaluate_before_training(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that takes long is not repeated for every measurement; steps of an earlier one lose nothing now."""
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)
+    trial = load(SOUND, "--epochs", "1")
+    with restored(trial):
+        trial.train_step(next(trial.train_batches()), 0)
+    with restored(trial):
+        with restored(trial):
+            trial.evaluate_step(next(trial.validation_batches()))
+        trial.train_step(next(trial.train_batches()), 0)
+        trial.evaluate_step(next(trial.validation_batches()))
+
+
 def test_what_fails_for_want_of_batches_is_not_the_scripts_fault(load: Load) -> None:
     """A loop that mlcheck cut short on the way to the next training batch leaves too little for what comes after it."""
     counting = SOUND

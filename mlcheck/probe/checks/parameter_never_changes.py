@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
+_ROUNDING = 1e-6
+
 
 def check(steps: TrainingSteps) -> Verdict:
     held = [s for s in steps.parameters if s.requires_grad and s.optimizers and s.trace.nonzero]
+    largest = max((s.trace.largest for s in held if math.isfinite(s.trace.largest)), default=0.0)
+    held = [s for s in held if s.changed or s.trace.largest > _ROUNDING * largest]
     if not held:
         return Verdict(Outcome.INCONCLUSIVE, reason="no parameter of an optimizer got a gradient that is not zero")
     updates = sum(steps.updates.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ from mlcheck.probe.measure.place import user_location
 class GradientTrace:
     """What happened to one parameter's gradient.
 
-    `arrivals` counts accumulations, `nonzero` those that were not all zeros. `applied` counts optimizer steps
+    `arrivals` counts accumulations, `nonzero` those that were not all zeros, `largest` is their largest element by
+    magnitude. `applied` counts optimizer steps
     that had a gradient to apply; `reused` those that applied it on top of one already applied; `lost` those that
     found a gradient cleared after it had arrived; `foreign` those that applied one left over from another
     optimizer's loss.
@@ -28,6 +30,7 @@ class GradientTrace:
 
     arrivals: int = 0
     nonzero: int = 0
+    largest: float = 0.0
     applied: int = 0
     reused: int = 0
     lost: int = 0
@@ -96,7 +99,8 @@ class GradientWatch:
                 trace.used = trace.waiting = False
                 trace.since.clear()
             trace.arrivals += 1
-            if _any(gradient):
+            if largest := _largest(gradient):
+                trace.largest = max(trace.largest, largest)
                 trace.nonzero += 1
                 trace.waiting = True
                 trace.since.add((len(self.backwards), self._foreign_steps))
@@ -144,10 +148,16 @@ def _held(optimizer: Optimizer) -> list[torch.Tensor]:
 
 def _any(gradient: torch.Tensor | None) -> bool:
     """Whether a gradient holds anything but zeros; NaN counts as something."""
-    if gradient is None:
-        return False
+    return gradient is not None and _largest(gradient) != 0
+
+
+def _largest(gradient: torch.Tensor) -> float:
+    """The largest element by magnitude, infinite where one is no number."""
     values = gradient.coalesce().values() if gradient.is_sparse else gradient
-    return bool(values.detach().ne(0).any())
+    if not values.numel():
+        return 0.0
+    largest = float(values.detach().abs().max())
+    return math.inf if math.isnan(largest) else largest
 
 
 def _hook(parameter: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> Callable[[], None]:

@@ -56,7 +56,7 @@ class Driver:
         self._loader: DataLoader[Any] | None = None
         self._evaluated: DataLoader[Any] | None = None
         self._held = Held({}, {}, {}, [])
-        self._depth = self._steps = 0
+        self._depth = self._steps = self._steps_before = 0
         self._has_cut = False
         self._is_elsewhere = True
         self._beginning: Sequence[Cell] = ()
@@ -118,6 +118,8 @@ class Driver:
             self._start()
         elif self._is_elsewhere:
             self._go_to_training()
+        if self._depth == 0:
+            self._steps_before = self._steps
         self._depth += 1
         return None
 
@@ -125,12 +127,13 @@ class Driver:
         self._depth -= 1
         if not (self._depth and self._is_elsewhere):
             return
+        has_trained = self._steps > self._steps_before
         try:
             self._go_to_training()
         except NotReached:
-            if self._steps:
+            if has_trained:
                 raise
-        if isinstance(self._request, Ended) and not self._steps:
+        if isinstance(self._request, Ended) and not has_trained:
             for cell in self._beginning:  # it evaluates at its end: what comes next begins where this began
                 cell.restore()
             self._start()
@@ -152,7 +155,8 @@ class Driver:
         run = self._run = Run(self._program)
         self._instruments.begin(run)
         self._instruments.waits_for, self._instruments.turn = self._waits(), 0
-        self._steps, self._is_elsewhere, self._has_cut = 0, False, False
+        self._steps = self._steps_before = 0
+        self._is_elsewhere = self._has_cut = False
         self._advance(None)
         self._until(self._plan.is_training)
         frames = run.frames()
@@ -261,5 +265,5 @@ class Driver:
     def _told_end(self) -> str:
         return (
             f"{self._program.name} ended after {self._steps} training steps: give it arguments for more epochs or "
-            "steps (mlcheck probe train.py -- ARGUMENTS)"
+            f"steps (mlcheck probe {self._program.name} -- ARGUMENTS)"
         )
