@@ -102,6 +102,7 @@ def _limits(report: Report) -> Iterator[Row]:
 def _causes(found: list[Cause]) -> Iterator[Row]:
     if found:
         yield from _heading("what is wrong")
+    told: set[str] = set()
     for position, cause in enumerate(found):
         if position:
             yield Row(Text())
@@ -110,7 +111,10 @@ def _causes(found: list[Cause]) -> Iterator[Row]:
             sure = cause.item.outcome is not Outcome.WARN
             yield _under(Text("this explains:" if sure else "this may explain:", style="bold"))
         for symptom in cause.symptoms:
-            said = Text(f"{one_line(symptom.decided.rule, 80)}: {one_line(digest.evidence(symptom.decided), 300)}")
+            rule = symptom.decided.rule
+            evidence = "see above" if rule in told else one_line(digest.evidence(symptom.decided), 300)
+            told.add(rule)
+            said = Text(f"{one_line(rule, 80)}: {evidence}")
             label = Text.assemble(" " * _MARGIN, (f"{_label(symptom.outcome)}  ", _STYLE[symptom.outcome]))
             yield Row(said, label=label, margin=label.cell_len)
 

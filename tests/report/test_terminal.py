@@ -137,6 +137,13 @@ def test_what_is_skipped_for_one_reason_is_told_once(report):
     assert few.count("the entry point does not run") == 3
 
 
+def test_a_symptom_of_two_causes_is_told_once(report):
+    other = replace(report.results[0], rule="nll-without-log-softmax", explains=("cannot-overfit",))
+    text = terminal.render(replace(report, results=(*report.results, other)), width=80, color=False)
+    assert text.count("loss 1.62 after 200 steps") == 1
+    assert "FAIL  cannot-overfit: see above" in text
+
+
 def test_what_is_many_and_alike_is_named_and_not_told_at_length(report):
     passed = replace(report.results[-1], outcome=Outcome.PASS, summary="evidence of its own", reason="", findings=())
     rules = ("a-rule", "b-rule", "c-rule", "d-rule")
