@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,20 +21,13 @@ from mlcheck.trial.script.objects import Held, Newcomers, Start, globals_of, hel
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
-from mlcheck.trial.script.requests import Answer, Did, Ended, Given, Request, WantsBatch
+from mlcheck.trial.script.requests import Answer, Did, Ended, Given, Request, Turn, WantsBatch
 from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import NotReached
 
 _TURNS = 8
 _FAR = 1000
 _QUICK_S = 2.0
-
-
-@dataclass(frozen=True)
-class Turn:
-    """Stands for the batch of a script that draws its batches itself."""
-
-    number: int
 
 
 class Driver:

@@ -72,4 +72,11 @@ class Given:
     batch: Any = field(repr=False)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Stands for the batch of a script that draws its batches itself."""
+
+    number: int
+
+
 Request = WantsBatch | Did | Ended
