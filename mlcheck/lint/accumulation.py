@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.lint.facts import Grads
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import Choice
 
 
@@ -37,14 +38,14 @@ def _asks_more(test: ast.expr, key: Hashable) -> bool:
     """Whether something else has a say: `... or i + 1 == len(loader)`."""
     while isinstance(key, tuple) and key and key[0] == "not":
         key = key[1]
-    return any(isinstance(node, ast.BoolOp) for node in ast.walk(test)) or (
+    return any(isinstance(node, ast.BoolOp) for node in walk(test)) or (
         isinstance(key, tuple) and bool(key) and key[0] in ("and", "or", "truth")
     )
 
 
 def _compares_counter(m: Machine, test: ast.expr) -> bool:
     """Whether the test compares something that the same function counts up: `pending += 1`."""
-    compared = {ast.unparse(side) for node in ast.walk(test) if isinstance(node, ast.Compare) for side in _sides(node)}
+    compared = {ast.unparse(side) for node in walk(test) if isinstance(node, ast.Compare) for side in _sides(node)}
     if not compared:
         return False
     within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
@@ -61,10 +62,10 @@ def _sides(node: ast.Compare) -> Iterator[ast.expr]:
 def _counted(function: ast.AST) -> Iterator[str]:
     """What is counted up by one and set back to nothing."""
     zeroed: set[str] = set()
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value == 0:
             zeroed.update(ast.unparse(target) for target in node.targets)
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.value, ast.Constant):
             if node.value.value == 1 and (name := ast.unparse(node.target)) in zeroed:
                 yield name

@@ -7,6 +7,7 @@ import ast
 from mlcheck.lint import containers, graph
 from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of
 
@@ -50,7 +51,7 @@ def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
         return
     calls, now = live(traces_of(value)) - {graph.UNSEEN}, m.now()
     old = {call for call in calls if now.later_turn(call.when) is m.loops[-1]}
-    names = {part.id for part in ast.walk(node.value) if isinstance(part, ast.Name)}
+    names = {part.id for part in walk(node.value) if isinstance(part, ast.Name)}
     if old and calls > old and target.id in names and all(call.grad.kind == "on" and call.trained for call in calls):
         losses = [name for name in names - {target.id} if "loss" in name.lower()]
         if losses:

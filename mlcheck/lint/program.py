@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 from mlcheck.lint.source import Source
 from mlcheck.lint.values import Class, External, Value
 
+_LINE_END = re.compile("\n")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -104,11 +106,14 @@ class ModuleInfo:
         return self.source.module
 
     @cached_property
-    def lines(self) -> list[str]:
-        return self.source.text.split("\n")
+    def _starts(self) -> list[int]:
+        """Where each line begins, and where one behind the last would."""
+        starts = [0, *(match.end() for match in _LINE_END.finditer(self.source.text))]
+        return [*starts, len(self.source.text) + 1]
 
     def text_of(self, node: ast.stmt | ast.expr) -> str:
-        return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
+        """All lines it stands on."""
+        return self.source.text[self._starts[node.lineno - 1] : self._starts[node.end_lineno or node.lineno] - 1]
 
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

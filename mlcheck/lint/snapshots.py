@@ -10,6 +10,7 @@ from mlcheck.lint import containers, modes
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Place
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import SelfCopy, Snapshot
 from mlcheck.lint.values import Object, Params, Symbol, Table, Value, owner_key
 
@@ -90,15 +91,19 @@ def assigned(m: Machine, target: ast.expr, value: Value) -> None:
 def _branched(m: Machine, within: ast.AST) -> frozenset[ast.AST]:
     """All that stands in the branches of a function or module."""
     if within not in m.branched:
-        branches = [node for node in ast.walk(within) if isinstance(node, ast.If)]
-        m.branched[within] = frozenset(inner for branch in branches for inner in ast.walk(branch))
+        branches = [node for node in walk(within) if isinstance(node, ast.If)]
+        m.branched[within] = frozenset(inner for branch in branches for inner in walk(branch))
     return m.branched[within]
 
 
 def _is_for_later(m: Machine, name: str) -> bool:
     """By its name, or because somebody loads it: `model.load_state_dict(stopper.weights)`."""
-    loaded = re.compile(rf"load_state_dict\(\s*[\w.]*\.{re.escape(name)}\b")
-    return "best" in name.lower() or any(loaded.search(file.text) for file in m.facts.sites.files.values())
+    if "best" in name.lower():
+        return True
+    files = m.facts.sites.mentioning(["load_state_dict"], tests=True)
+    texts = [file.text for file in files if f".{name}" in file.text]
+    loaded = rf"load_state_dict\(\s*[\w.]*\.{re.escape(name)}\b"
+    return any(re.search(loaded, text) for text in texts)
 
 
 def _averaged(m: Machine, target: ast.expr, value: Value) -> None:

@@ -21,6 +21,7 @@ from mlcheck.lint.conditions import decide, truth
 from mlcheck.lint.facts import Idle
 from mlcheck.lint.joins import differs_in_state
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.store import Delta
 from mlcheck.lint.values import (
     Const,
@@ -142,7 +143,7 @@ def _match(m: Machine, node: ast.Match) -> bool:
     for case in node.cases:
 
         def run(case: ast.match_case = case) -> bool:
-            for part in ast.walk(case.pattern):
+            for part in walk(case.pattern):
                 name = getattr(part, "name", None)
                 if isinstance(name, str):
                     m.bind(name, m.symbol(name))

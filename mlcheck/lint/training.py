@@ -7,6 +7,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from mlcheck.lint.nodes import walk
+
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Facts, Forward, Grads, Loop, Place, Step, Turn
     from mlcheck.lint.mixing import Mixed
@@ -229,22 +231,22 @@ def read_later(facts: Facts, snapshot: Snapshot) -> bool:
     A variable: after the loop that binds it, or in another branch of that loop. An attribute: anywhere but in the
     branch or function that binds it, if its name says that it is kept for good.
     """
-    target, nodes = snapshot.target, list(ast.walk(snapshot.within))
-    around = [node for node in nodes if isinstance(node, _BLOCKS) and target in set(ast.walk(node))]
+    target, nodes = snapshot.target, walk(snapshot.within)
+    around = [node for node in nodes if isinstance(node, _BLOCKS) and target in set(walk(node))]
     branch = next((node for node in reversed(around) if isinstance(node, ast.If)), snapshot.within)
     read: set[ast.AST] = set()
     if isinstance(target, ast.Name):
         loop = next((node for node in reversed(around) if not isinstance(node, ast.If)), None)
         if loop is None:
             return False
-        inside = set(ast.walk(loop))
+        inside = set(walk(loop))
         read = set(nodes) - inside
         for other in inside:
-            read |= set(ast.walk(other)) if isinstance(other, ast.If) and other not in around else set()
+            read |= set(walk(other)) if isinstance(other, ast.If) and other not in around else set()
     else:
         for file in facts.sites.files.values():
-            read |= set(ast.walk(file.module.source.tree)) if f".{target.attr}" in file.text else set()
-    read -= set(ast.walk(branch))
+            read |= set(walk(file.module.source.tree)) if f".{target.attr}" in file.text else set()
+    read -= set(walk(branch))
     others = {node.value for node in read if isinstance(node, ast.Subscript) and _is_other(node, snapshot.item)}
     return any(_reads(node, target) and node not in others for node in read)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.store import is_young
 
 
@@ -14,7 +15,7 @@ def leaves_anything(m: Machine, start: int, first: int, node: ast.AST) -> bool:
     Objects with an identity from `first` on are of this turn, and so is what the loop assigns to its targets.
     """
     target = getattr(node, "target", None)
-    targets = {part.id for part in ast.walk(target) if isinstance(part, ast.Name)} if target is not None else set()
+    targets = {part.id for part in walk(target) if isinstance(part, ast.Name)} if target is not None else set()
     for cell, before in m.store.first_writes(start).items():
         if cell[0] == "if":
             continue

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import UNKNOWN, Call, File
 
 LOOKS_AT = "Accelerator"
@@ -76,7 +77,7 @@ def _division(loss: ast.expr, block: ast.With) -> ast.AST | None:
     if _divides(loss):
         return loss
     for line in block.body:
-        for node in ast.walk(line):
+        for node in walk(line):
             if isinstance(node, ast.Assign) and isinstance(loss, ast.Name) and _divides(node.value):
                 if ast.unparse(node.targets[0]) == loss.id:
                     return node

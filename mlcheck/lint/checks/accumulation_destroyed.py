@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "optimizer step"
@@ -48,7 +49,7 @@ def _after_the_loop(facts: Facts) -> Iterator[Finding]:
             clearing = cleared.get((step.key, grads.loop))
             if clearing is None:
                 continue
-            if any(isinstance(node, ast.Break) for node in ast.walk(grads.loop)):
+            if any(isinstance(node, ast.Break) for node in walk(grads.loop)):
                 continue
             yield Finding(
                 "This step comes after the loop, which clears the gradients of each batch: only the last one trains",

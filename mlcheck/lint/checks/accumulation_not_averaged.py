@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Grads, Place, Step
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.training import steps_by_choice
 
@@ -44,13 +45,13 @@ def _functions(files: dict[str, File], place: Place) -> Iterator[ast.AST]:
     """The function that the place stands in."""
     file = files.get(place.path)
     for function in file.functions if file is not None else ():
-        if place.node in set(ast.walk(function.node)):
+        if place.node in set(walk(function.node)):
             yield function.node
 
 
 def _divides(code: ast.AST) -> bool:
     """Whether anything is divided or scaled there, be it what it may."""
-    for node in ast.walk(code):
+    for node in walk(code):
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div | ast.Mult):
             return True
         if isinstance(node, ast.Attribute) and (node.attr in _DIVIDING or "weight" in node.attr):

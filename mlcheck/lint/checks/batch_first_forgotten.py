@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class
 from mlcheck.lint.sites.modules import text_of
 
@@ -67,7 +68,7 @@ def _attributes_with(cls: Class, call: Call) -> list[str]:
     for name, sets in cls.attributes.items():
         value = sets[0][1].value
         if len(sets) == 1 and value is not None:
-            inside = list(ast.walk(value))
+            inside = walk(value)
             if call.node in inside or any(isinstance(node, ast.Name) and node.id in local for node in inside):
                 found.append(name)
     return found

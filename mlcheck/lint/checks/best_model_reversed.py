@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.metrics import better
 from mlcheck.lint.sites.origins import returns
@@ -160,14 +161,14 @@ def _takes(statement: ast.stmt, score: ast.expr, best: ast.expr) -> bool:
     return any(
         isinstance(node, ast.Assign) and (ast.unparse(node.targets[0]), ast.unparse(node.value)) == wanted
         for line in statement.body
-        for node in ast.walk(line)
+        for node in walk(line)
     )
 
 
 def _is_turned(file: File, context: Context, score: ast.expr) -> bool:
     """Whether the score is the negative of what its name says."""
     made, _ = file.value(score, context)
-    return any(isinstance(node, ast.UnaryOp | ast.BinOp) for node in ast.walk(made)) and "-" in ast.unparse(made)
+    return any(isinstance(node, ast.UnaryOp | ast.BinOp) for node in walk(made)) and "-" in ast.unparse(made)
 
 
 def _name(node: ast.expr) -> str:

@@ -29,7 +29,7 @@ def _loaded_again(facts: Facts) -> Iterator[Finding]:
     """`self.best = self.model.state_dict()`, and later `self.model.load_state_dict(self.best)`: one and the same."""
     texts = [file.text for file in facts.sites.mentioning(["load_state_dict"])]
     for cls in facts.sites.classes if texts else ():
-        if ".state_dict()" not in cls.file.module.text_of(cls.node):
+        if ".state_dict()" not in cls.file.text or ".state_dict()" not in cls.file.module.text_of(cls.node):
             continue
         for name, sets in cls.attributes.items():
             values = [assigned.value for _, assigned in sets]

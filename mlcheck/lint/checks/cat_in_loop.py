@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "concatenation"
@@ -33,7 +34,7 @@ def _grown(call: Call, loop: ast.AST) -> str:
         return ""
     first = call.node.args[0]
     parts = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Assign) and node.value is call.node and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             return name if any(isinstance(part, ast.Name) and part.id == name for part in parts) else ""
@@ -42,8 +43,8 @@ def _grown(call: Call, loop: ast.AST) -> str:
 
 def _is_read_otherwise(loop: ast.AST, name: str, join: ast.Call) -> bool:
     """Whether a turn needs the joined tensor, as generating text does."""
-    own = {id(node) for node in ast.walk(join)}
+    own = {id(node) for node in walk(join)}
     return any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and id(node) not in own
-        for node in ast.walk(loop)
+        for node in walk(loop)
     )

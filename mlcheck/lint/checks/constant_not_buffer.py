@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import is_plain, module_classes, text_of
 
@@ -143,13 +144,13 @@ def _used_with_input(cls: Class, name: str) -> ast.AST | None:
 
 def _statements(function: ast.AST) -> Iterator[ast.stmt]:
     """The simple statements of a function, and the headers of its compound ones are left out."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Return | ast.Expr | ast.Assert):
             yield node
 
 
 def _names(node: ast.AST, receiver: str, name: str) -> bool:
-    return any(_is_it(child, receiver, name) for child in ast.walk(node))
+    return any(_is_it(child, receiver, name) for child in walk(node))
 
 
 def _is_it(node: ast.AST, receiver: str, name: str) -> bool:
@@ -163,7 +164,7 @@ def _is_it(node: ast.AST, receiver: str, name: str) -> bool:
 
 def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
     """An arithmetic operation with `self.name` as one side and something that is no constant as the other."""
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WITH_MASK:
             masks = [arg.left if isinstance(arg, ast.Compare) else arg for arg in node.args]
             if any(_is_it(_bare(mask), receiver, name) for mask in masks):
@@ -189,4 +190,4 @@ def _bare(node: ast.expr) -> ast.expr:
 
 def _has_local(sides: tuple[ast.expr, ast.expr], receiver: str) -> bool:
     """Whether a side computes with a local name, as an input is."""
-    return any(isinstance(node, ast.Name) and node.id != receiver for side in sides for node in ast.walk(side))
+    return any(isinstance(node, ast.Name) and node.id != receiver for side in sides for node in walk(side))

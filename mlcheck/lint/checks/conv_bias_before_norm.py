@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             before = (layer, where) if isinstance(layer, ast.Call) and is_biased else None
     for cls in facts.sites.once(module_classes):
         forward = cls.methods.get("forward")
-        for node in ast.walk(forward.node) if forward is not None else ():
+        for node in forward.nodes if forward is not None else ():
             if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
                 assert forward is not None
                 norm, context = cls.file.value(node.func, forward.inner)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.loaders import Loader, loaders
 
@@ -16,7 +17,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not loader.workers or loader.call.argument("multiprocessing_context", 10) is not None:
             continue
         for function in _run_by_workers(loader):
-            for node in ast.walk(function.node):
+            for node in walk(function.node):
                 if isinstance(node, ast.Call) and _uses_cuda(function.file, node, function.inner):
                     yield Finding(
                         f"`{function.name}` runs in worker processes and uses the GPU: a forked process cannot",

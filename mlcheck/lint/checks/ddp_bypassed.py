@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.ranks import DDP
 
@@ -18,7 +19,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         inner = wrap.argument("module", 0)
         for name in wrap.file.names_given(wrap.node):
             for loop in _training(wrap):
-                calls = [node for node in ast.walk(loop) if isinstance(node, ast.Call)]
+                calls = [node for node in walk(loop) if isinstance(node, ast.Call)]
                 if any(_is(node.func, name) for node in calls) or _hands_on(calls, name):
                     continue
                 for node in calls:

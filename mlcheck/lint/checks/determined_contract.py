@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.modules import holds_parameters
 from mlcheck.lint.sites.origins import origins
@@ -112,6 +113,4 @@ def _is_alone(text: str, name: str) -> bool:
 
 def _returned(call: Call) -> bool:
     node = call.function.node if call.function is not None else None
-    return node is not None and any(
-        isinstance(child, ast.Return) and child.value is call.node for child in ast.walk(node)
-    )
+    return node is not None and any(isinstance(child, ast.Return) and child.value is call.node for child in walk(node))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.tensors import activation
@@ -35,7 +36,7 @@ def _of_criteria(facts: Facts) -> Iterator[Call]:
     for file in facts.sites.mentioning(["KLDivLoss"]):
         names = {
             target.attr if isinstance(target, ast.Attribute) else target.id
-            for node in ast.walk(file.module.source.tree)
+            for node in walk(file.module.source.tree)
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
             for target in node.targets
             if isinstance(target, ast.Attribute | ast.Name) and "KLDivLoss" in ast.unparse(node.value.func)

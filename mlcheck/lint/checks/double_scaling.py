@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import Origin
@@ -41,7 +42,7 @@ def _after(steps: list[Origin], scaled: Origin) -> Iterator[tuple[File, ast.AST,
             names = {arg.arg for arg in given.args.args} if isinstance(given, ast.Lambda) else set()
             names |= set(named.parameters) if isinstance(named, Function) else set()
             for part in body:
-                for node in ast.walk(part):
+                for node in walk(part):
                     if _divides(node, names):
                         yield step.file, node, step.context
 
@@ -50,11 +51,11 @@ def _in_loops(loader: Loader) -> Iterator[tuple[File, ast.AST, Context]]:
     """`for x, y in loader: x = x / 255`."""
     file = loader.call.file
     for name in loader.names:
-        for loop in ast.walk(file.module.source.tree):
+        for loop in walk(file.module.source.tree):
             if not isinstance(loop, ast.For) or not _runs_over(loop.iter, name):
                 continue
             first = _first(loop.target)
-            for node in (child for line in loop.body for child in ast.walk(line)):
+            for node in (child for line in loop.body for child in walk(line)):
                 if first and _divides(node, {first}):
                     yield file, node, file.walk.module
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
 from mlcheck.lint.sites.guards import in_forward
 from mlcheck.lint.sites.latest import latest
@@ -37,7 +38,7 @@ def _is_whole(call: Call) -> bool:
 
 
 def _feeds_linear(file: File, function: Function, call: Call) -> bool:
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if not isinstance(node, ast.Call) or len(node.args) != 1 or not _is_linear(file, node.func, call):
             continue
         given = node.args[0]

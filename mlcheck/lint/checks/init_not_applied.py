@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes
 
@@ -101,7 +102,7 @@ def _fills(function: Function) -> bool:
 
 
 def _applies_in(statement: ast.stmt, init: Function) -> bool:
-    return any(isinstance(node, ast.Call) and _applies(node, init) for node in ast.walk(statement))
+    return any(isinstance(node, ast.Call) and _applies(node, init) for node in walk(statement))
 
 
 def _assigned(cls: Class, init: Function) -> list[tuple[str, int]]:

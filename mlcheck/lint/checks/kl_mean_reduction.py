@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "KL divergence"
@@ -38,9 +39,9 @@ def _is_none(node: ast.expr) -> bool:
 def _is_rescaled(call: Call) -> bool:
     """Whether the statement around it, or one that uses the criterion, multiplies by a size."""
     body = call.function.node if call.function is not None else call.file.module.source.tree
-    for node in ast.walk(body):
+    for node in walk(body):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
             text = ast.unparse(node)
-            if any(part is call.node for part in ast.walk(node)) and any(word in text for word in _SIZES):
+            if any(part is call.node for part in walk(node)) and any(word in text for word in _SIZES):
                 return True
     return False

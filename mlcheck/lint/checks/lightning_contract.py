@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.modules import text_of
 from mlcheck.lint.sites.origins import returns
@@ -42,7 +43,7 @@ def _unstepped(cls: Class, step: Function) -> Iterator[Finding]:
     off = bool(switched) and all(cls.file.constant(each.value, each.context) is False for each in switched)
     plain = all(_is_lightning_name(name) or name == "builtins.object" for name in cls.libraries)
     if off and plain and not any(word in text for word in (".step(", ".optimizers(", "toggle_optimizer", "super().tr")):
-        if not any(isinstance(node, ast.Call) and _is_of_project(cls, node, step) for node in ast.walk(step.node)):
+        if not any(isinstance(node, ast.Call) and _is_of_project(cls, node, step) for node in walk(step.node)):
             yield Finding(
                 "Automatic optimization is off, and nothing here steps an optimizer: no weight changes",
                 step.place().location,
@@ -110,6 +111,6 @@ def _is_cut(node: ast.expr) -> bool:
 def _has_work(step: Function) -> bool:
     """Whether the body computes a loss: it is neither empty nor a refusal nor a generator."""
     body = step.node.body
-    names = {node.id for line in body for node in ast.walk(line) if isinstance(node, ast.Name)}
-    ends = any(isinstance(node, ast.Raise | ast.Yield | ast.YieldFrom) for line in body for node in ast.walk(line))
+    names = {node.id for line in body for node in walk(line) if isinstance(node, ast.Name)}
+    ends = any(isinstance(node, ast.Raise | ast.Yield | ast.YieldFrom) for line in body for node in walk(line))
     return not ends and any("loss" in name for name in names) and not step.node.decorator_list

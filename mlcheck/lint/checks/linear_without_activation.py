@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Context, File, Function, canonical
 from mlcheck.lint.sites.modules import module_classes, text_of
+from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "linear layer"
 _LINEAR = "torch.nn.Linear"
@@ -46,7 +47,7 @@ def _in_row(call: Call) -> Iterator[Finding]:
 
 def _in_forward(cls: Class, forward: Function) -> Iterator[Finding]:
     """`self.two(self.one(x))`, and `x = self.one(x)` followed by `x = self.two(x)`."""
-    for node in ast.walk(forward.node):
+    for node in forward.nodes:
         if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.Call):
             yield from _pair(cls, forward, node.args[0], node)
     for first, second in zip(forward.node.body, forward.node.body[1:], strict=False):
@@ -66,7 +67,7 @@ def _is_last(first: ast.Assign, second: ast.Assign | ast.Return, forward: Functi
         return True
     reads = [
         node
-        for node in ast.walk(forward.node)
+        for node in forward.nodes
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     return len([node for node in reads if node.lineno > first.lineno]) == 1
@@ -74,18 +75,19 @@ def _is_last(first: ast.Assign, second: ast.Assign | ast.Return, forward: Functi
 
 def _pair(cls: Class, forward: Function, one: ast.Call, two: ast.Call) -> Iterator[Finding]:
     before, after = _layer(cls, forward, one), _layer(cls, forward, two)
+    if before is None or after is None or before[0] is after[0]:
+        return
     if any(_has_other_uses(cls, layer) for layer in (one.func, two.func)):
         return
-    if before is not None and after is not None and before[0] is not after[0]:
-        if _is_wasteful(before[1], before[0], after[0], before[2]):
-            yield _finding(cls.file, two, forward.inner, before[0])
+    if _is_wasteful(before[1], before[0], after[0], before[2]):
+        yield _finding(cls.file, two, forward.inner, before[0])
 
 
 def _has_other_uses(cls: Class, layer: ast.expr) -> bool:
     """Whether a layer is called, or its weight read, at more than one place: it has a meaning of its own then."""
     if not isinstance(layer, ast.Attribute) or not isinstance(layer.value, ast.Name):
         return False
-    return len(re.findall(rf"\b{layer.value.id}\.{layer.attr}\b", text_of(cls))) > _MADE_AND_CALLED
+    return occurrences(f"{layer.value.id}.{layer.attr}", text_of(cls)) > _MADE_AND_CALLED
 
 
 def _layer(cls: Class, forward: Function, call: ast.Call) -> tuple[ast.Call, File, Context] | None:

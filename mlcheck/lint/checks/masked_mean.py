@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 
@@ -80,7 +81,7 @@ def _is_corrected(call: Call) -> bool:
     return any(
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.Div | ast.Mult)
-        and any(part is call.node for part in ast.walk(node.left))
+        and any(part is call.node for part in walk(node.left))
         and any(word in ast.unparse(node.right).lower() for word in (*_WORDS, "numel", "size", "len("))
-        for node in ast.walk(body)
+        for node in walk(body)
     )

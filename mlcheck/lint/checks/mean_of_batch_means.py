@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.loaders import loaders
 from mlcheck.lint.values import split_of_name
@@ -31,20 +32,21 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _loops(function: Function) -> Iterator[ast.For]:
     """The loops over held-out batches in a function that trains nothing."""
-    if "backward" in function.file.module.text_of(function.node):
+    text = function.file.module.text_of(function.node)
+    if "for" not in text or "backward" in text:
         return
-    for node in ast.walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.For):
-            names = [part.id for part in ast.walk(node.iter) if isinstance(part, ast.Name)]
-            names += [part.attr for part in ast.walk(node.iter) if isinstance(part, ast.Attribute)]
+            names = [part.id for part in walk(node.iter) if isinstance(part, ast.Name)]
+            names += [part.attr for part in walk(node.iter) if isinstance(part, ast.Attribute)]
             if any(split_of_name(name) in ("val", "test") for name in names):
                 yield node
 
 
 def _means(file: File, function: Function, loop: ast.For) -> Iterator[Finding]:
     """`total += loss.item()` in the loop, and `total / len(loader)` behind it."""
-    over = {ast.unparse(part) for part in ast.walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)}
-    for node in ast.walk(loop):
+    over = {ast.unparse(part) for part in walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)}
+    for node in walk(loop):
         if (
             not isinstance(node, ast.AugAssign)
             or not isinstance(node.op, ast.Add)
@@ -53,7 +55,7 @@ def _means(file: File, function: Function, loop: ast.For) -> Iterator[Finding]:
             continue
         if not _MEANS.search(ast.unparse(node.value)):
             continue
-        for use in ast.walk(function.node):
+        for use in function.nodes:
             if isinstance(use, ast.BinOp) and isinstance(use.op, ast.Div) and ast.unparse(use.left) == node.target.id:
                 if any(ast.unparse(use.right) == f"len({name})" for name in over):
                     yield Finding(

@@ -29,18 +29,15 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _own_methods(facts: Facts) -> Iterator[Finding]:
     """`self.reset_parameters` as a statement of its own, where the class has such a method."""
-    for cls in facts.sites.classes:
-        for method in cls.methods.values():
-            for node in ast.walk(method.node):
-                value = node.value if isinstance(node, ast.Expr) else None
-                if not isinstance(value, ast.Attribute) or not isinstance(value.value, ast.Name):
-                    continue
-                meant = (
-                    cls.find(value.attr) if value.value.id == method.receiver and value.attr not in _METHODS else None
+    for file in dict.fromkeys(cls.file for cls in facts.sites.classes):
+        for value, context in file.walk.bare:
+            method = file.method_around(context)
+            if method is None or not isinstance(value.value, ast.Name) or value.value.id != method.receiver:
+                continue
+            meant = method.cls.find(value.attr) if method.cls is not None and value.attr not in _METHODS else None
+            if meant is not None and not meant.node.decorator_list:
+                yield Finding(
+                    f"`{ast.unparse(value)}` is named and not called: this line does nothing",
+                    method.place(value).location,
+                    help=f"write `{ast.unparse(value)}()`",
                 )
-                if meant is not None and not meant.node.decorator_list:
-                    yield Finding(
-                        f"`{ast.unparse(value)}` is named and not called: this line does nothing",
-                        method.place(value).location,
-                        help=f"write `{ast.unparse(value)}()`",
-                    )

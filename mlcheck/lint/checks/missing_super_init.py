@@ -53,7 +53,7 @@ def _layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
 
 def _initialised(init: Function) -> float:
     """The first line that may run the base's `__init__`, in whatever branch."""
-    calls = (node for node in ast.walk(init.node) if isinstance(node, ast.Call))
+    calls = (node for node in init.nodes if isinstance(node, ast.Call))
     return min((node.lineno for node in calls if _may_initialise(node, init.receiver)), default=math.inf)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.guards import conditions, in_forward
 from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, holds_parameters
@@ -36,14 +37,14 @@ def _is_used_here(call: Call) -> bool:
     """Called at once, or held by a local name that is only ever called, or by an attribute that is called."""
     function = call.function
     assert function is not None
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if isinstance(node, ast.Call) and _unmoved(node.func) is call.node and node is not call.node:
             return True
         if isinstance(node, ast.Assign) and _unmoved(node.value) is call.node and len(node.targets) == 1:
             target = ast.unparse(node.targets[0])
-            uses = [n for n in ast.walk(function.node) if isinstance(n, ast.expr) and _reads(n, target)]
-            called = {id(n.func) for n in ast.walk(function.node) if isinstance(n, ast.Call)}
-            moved = {id(n.value) for n in ast.walk(function.node) if isinstance(n, ast.Attribute) and n.attr in _MOVES}
+            uses = [n for n in walk(function.node) if isinstance(n, ast.expr) and _reads(n, target)]
+            called = {id(n.func) for n in walk(function.node) if isinstance(n, ast.Call)}
+            moved = {id(n.value) for n in walk(function.node) if isinstance(n, ast.Attribute) and n.attr in _MOVES}
             return any(id(n) in called for n in uses) and all(id(n) in called | moved for n in uses)
     return False
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, is_plain, module_classes, text_of
 from mlcheck.lint.sites.origins import returns
@@ -112,7 +113,7 @@ def _put_in(cls: Class, name: str, local: str, function: Function) -> Iterator[t
         ):
             yield around, call.node.args[0], call.context
     for around in cls.methods.values():
-        for node in ast.walk(around.node):
+        for node in around.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
                 if _is_own(node.targets[0].value, around, name):
                     yield around, node.value, around.inner
@@ -156,7 +157,7 @@ def _is_checked(cls: Class, name: str, context: Context) -> bool:
 
 def _handed_on(cls: Class, name: str, node: ast.AST, containers_only: bool = False) -> bool:
     """Whether a local name is given to a call that may register it."""
-    for call in ast.walk(node):
+    for call in walk(node):
         if isinstance(call, ast.Call) and any(_names(arg) == name for arg in call.args):
             last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
             if last in _READS or (containers_only and f"torch.nn.{last}" not in CONTAINERS):
@@ -179,7 +180,7 @@ def _is_registered(cls: Class, name: str) -> bool:
             named = base.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
             if isinstance(named, str) and named.startswith("torch.nn."):
                 return True
-        for call in ast.walk(base.node):
+        for call in walk(base.node):
             if isinstance(call, ast.Call):
                 last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
                 given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args]

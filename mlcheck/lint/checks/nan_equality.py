@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File
 
 LOOKS_AT = "comparison with NaN"
@@ -20,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["nan", "NaN", "NAN"], tests=True):
         if not _SUSPECT.search(file.text):
             continue
-        for node in ast.walk(file.module.source.tree):
+        for node in walk(file.module.source.tree):
             if not isinstance(node, ast.Compare):
                 continue
             for operator, operand in zip(node.ops, pairwise([node.left, *node.comparators]), strict=True):

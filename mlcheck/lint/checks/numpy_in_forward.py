@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.guards import conditions, in_forward
 from mlcheck.lint.sites.modules import module_classes
@@ -41,7 +42,7 @@ def _is_plain(call: Call, function: Function) -> bool:
         for outer in call.context.outwards()
     ):
         return False
-    line = next((line for line in ast.walk(function.node) if _is_line_of(line, call.node)), None)
+    line = next((line for line in walk(function.node) if _is_line_of(line, call.node)), None)
     text = ast.unparse(line) if line is not None else ""
     return not any(word in text for word in _SAID)
 
@@ -49,4 +50,4 @@ def _is_plain(call: Call, function: Function) -> bool:
 def _is_line_of(node: ast.AST, call: ast.Call) -> bool:
     if not isinstance(node, ast.Assign | ast.Return | ast.Expr | ast.AugAssign | ast.Assert | ast.AnnAssign):
         return False
-    return any(child is call for child in ast.walk(node))
+    return any(child is call for child in walk(node))

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
+from mlcheck.lint.nodes import walk
 
 LOOKS_AT = "optimizer step"
 _CUTS = ("detach", "item", "numpy", "tolist")
@@ -82,7 +83,7 @@ def _is_layer(value: ast.expr | None) -> bool:
 
 def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Return]:
     """Statements of the function that call `self.name`."""
-    for node in ast.walk(function):
+    for node in walk(function):
         if isinstance(node, ast.Assign | ast.Return) and f"self.{name}(" in ast.unparse(node):
             yield node
 
@@ -108,7 +109,7 @@ def _reads_after(function: ast.FunctionDef | ast.AsyncFunctionDef, after: ast.st
     """The cuts that all further uses of a variable lie in; None where one of them lies in none."""
     found: list[ast.AST] = []
     for statement in function.body[function.body.index(after) + 1 :]:
-        around = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
+        around = {child: node for node in walk(statement) for child in ast.iter_child_nodes(node)}
         mentions = [node for node in around if isinstance(node, ast.Name) and node.id == name]
         for node in mentions:
             cut = _cut_around(node, around) if isinstance(node.ctx, ast.Load) else "asked"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
 
@@ -77,7 +78,7 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
 def _keys_read(function: ast.AST, name: str) -> list[str]:
     """The keys of `name["key"]` and `name.get("key")`."""
     found = []
-    for node in ast.walk(function):
+    for node in walk(function):
         key = None
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
             key = node.slice
@@ -91,7 +92,7 @@ def _keys_read(function: ast.AST, name: str) -> list[str]:
 
 def _hands_on(function: ast.AST, name: str) -> bool:
     """Whether the checkpoint as a whole goes to somebody else."""
-    for node in ast.walk(function):
+    for node in walk(function):
         given = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else []
         if isinstance(node, ast.Return) and node.value is not None:
             given = [node.value]

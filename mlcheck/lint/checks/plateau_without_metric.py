@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import SchedulerStep
 
 LOOKS_AT = "plateau scheduler"
@@ -30,6 +31,6 @@ def _knows_better(facts: Facts, step: SchedulerStep) -> bool:
     text = ast.unparse(node.func)
     for file in facts.sites.files.values():
         if file.path == step.place.path:
-            calls = (other for other in ast.walk(file.module.source.tree) if isinstance(other, ast.Call))
+            calls = (other for other in walk(file.module.source.tree) if isinstance(other, ast.Call))
             return any((other.args or other.keywords) and ast.unparse(other.func) == text for other in calls)
     return True

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 
 LOOKS_AT = "frozen parameter"
 
@@ -23,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     nodes = [
         (file, node)
         for file in files
-        for node in ast.walk(file.module.source.tree)
+        for node in walk(file.module.source.tree)
         if isinstance(node, ast.Attribute) and node.attr == "require_grad"
     ]
     if any(isinstance(node.ctx, ast.Load) for _, node in nodes):

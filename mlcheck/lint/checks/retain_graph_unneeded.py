@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 
 LOOKS_AT = "retained graph"
@@ -35,7 +36,7 @@ def _is_alone(call: Call) -> bool:
     text = ast.unparse(loop)
     if text.count("backward") != 1 or any(word in text for word in _SECOND):
         return False
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Call):
             named = call.file.resolve(node.func, call.context)
             if isinstance(named, Function) and "backward" in named.file.module.text_of(named.node):

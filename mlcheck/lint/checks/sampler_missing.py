@@ -21,7 +21,7 @@ _SHARED = re.compile(
 
 def check(facts: Facts) -> Iterator[Finding]:
     wraps = list(facts.sites.calls(DDP))
-    if not wraps or owned(facts.sites) or _is_shared(facts.sites):
+    if not wraps or facts.sites.once(owned) or _is_shared(facts.sites):
         return
     for loader in facts.sites.once(loaders):
         near = [wrap for wrap in wraps if wrap.file is loader.call.file or loader.call.file.path in wrap.file.imports]

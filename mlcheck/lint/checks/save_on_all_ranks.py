@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.ranks import mentions_rank, owned, runs_on_every_rank, starts
 
@@ -13,7 +14,7 @@ _SHARDED = ("FSDP", "FullyShardedDataParallel", "fully_shard", "checkpoint.state
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    if not facts.sites.once(starts) or owned(facts.sites):
+    if not facts.sites.once(starts) or facts.sites.once(owned):
         return
     for call in facts.sites.calls("torch.save"):
         if any(word in call.file.text for word in _SHARDED) or _names_rank(call):
@@ -32,7 +33,7 @@ def _names_rank(call: Call) -> bool:
         value, _ = call.file.value(node, call.context)
         if mentions_rank(value) or mentions_rank(node):
             return True
-        if any(isinstance(part, ast.Name) and _depends(call, part) for part in ast.walk(value)):
+        if any(isinstance(part, ast.Name) and _depends(call, part) for part in walk(value)):
             return True
     return False
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
@@ -64,14 +65,14 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
 
 def _is_read_here(tree: ast.AST, name: str) -> bool:
     """Whether an attribute of that name is read, and not only a module of PyTorch that is called so."""
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    nodes = [node for node in walk(tree) if isinstance(node, ast.Attribute)]
     modules = {node.value for node in nodes if node.attr[:1].isupper()}
     return any(node.attr == name and isinstance(node.ctx, ast.Load) and node not in modules for node in nodes)
 
 
 def _target(tree: ast.AST, place: Place) -> ast.expr | None:
     """What the call's result is bound to; None where it goes anywhere else."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Assign) and node.value is place.node and len(node.targets) == 1:
             return node.targets[0]
     return None

@@ -19,7 +19,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(_SAMPLER))
     facts.sites.seen["distributed sampler"] = len(calls)
     texts = [file.text for file in facts.sites.files.values()]
-    if not calls or any("set_epoch" in text for text in texts) or owned(facts.sites):
+    if not calls or any("set_epoch" in text for text in texts) or facts.sites.once(owned):
         return
     if not any(_EPOCHS.search(text) for text in texts):
         return

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.loaders import loaders
 from mlcheck.lint.sites.origins import origins
 
@@ -44,9 +45,7 @@ def _unused_part(facts: Facts) -> Iterator[Finding]:
             if named != "torch.utils.data.random_split" or not part or split.node.lineno > call.node.lineno:
                 continue
             around = call.function.node if call.function is not None else call.file.module.source.tree
-            if not any(
-                isinstance(n, ast.Name) and n.id == part and isinstance(n.ctx, ast.Load) for n in ast.walk(around)
-            ):
+            if not any(isinstance(n, ast.Name) and n.id == part and isinstance(n.ctx, ast.Load) for n in walk(around)):
                 yield Finding(
                     f"`{data.id}` is the whole data set, and `{part}`, the part that was split off, is never used",
                     call.place.location,
@@ -57,7 +56,7 @@ def _unused_part(facts: Facts) -> Iterator[Finding]:
 
 def _first_part(tree: ast.AST, split: ast.Call) -> str:
     """`train` of `train, val = random_split(...)`."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Assign) and node.value is split and isinstance(node.targets[0], ast.Tuple):
             first = node.targets[0].elts[0]
             return first.id if isinstance(first, ast.Name) and not first.id.startswith("_") else ""

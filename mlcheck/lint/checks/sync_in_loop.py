@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.guards import conditions
 
@@ -37,7 +38,7 @@ def _is_every_turn(call: Call, loop: ast.AST) -> bool:
     if not call.loops or call.loops[0].node is not loop or not isinstance(call.node.func, ast.Attribute):
         return False
     inside = {test for test in conditions(call.context) if test.lineno > getattr(loop, "lineno", 0)}
-    return not inside and not (isinstance(loop, ast.While) and call.node in ast.walk(loop.test))
+    return not inside and not (isinstance(loop, ast.While) and call.node in walk(loop.test))
 
 
 def _name(call: Call) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.values import split_of_name
@@ -46,7 +47,7 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
     if _KEEPS.search(file.text):
         for compare, where in file.walk.comparisons:
             context = _own_scope(where)
-            if context is None or len(compare.ops) != 1:
+            if context is None or len(compare.ops) != 1 or not _BEST.search(file.module.text_of(compare)):
                 continue
             sides = [compare.left, compare.comparators[0]]
             best = [_BEST.search(ast.unparse(side)) is not None for side in sides]
@@ -55,6 +56,8 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
     stops = _STOPS.search(file.text) is not None
     for last, calls in file.walk.calls.items():
         for call, where in calls if stops or last == "step" else ():
+            if last != "step" and not _STOPS.search(file.module.text_of(call.func)):
+                continue
             context = _own_scope(where)
             if context is None or not call.args:
                 continue
@@ -98,7 +101,7 @@ def _from_test(file: File, score: ast.expr, context: Context) -> ast.AST | None:
     while isinstance(value, ast.Attribute | ast.Subscript):
         value = value.value
     found, where = _assigned(file, value, context)
-    for node in ast.walk(found):
+    for node in walk(found):
         if isinstance(node, ast.Call):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             if any(_is_test_data(arg) for arg in given) and not any(_is_validation(arg) for arg in given):
@@ -113,14 +116,14 @@ def _added_up(file: File, found: ast.expr, context: Context) -> ast.AST | None:
     """The loop over the test set in which the numbers that make the score are added up."""
     function = file.function_around(context)
     body = function.node if function is not None else file.module.source.tree
-    names = {node.id for node in ast.walk(found) if isinstance(node, ast.Name)}
-    for loop in ast.walk(body):
+    names = {node.id for node in walk(found) if isinstance(node, ast.Name)}
+    for loop in walk(body):
         if (
             isinstance(loop, ast.For)
             and _mentions(loop.iter, _is_test_data)
             and not _mentions(loop.iter, _is_validation)
         ):
-            for node in ast.walk(loop):
+            for node in walk(loop):
                 if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in names:
                     return loop.iter
     return None
@@ -148,8 +151,8 @@ def _is_validation(node: ast.expr) -> bool:
 
 
 def _loops_over_test(function: ast.AST) -> bool:
-    return any(_mentions(node.iter, _is_test_data) for node in ast.walk(function) if isinstance(node, ast.For))
+    return any(_mentions(node.iter, _is_test_data) for node in walk(function) if isinstance(node, ast.For))
 
 
 def _mentions(node: ast.expr, asked: Callable[[ast.expr], bool]) -> bool:
-    return any(asked(part) for part in ast.walk(node) if isinstance(part, ast.expr))
+    return any(asked(part) for part in walk(node) if isinstance(part, ast.expr))

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.guards import conditions
 
@@ -60,7 +61,7 @@ def _only_model_call(file: File, between: list[ast.stmt], clock: Call) -> ast.Ca
         return None
     if any(isinstance(statement, ast.For | ast.While) for statement in between):
         return None
-    calls = [node for statement in between for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    calls = [node for statement in between for node in walk(statement) if isinstance(node, ast.Call)]
     names = [ast.unparse(node.func).rpartition(".")[2].lower() for node in calls]
     if not all(name in _RUNS or name in _QUEUES for name in names):
         return None
@@ -69,12 +70,12 @@ def _only_model_call(file: File, between: list[ast.stmt], clock: Call) -> ast.Ca
 
 def _block(file: File, clock: Call) -> tuple[list[ast.stmt] | None, int]:
     """The list of statements that the reading stands in, and its place there."""
-    for node in ast.walk(clock.function.node if clock.function is not None else file.module.source.tree):
+    for node in walk(clock.function.node if clock.function is not None else file.module.source.tree):
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
             if isinstance(block, list):
                 for index, statement in enumerate(block):
-                    if _is_simple(statement) and any(part is clock.node for part in ast.walk(statement)):
+                    if _is_simple(statement) and any(part is clock.node for part in walk(statement)):
                         return block, index
     return None, 0
 
@@ -88,4 +89,4 @@ def _is_reading(file: File, node: ast.expr, clock: Call) -> bool:
 
 
 def _names_in(statement: ast.stmt) -> list[str]:
-    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return [node.id for node in walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]

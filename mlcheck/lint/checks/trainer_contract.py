@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.origins import returns
 
@@ -53,7 +54,7 @@ def _evaluates(sites: Sites, cls: Class) -> bool:
 
 def _outputs(function: Function) -> Iterator[Finding]:
     """The evaluation unpacks a loss and the model's outputs."""
-    body = [node for line in function.node.body for node in ast.walk(line)]
+    body = [node for line in function.node.body for node in walk(line)]
     refuses = any(isinstance(node, ast.Raise) for node in function.node.body)
     reads = any(isinstance(node, ast.Name) and node.id in ("return_outputs", "kwargs") for node in body)
     given = list(returns(function))
@@ -86,7 +87,7 @@ def _step(cls: Class, function: Function) -> Iterator[Finding]:
     text = cls.file.module.text_of(function.node)
     if any(word in text for word in _BACKWARD) or not list(returns(function)):
         return
-    own = [node for node in ast.walk(function.node) if isinstance(node, ast.Call) and _is_own_method(node, function)]
+    own = [node for node in walk(function.node) if isinstance(node, ast.Call) and _is_own_method(node, function)]
     if not own:
         yield Finding(
             "`training_step` runs no backward pass, and the Trainer leaves that to it: no weight changes",

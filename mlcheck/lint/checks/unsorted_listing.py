@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
 
 LOOKS_AT = "folder listing"
@@ -55,7 +56,7 @@ def _listings(facts: Facts) -> Iterator[Call]:
 def _statement(call: Call) -> ast.Assign | None:
     """The assignment whose value the listing becomes, filtered or wrapped perhaps."""
     within = call.function.node if call.function is not None else call.file.module.source.tree
-    for node in ast.walk(within):
+    for node in walk(within):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and _carries(node.value, call.node):
             return node
     return None
@@ -108,13 +109,13 @@ def _scope(call: Call, name: str) -> ast.AST:
 
 def _numbered(call: Call, name: str) -> ast.AST | None:
     """`{c: i for i, c in enumerate(names)}`, `for i, c in enumerate(names): index[c] = i`, `names.index(c)`."""
-    for node in ast.walk(_scope(call, name)):
+    for node in walk(_scope(call, name)):
         if isinstance(node, ast.DictComp) and len(node.generators) == 1:
             item = _numbers(node.generators[0].iter, node.generators[0].target, name)
             if item and ast.unparse(node.key) == item[1] and ast.unparse(node.value) == item[0]:
                 return node
         elif isinstance(node, ast.For) and (item := _numbers(node.iter, node.target, name)):
-            for inner in ast.walk(node):
+            for inner in walk(node):
                 if isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Subscript):
                     key = ast.unparse(inner.targets[0].slice)
                     if (ast.unparse(inner.value), key) == item:
@@ -137,7 +138,7 @@ def _numbers(over: ast.expr, target: ast.expr, name: str) -> tuple[str, str] | N
 def _cut_in_two(call: Call, name: str) -> ast.AST | None:
     """`names[:n]` and `names[n:]`."""
     heads, tails = {}, {}
-    for node in ast.walk(_scope(call, name)):
+    for node in walk(_scope(call, name)):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and ast.unparse(node.value) == name:
             lower, upper = node.slice.lower, node.slice.upper
             if lower is None and upper is not None:
@@ -172,13 +173,13 @@ def _excludes(first: Call, second: Call) -> bool:
 
 def _read_together(scope: ast.AST, one: str, two: str) -> ast.AST | None:
     """`one[i]` and `two[i]` with the same index in one function, or `zip(one, two)`."""
-    for function in ast.walk(scope):
+    for function in walk(scope):
         if isinstance(function, ast.Call) and getattr(function.func, "id", "") == "zip":
             if {one, two} <= {ast.unparse(arg) for arg in function.args}:
                 return function
         if isinstance(function, ast.FunctionDef | ast.For):
             found: dict[str, dict[str, ast.AST]] = {one: {}, two: {}}
-            for node in ast.walk(function):
+            for node in walk(function):
                 if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
                     found.get(ast.unparse(node.value), {})[node.slice.id] = node
             both = found[one].keys() & found[two].keys()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
 
 LOOKS_AT = "logarithm or exponential"
@@ -24,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                         call.place.location,
                         help=f"use `{better}`",
                     )
-        for node in ast.walk(file.module.source.tree):
+        for node in walk(file.module.source.tree):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and _is_one(node.right):
                 if _is_call(node.left, "torch.exp", file):
                     yield Finding(

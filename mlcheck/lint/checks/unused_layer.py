@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes, text_of
+from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "module class"
 _FEW = 4
@@ -38,9 +39,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_once(name: str, text: str) -> bool:
-    """Whether the word stands once in the text. Counting letters first is much faster than matching words."""
+    """Whether the word stands once in the text, also within others. Counting letters first is much faster."""
     count = text.count(name)
-    return count == 1 or (count < _FEW and len(re.findall(rf"\b{name}\b", text)) == 1)
+    return count == 1 or (count < _FEW and occurrences(name, text) == 1)
 
 
 def _used_elsewhere(facts: Facts, cls: Class, name: str) -> bool:
@@ -49,4 +50,4 @@ def _used_elsewhere(facts: Facts, cls: Class, name: str) -> bool:
     if any(other.search(file.text) for file in facts.sites.mentioning([name], tests=True)):
         return True
     heirs = (heir for heir in facts.sites.once(module_classes) if cls in heir.line and heir is not cls)
-    return any(re.search(rf"\b{name}\b", heir.file.module.text_of(heir.node)) for heir in heirs)
+    return any(occurrences(name, heir.file.module.text_of(heir.node), most=1) for heir in heirs)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
 from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import Origin, origins
@@ -61,7 +62,7 @@ def _is_switch(cls: Class, init: Function, name: str) -> bool:
     """Whether samples depend on it: `if self.augment:` where they are fetched."""
     kept = [key for key, sets in cls.attributes.items() if isinstance(v := sets[0][1].value, ast.Name) and v.id == name]
     item = cls.find("__getitem__")
-    tests = [node.test for node in ast.walk(item.node) if isinstance(node, ast.If | ast.IfExp)] if item else []
+    tests = [node.test for node in walk(item.node) if isinstance(node, ast.If | ast.IfExp)] if item else []
     return any(f"self.{key}" in ast.unparse(test) and "not " not in ast.unparse(test) for key in kept for test in tests)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.latest import latest, origin, source
 
@@ -244,7 +245,7 @@ def _is_returned(file: File, node: ast.Name, context: Context, channels: str, de
     named = file.resolve(value.func, where) if isinstance(value, ast.Call) else None
     if not isinstance(named, Function) or found is None or found.kind != "item":
         return False
-    returns = [n.value for n in ast.walk(named.node) if isinstance(n, ast.Return)]
+    returns = [n.value for n in walk(named.node) if isinstance(n, ast.Return)]
     if len(returns) != 1 or not isinstance(returns[0], ast.Tuple) or found.item >= len(returns[0].elts):
         return False
     return _is_picture(named.file, returns[0].elts[found.item], named.inner, channels, depth - 1)

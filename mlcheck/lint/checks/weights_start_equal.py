@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import UNKNOWN, Call, Context, File, canonical
 from mlcheck.lint.sites.modules import LEARNING
 
@@ -107,27 +108,28 @@ def _kinds(file: File, context: Context, name: str) -> set[str]:
 
 def _is_about(test: ast.expr, name: str) -> bool:
     """`if m.bias is not None:`, `if m.affine:`: such a test keeps all layers of the kind."""
-    words = {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)}
+    words = {node.attr for node in walk(test) if isinstance(node, ast.Attribute)}
     simple = isinstance(test, ast.Compare | ast.Attribute)
     return simple and bool(words) and words <= {"bias", "weight", "affine"} and name in ast.unparse(test)
 
 
 def _is_overwritten(file: File, call: Call, name: str) -> bool:
-    """Whether a later statement of the function fills the same weights anew."""
-    around = call.function.node if call.function is not None else file.module.source.tree
-    wanted = f"{name}.weight"
-    for node in ast.walk(around):
-        if isinstance(node, ast.Call) and node.lineno > call.node.lineno and wanted in ast.unparse(node):
-            block = next((outer.node for outer in call.context.outwards() if outer.kind == "if"), None)
-            if block is not None and any(child is node for child in ast.walk(block)) and not _in_else(block, node):
-                return True
-    return False
+    """Whether a later statement of the same branch fills the same weights anew."""
+    block = next((outer.node for outer in call.context.outwards() if outer.kind == "if"), None)
+    nodes = (node for line in block.body for node in walk(line)) if isinstance(block, ast.If) else iter(())
+    return any(
+        isinstance(node, ast.Call)
+        and node.lineno > call.node.lineno
+        and ".weight" in file.module.text_of(node)
+        and f"{name}.weight" in ast.unparse(node)
+        for node in nodes
+    )
 
 
 def _is_second(call: Call, name: str) -> bool:
     """Whether the same branch has filled the same weights before."""
     block = next((outer.node for outer in reversed(_branches(call)) if outer.kind == "if"), None)
-    nodes = (node for line in block.body for node in ast.walk(line)) if isinstance(block, ast.If) else iter(())
+    nodes = (node for line in block.body for node in walk(line)) if isinstance(block, ast.If) else iter(())
     return any(
         isinstance(node, ast.Call) and node.lineno < call.node.lineno and f"{name}.weight" in ast.unparse(node)
         for node in nodes
@@ -143,8 +145,3 @@ def _branches(call: Call) -> list[Context]:
         if isinstance(outer.node, ast.If) and outer.arm == "body":
             found.append(outer)
     return found
-
-
-def _in_else(block: ast.AST, node: ast.AST) -> bool:
-    orelse = block.orelse if isinstance(block, ast.If) else []
-    return any(child is node for line in orelse for child in ast.walk(line))

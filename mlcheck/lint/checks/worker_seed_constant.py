@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function, canonical
 from mlcheck.lint.sites.loaders import loaders
 
@@ -39,14 +40,14 @@ def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Ca
     if isinstance(node, ast.Lambda):
         arguments, body, inner, text = node.args, node.body, context, ast.unparse(node.body)
         names = {arg.arg for arg in arguments.args}
-        nodes: list[ast.AST] = list(ast.walk(body))
+        nodes: list[ast.AST] = walk(body)
     else:
         named = file.resolve(node, context)
         if not isinstance(named, Function):
             return None
         file, inner, text = named.file, named.inner, "\n".join(ast.unparse(line) for line in named.node.body)
         names = set(named.parameters)
-        nodes = [child for line in named.node.body for child in ast.walk(line)]
+        nodes = [child for line in named.node.body for child in walk(line)]
     if _DIFFERS.search(text) or any(isinstance(child, ast.Name) and child.id in names for child in nodes):
         return None
     for child in nodes:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.relevance import is_test
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule
@@ -114,13 +115,13 @@ class File:
     @cached_property
     def statements(self) -> frozenset[ast.expr]:
         """The expressions that are statements of their own: what they come to is dropped."""
-        return frozenset(node.value for node in ast.walk(self.module.source.tree) if isinstance(node, ast.Expr))
+        return frozenset(node.value for node in walk(self.module.source.tree) if isinstance(node, ast.Expr))
 
     @cached_property
     def uses(self) -> Counter[str]:
         """How often each name is read, called or handed on; of `name.x` only the `x`."""
         counts: Counter[str] = Counter()
-        for node in ast.walk(self.module.source.tree):
+        for node in walk(self.module.source.tree):
             if isinstance(node, ast.Attribute):
                 counts[node.attr] += 1
                 if isinstance(node.value, ast.Name):

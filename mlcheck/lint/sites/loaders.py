@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
@@ -146,7 +147,7 @@ def _iterated(over: ast.expr) -> Iterator[ast.expr]:
 
 def _nexts(loop: ast.AST) -> Iterator[ast.expr]:
     """What `next()` is asked of inside a loop."""
-    for node in ast.walk(loop):
+    for node in walk(loop):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next" and node.args:
             yield from _iterated(node.args[0])
 

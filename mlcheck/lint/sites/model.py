@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.scopes import AttributeSet, Context, Defined
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class Function:
     @property
     def inner(self) -> Context:
         return self.defined.inner
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Itself and all that stands in it."""
+        return walk(self.node)
 
     @cached_property
     def parameters(self) -> dict[str, ast.expr | None]:

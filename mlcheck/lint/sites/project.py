@@ -13,6 +13,7 @@ from mlcheck.lint.program import Program
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import Binding
+from mlcheck.lint.words import occurrences
 
 _BASES = re.compile(r"^[ \t]*class (\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -55,14 +56,9 @@ class Sites:
     def is_named(self, word: str, times: int) -> bool:
         """Whether the word stands so many times in the texts of all files. It is not looked for any further."""
         for file in self.mentioning([word], tests=True):
-            text, place = file.text, file.text.find(word)
-            while place >= 0:
-                end = place + len(word)
-                if not _is_letter(text[place - 1 : place]) and not _is_letter(text[end : end + 1]):
-                    times -= 1
-                    if times <= 0:
-                        return True
-                place = text.find(word, end)
+            times -= occurrences(word, file.text, times)
+            if times <= 0:
+                return True
         return False
 
     def calls(self, *names: str) -> Iterator[Call]:
@@ -193,11 +189,6 @@ class Sites:
         if inner in self.files or inner in self.program.folders:
             return ProjectModule(inner)
         return None
-
-
-def _is_letter(character: str) -> bool:
-    """Whether a word goes on with it."""
-    return character.isalnum() or character == "_"
 
 
 def _is_of_library(call: Call) -> bool:

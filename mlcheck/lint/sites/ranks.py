@@ -15,11 +15,19 @@ INIT = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _RANK = re.compile(r"rank|main_process|is_(?:main|master|chief|leader|zero|primary)|gpu\b|\bmaster", re.IGNORECASE)
 _ONE = re.compile(r"rank|main|master|chief|leader|primary", re.IGNORECASE)
-_OWNERS = re.compile(
-    r"^\s*(?:from|import)\s+(?:lightning|pytorch_lightning|accelerate|deepspeed|ignite|determined|horovod|composer"
-    r"|ray|catalyst|fastai|mmcv|mmengine|fairseq|megatron|colossalai)\b|\bTrainer\(\s*model=",
-    re.MULTILINE,
+_OWNERS: tuple[str, ...] = (
+    "lightning",
+    "pytorch_lightning",
+    "accelerate",
+    "deepspeed",
+    "ignite",
+    "determined",
+    "horovod",
+    "composer",
 )
+_OWNERS += ("ray", "catalyst", "fastai", "mmcv", "mmengine", "fairseq", "megatron", "colossalai")
+_IMPORTED = re.compile(rf"^[ \t]*(?:from|import)\s+(?:{'|'.join(_OWNERS)})\b", re.MULTILINE)
+_TRAINER = re.compile(r"\bTrainer\(\s*model=")
 _DEPTH = 4
 
 
@@ -31,8 +39,10 @@ def starts(sites: Sites) -> list[Call]:
 
 
 def owned(sites: Sites) -> bool:
-    """Whether a framework that places samplers and guards itself has a hand in the program."""
-    return any(_OWNERS.search(file.text) for file in sites.files.values())
+    """Whether a framework that places samplers and guards itself has a hand in the program; `sites.once(owned)`."""
+    if any(_IMPORTED.search(file.text) for file in sites.mentioning(_OWNERS, tests=True)):
+        return True
+    return any(_TRAINER.search(file.text) for file in sites.mentioning(["Trainer("], tests=True))
 
 
 def is_guarded(file: File, context: Context) -> bool:

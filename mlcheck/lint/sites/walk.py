@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context, Defined, Scope
 
 _MUTATORS = frozenset(
@@ -264,7 +265,7 @@ class Walk:
         for number, generator in enumerate(reversed(node.generators), 1):
             self._push(generator.ifs, inside)
             self._push_one(generator.iter, context if number == len(node.generators) else inside)
-            for name in ast.walk(generator.target):
+            for name in walk(generator.target):
                 if isinstance(name, ast.Name):
                     single = name is generator.target
                     self._bind(name.id, "loop" if single else "other", generator.iter if single else None, inside, node)
