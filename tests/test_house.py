@@ -82,6 +82,8 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.sites",
         "mlcheck.lint.shapes",
         "mlcheck.lint.names",
+        "mlcheck.lint.nodes",
+        "mlcheck.lint.words",
     },
     "mlcheck.experiment.checks": {"mlcheck.experiment.seen", "mlcheck.experiment.document"},
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
