@@ -37,6 +37,7 @@ class Config:
     budget: float = 600.0
     strict: bool = False
     target_torch: str = ""
+    target_determined: str = ""
     baseline: str = ""
     cache_dir: str = ".mlcheck_cache"
     signoff: str = "signoff.toml"

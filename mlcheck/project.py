@@ -37,9 +37,16 @@ def lint_settings(config: Config) -> LintSettings:
         per_file_ignores=config.per_file_ignores,
         root=config.root,
         target_torch=version(config.target_torch),
+        target_determined=determined(config.target_determined),
         baseline=rooted(config.baseline, config) if config.baseline else usual if os.path.exists(usual) else "",
         cache=rooted(config.cache_dir, config),
     )
+
+
+def determined(text: str) -> str:
+    if text not in {"", "0.24", "0.38"}:
+        raise Mistake(f"target-determined `{text}`: write 0.24 (until 0.37) or 0.38")
+    return text
 
 
 def version(text: str) -> str:

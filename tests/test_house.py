@@ -29,8 +29,9 @@ RULES = {rule.name: rule for rule in Catalog()}
 MAY_IMPORT = {
     "mlcheck.core": set(),
     "mlcheck.lint": {"mlcheck.core"},
-    "mlcheck.experiment": {"mlcheck.core", "mlcheck.lint", "yaml"},
-    "mlcheck.trial": {"mlcheck.core", "torch", "numpy", "yaml", "determined", "greenlet"},
+    "mlcheck.yaml12": {"yaml"},
+    "mlcheck.experiment": {"mlcheck.core", "mlcheck.lint", "mlcheck.yaml12", "yaml"},
+    "mlcheck.trial": {"mlcheck.core", "mlcheck.yaml12", "torch", "numpy", "yaml", "determined", "greenlet"},
     "mlcheck.probe": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "PIL"},
     "mlcheck.load": {"mlcheck.core", "mlcheck.trial", "torch", "numpy", "psutil", "onnxruntime", "locust", "gevent"},
     "mlcheck.report": {"mlcheck.core", "rich", "jinja2", "markupsafe"},
@@ -85,7 +86,7 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.nodes",
         "mlcheck.lint.words",
     },
-    "mlcheck.experiment.checks": {"mlcheck.experiment.seen", "mlcheck.experiment.document"},
+    "mlcheck.experiment.checks": {"mlcheck.experiment.seen", "mlcheck.experiment.document", "yaml"},
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
     "mlcheck.load.checks": {f"mlcheck.load.{name}" for name in LOAD_EVIDENCE} | {"numpy"},
 }

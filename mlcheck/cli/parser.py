@@ -186,6 +186,8 @@ def _add_rule_options(parser: argparse.ArgumentParser) -> None:
     ):
         group.add_argument(option, action="append", default=[], metavar="RULE,...", help=told)
     group.add_argument("--target-torch", default="", metavar="VERSION", help="the torch to judge for, such as 2.12")
+    of_configs = "the dialect of experiment configs: 0.24 or 0.38"
+    group.add_argument("--target-determined", default="", metavar="VERSION", help=of_configs)
     group.add_argument(
         "--baseline", default="", metavar="FILE", help="hide what is known (default: mlcheck-baseline.json)"
     )

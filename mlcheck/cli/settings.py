@@ -37,6 +37,7 @@ def lint_settings(arguments: argparse.Namespace, config: Config) -> LintSettings
         ignore=names(arguments.ignore) + table.ignore,
         extend_select=names(arguments.extend_select) + table.extend_select,
         target_torch=project.version(arguments.target_torch) or table.target_torch,
+        target_determined=project.determined(arguments.target_determined) or table.target_determined,
         baseline=_baseline(arguments, table.baseline, config),
         write_baseline=arguments.write_baseline,
         cache="" if arguments.no_cache else arguments.cache_dir or table.cache,

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import yaml
 
 from mlcheck.core.finding import Location
+from mlcheck.yaml12 import CoreLoader
 
-_NOT_FOUND = -1
+_MERGE = "tag:yaml.org,2002:merge"
+_MOST_NODES = 100_000
 
 
 @dataclass(frozen=True)
@@ -21,24 +23,62 @@ class Entry:
     value: yaml.Node
 
 
+def own_entries(node: yaml.Node) -> list[Entry]:
+    """What a mapping itself holds, in order, merge keys (`<<`) left out; nothing for another node."""
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    pairs = [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+    return [Entry(key.value, key, value) for key, value in pairs if key.tag != _MERGE]
+
+
+def merged_entries(node: yaml.Node) -> list[Entry]:
+    """What a mapping holds with what it merges, its own last."""
+    merged = [value for key, value in node.value if key.tag == _MERGE] if isinstance(node, yaml.MappingNode) else []
+    sources = [part for value in merged for part in (value.value if isinstance(value, yaml.SequenceNode) else [value])]
+    return [entry for source in sources for entry in merged_entries(source)] + own_entries(node)
+
+
+def _written_out(root: yaml.Node) -> float:
+    """How many nodes a document has with every alias written out; endless for one that holds itself."""
+    sizes: dict[int, float] = {}
+
+    def size(node: yaml.Node) -> float:
+        if id(node) not in sizes:
+            sizes[id(node)] = float("inf")  # as long as it is not known, so for what refers to itself
+            parts = node.value if isinstance(node, yaml.SequenceNode) else ()
+            if isinstance(node, yaml.MappingNode):
+                parts = [part for pair in node.value for part in pair]
+            sizes[id(node)] = 1 + sum(size(part) for part in parts)
+        return sizes[id(node)]
+
+    return size(root)
+
+
+def located(path: str, node: yaml.Node) -> Location:
+    start, end = node.start_mark, node.end_mark
+    return Location(path, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+
+
+def is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
+
 class Document:
     """The mapping a YAML file holds. Raises yaml.YAMLError for what is no YAML, ValueError for another form."""
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.lines = text.splitlines()
-        root = yaml.compose(text, yaml.SafeLoader)
+        root = yaml.compose(text, CoreLoader)
         if not isinstance(root, yaml.MappingNode):
-            raise ValueError("no mapping")  # noqa: TRY004 - what is wrong is the file's content
+            raise ValueError("an experiment config is a mapping")  # noqa: TRY004 - what is wrong is the file's content
+        if _written_out(root) > _MOST_NODES:
+            raise ValueError("it is too large, or holds itself")
         self.root = root
 
     def entries(self, node: yaml.Node | None = None) -> list[Entry]:
         """What a mapping holds, in order, merge keys (`<<`) left out; nothing for another node."""
-        node = self.root if node is None else node
-        if not isinstance(node, yaml.MappingNode):
-            return []
-        pairs = [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
-        return [Entry(key.value, key, value) for key, value in pairs if key.tag != "tag:yaml.org,2002:merge"]
+        return own_entries(self.root if node is None else node)
 
     def find(self, *keys: str) -> Entry | None:
         """The last entry of the name, as YAML readers have it, along a path of keys."""
@@ -58,11 +98,10 @@ class Document:
 
     def merges(self, node: yaml.Node) -> bool:
         """Whether a mapping takes entries from elsewhere (`<<: *defaults`)."""
-        return isinstance(node, yaml.MappingNode) and any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value)
+        return isinstance(node, yaml.MappingNode) and any(key.tag == _MERGE for key, _ in node.value)
 
     def at(self, node: yaml.Node) -> Location:
-        start, end = node.start_mark, node.end_mark
-        return Location(self.path, start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+        return located(self.path, node)
 
     def mappings(self) -> Iterator[yaml.MappingNode]:
         """Every mapping of the document, each once, whatever anchors it is behind."""

@@ -5,9 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
+from mlcheck.experiment.dialect import dialect, searcher_problems
 from mlcheck.experiment.document import Document, Entry
+from mlcheck.experiment.fields import EXPERIMENT
+from mlcheck.experiment.shape import Problem
 from mlcheck.experiment.trial_code import Read, TrialCode, read_trial
 
 _ENTRY = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
@@ -21,6 +26,19 @@ class Experiment:
     module: str = ""
     name: str = ""
     code: TrialCode | None = None
+    version: str = ""
+
+    kind: ClassVar[str] = "experiment"
+
+    def beside(self) -> list[str]:
+        """Other files that are looked at with it: what its containers run first."""
+        hook = os.path.join(os.path.dirname(self.document.path), "startup-hook.sh")
+        return [hook] if os.path.isfile(hook) else []
+
+    def problems(self) -> Iterator[Problem]:
+        """What the cluster would refuse, whatever its own defaults and templates add."""
+        yield from EXPERIMENT.problems(self.document.root, "", complete=False)
+        yield from searcher_problems(self.document, dialect(self.document, self.version))
 
     def hyperparameters(self) -> list[Entry] | None:
         """What is declared; None where it cannot be told (no such section, or one merged from elsewhere)."""
@@ -43,15 +61,15 @@ class Experiment:
         ]
 
 
-def see(document: Document) -> Experiment:
+def see(document: Document, version: str = "") -> Experiment:
     """Find the code of a config: in its own folder, as the command line would send it, else in one of two above."""
     match = _ENTRY.fullmatch(document.text("entrypoint").strip())
     if not match:
-        return Experiment(document)
+        return Experiment(document, version=version)
     folder = os.path.dirname(document.path) or os.curdir
     for _ in range(3):
         code = read_trial(folder, match["module"], match["name"])
         if code:
-            return Experiment(document, match["module"], match["name"], code)
+            return Experiment(document, match["module"], match["name"], code, version)
         folder = os.path.normpath(os.path.join(folder, os.pardir))
-    return Experiment(document, match["module"], match["name"])
+    return Experiment(document, match["module"], match["name"], version=version)

@@ -16,7 +16,8 @@ from mlcheck.core.outcome import Stage
 class LintSettings:
     """Rules by name or by stage; file patterns are relative to `root`. Without `select` every rule is asked.
 
-    `target_torch` is the version to judge for, such as 2.12 (empty: any). `baseline` is a file of known findings,
+    `target_torch` is the version to judge for, such as 2.12 (empty: any), `target_determined` that of experiment
+    configs. `baseline` is a file of known findings,
     renewed by this run when `write_baseline`; `cache` the folder of the cache, none when empty.
     """
 
@@ -26,6 +27,7 @@ class LintSettings:
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     root: str = os.curdir
     target_torch: str = ""
+    target_determined: str = ""
     baseline: str = ""
     write_baseline: bool = False
     cache: str = ""

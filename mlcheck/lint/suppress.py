@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mlcheck.core.catalog import Catalog, UnknownRule
@@ -63,6 +63,21 @@ class Suppressions:
                 self._malformed.append(found)
             else:
                 self._by_path.setdefault(path, []).append(found)
+
+    def read_lines(self, path: str, lines: Sequence[str]) -> None:
+        """Take those of a file that is no Python (YAML, shell): a comment alone in its line is about the next one."""
+        for number, text in enumerate(lines, 1):
+            found = re.search(f"(?:^|\\s)({_COMMENT}.*)", text)
+            if not found:
+                continue
+            alone = not text[: found.start(1)].strip()
+            after = enumerate(lines[number:], number + 1)
+            line = next((n for n, other in after if not other.lstrip().startswith("#")), number) if alone else number
+            parsed = _parse(path, number, found[1], line, line, "")
+            if isinstance(parsed, Malformed):
+                self._malformed.append(parsed)
+            else:
+                self._by_path.setdefault(path, []).append(parsed)
 
     def hides(self, rule: str, path: str, line: int) -> bool:
         """Whether a comment covers a finding of `rule` on that line. Every such comment counts as used."""

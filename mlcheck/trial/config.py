@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import yaml
 
 from mlcheck.trial.trial import EntryError
+from mlcheck.yaml12 import CoreLoader
 
 
 class MissingHyperparameter(EntryError, KeyError, ValueError):
@@ -37,36 +37,6 @@ class Hyperparameters(dict[str, Any]):
 yaml.SafeDumper.add_representer(Hyperparameters, yaml.representer.SafeRepresenter.represent_dict)
 
 
-class _CoreSchema(yaml.SafeLoader):
-    """YAML 1.2 scalars, as Determined's client reads them: `1e-4` is a number, `yes` and `010` are not special."""
-
-    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML keeps its rules on the class; these start from none
-
-    def construct_integer(self, node: yaml.ScalarNode) -> int:
-        text = str(self.construct_scalar(node)).replace("_", "")
-        return int(text, 0 if text.lstrip("+-")[:2].lower() in {"0x", "0o"} else 10)
-
-
-_NUMBER_STARTS = list("-+0123456789.")
-_CoreSchema.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
-_CoreSchema.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
-_CoreSchema.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0x[0-9a-fA-F_]+|0o[0-7_]+|[0-9][0-9_]*)$"), _NUMBER_STARTS
-)
-_CoreSchema.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(
-        r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+]?[0-9]+)?"
-        r"|[0-9][0-9_]*[eE][-+]?[0-9]+)|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
-    ),
-    _NUMBER_STARTS,
-)
-_CoreSchema.add_implicit_resolver("tag:yaml.org,2002:merge", re.compile(r"^(?:<<)$"), ["<"])
-_CoreSchema.add_constructor("tag:yaml.org,2002:int", _CoreSchema.construct_integer)
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """The experiment config. Raises EntryError for a file that is missing, not YAML, or not a mapping."""
     try:
@@ -76,7 +46,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise EntryError(f"the config file {path} cannot be read: {error}") from error
     try:
-        config = yaml.load(text, _CoreSchema)  # noqa: S506 - a SafeLoader with other number rules
+        config = yaml.load(text, CoreLoader)  # noqa: S506 - a SafeLoader with other number rules
     except yaml.YAMLError as error:
         raise EntryError(f"the config file {path} is not valid YAML: {_one_line(error)}") from error
     if not isinstance(config, dict):

@@ -69,6 +69,13 @@ def test_state_that_changes_nothing_may_be_lost() -> None:
     assert ask(RESUME, stateful(saved=False, used=False)).outcome is Outcome.PASS
 
 
+def test_metrics_that_are_lists_of_tensors_are_compared_item_by_item() -> None:
+    trial = stateful(saved=True)
+    inner = trial.train_step
+    trial.train_step = lambda batch, index: {**inner(batch, index), "seen": [batch[0], {"at": batch[1]}]}
+    assert ask(RESUME, trial).outcome is Outcome.PASS
+
+
 def test_an_optimizer_left_out_of_the_checkpoint() -> None:
     trial = stateful(saved=True)
     assert trial.saved is not None

@@ -91,6 +91,11 @@ def test_ranks_that_share_the_data_pass() -> None:
     assert "first 4 batches" in verdict(RANKS, Outcome.PASS, program(sharded)).summary
 
 
+def test_batches_that_are_all_alike_tell_nothing_of_two_ranks() -> None:
+    alike = [BATCHES[0]] * 16
+    assert "alike" in verdict(RANKS, Outcome.INCONCLUSIVE, program(lambda *_: (alike[:12], BATCHES[12:]), 2)).reason
+
+
 def test_ranks_that_read_the_same_fail_where_there_are_several() -> None:
     def whole(*_: int) -> Data:
         return BATCHES[:12], BATCHES[12:]

@@ -28,6 +28,9 @@ def check(seen: Ranks | None, run: RankRun | None) -> Verdict:
 def _constructed(seen: Ranks) -> Verdict:
     """Of two ranks that were only set up."""
     findings = []
+    if seen.alike:
+        reason = "all batches of a rank are alike, so those of two ranks cannot be told apart"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.compared)
     if seen.same == seen.compared:
         told = f"on two ranks both would read the same batches ({seen.same} of {seen.compared} are equal)"
         findings.append(Finding(f"{told}: two devices do the work of one", seen.place, help=_SHARD))

@@ -169,9 +169,15 @@ def _told(value: Any) -> str:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Bitwise, with NaN equal to NaN."""
+    """Bitwise, with NaN equal to NaN; lists and mappings item by item."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
     try:
         mine, theirs = torch.as_tensor(one), torch.as_tensor(other)
     except (TypeError, ValueError, RuntimeError):
+        if hasattr(one, "tolist") and hasattr(other, "tolist"):
+            return _same(one.tolist(), other.tolist())
         return bool(one == other)
     return same_bits(mine, theirs)

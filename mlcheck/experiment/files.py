@@ -1,0 +1,52 @@
+"""Which YAML files are experiment configs, and which are grids of simtony's runner."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from mlcheck.lint.gitignore import Pattern, is_ignored, patterns_above, read_patterns
+
+ENDINGS = (".yaml", ".yml")
+_ENTRYPOINT = re.compile(rb"^entrypoint\s*:", re.MULTILINE)
+_SECTION = re.compile(rb"^(searcher|hyperparameters)\s*:", re.MULTILINE)
+_TEMPLATE = re.compile(rb"^template\s*:", re.MULTILINE)
+_OF_A_GRID = re.compile(rb"^(resource|default|alias)\s*:", re.MULTILINE)
+
+
+def configs(given: str, patterns: tuple[Pattern, ...] | None = None) -> Iterator[str]:
+    """The experiment configs and grids at or below a folder, hidden and ignored folders left out."""
+    if not os.path.isdir(given):
+        return
+    patterns = (patterns_above(given) if patterns is None else patterns) + read_patterns(given)
+    for entry in sorted(os.scandir(given), key=lambda entry: entry.name):
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if entry.name.startswith(".") or is_ignored(os.path.abspath(entry.path), is_folder, patterns):
+            continue
+        if is_folder:
+            if entry.name not in {"node_modules", "site-packages"} and not _is_environment(entry.path):
+                yield from configs(entry.path, patterns)
+        elif entry.name.endswith(ENDINGS) and (is_experiment(data := read(entry.path)) or may_be_grid(data)):
+            yield os.path.normpath(entry.path)
+
+
+def _is_environment(folder: str) -> bool:
+    return os.path.exists(os.path.join(folder, "pyvenv.cfg")) or os.path.exists(os.path.join(folder, "conda-meta"))
+
+
+def is_experiment(data: bytes) -> bool:
+    return bool(_ENTRYPOINT.search(data) and _SECTION.search(data))
+
+
+def may_be_grid(data: bytes) -> bool:
+    """Whether a grid is worth being looked for: what it is shows when it is parsed."""
+    return bool(_TEMPLATE.search(data) and _OF_A_GRID.search(data) and not _ENTRYPOINT.search(data))
+
+
+def read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

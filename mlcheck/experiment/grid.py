@@ -1,0 +1,106 @@
+"""The grid files of simtony's runner: command templates, values to fill in, and one grid a further document."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import yaml
+
+from mlcheck.core.finding import Location
+from mlcheck.experiment.document import Entry, is_null, located, merged_entries
+
+_PLACE = re.compile(r"\{([\w-]+?)\}|\[([\w-]+?)\]")
+_KEYS = {"template", "default", "alias", "resource"}
+# What the runner fills in itself, and what a grid says beside its parameters.
+GIVEN = {"_name", "_output", "_time"}
+ABOUT = {"_title", "_cmd"}
+_MOST_RUNS = 20_000
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of the template; `asked` are the parameters of its text, `flags` those written as `[name]`."""
+
+    entry: Entry
+    asked: frozenset[str]
+    flags: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One further document: its parameters with their values, and the commands that it names."""
+
+    node: yaml.Node
+    parameters: dict[str, Entry]
+    chosen: tuple[yaml.ScalarNode, ...]
+
+    def values(self, name: str) -> list[yaml.Node]:
+        """What a parameter goes through: a single value is a list of one."""
+        node = self.parameters[name].value
+        return list(node.value) if isinstance(node, yaml.SequenceNode) else [node]
+
+    def runs(self) -> Iterator[dict[str, yaml.Node]]:
+        """Every combination; of a very large grid the first ones."""
+        names = list(self.parameters)
+        combined = itertools.product(*(self.values(name) for name in names))
+        return (dict(zip(names, values)) for values in itertools.islice(combined, _MOST_RUNS))
+
+
+class Grid:
+    """Raises yaml.YAMLError for what is no YAML, ValueError for what is no such file."""
+
+    kind: ClassVar[str] = "grid"
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        documents = list(yaml.compose_all(text, yaml.FullLoader))
+        head = {entry.key: entry.value for entry in merged_entries(documents[0])} if documents else {}
+        template = merged_entries(head["template"]) if "template" in head else []
+        if not template or not all(isinstance(entry.value, yaml.ScalarNode) for entry in template):
+            raise ValueError("no runner's template")
+        if not head.keys() <= _KEYS or not any(_PLACE.search(entry.value.value) for entry in template):
+            raise ValueError("another program's template")
+        self.commands = {entry.key: _command(entry) for entry in template}
+        self.default = {entry.key: entry for entry in merged_entries(head["default"])} if "default" in head else {}
+        self.alias = {entry.key: entry for entry in merged_entries(head["alias"])} if "alias" in head else {}
+        self.resource = head.get("resource")
+        self.sweeps = [_sweep(node) for node in documents[1:] if isinstance(node, yaml.MappingNode)]
+
+    def beside(self) -> list[str]:
+        return []
+
+    def at(self, node: yaml.Node) -> Location:
+        return located(self.path, node)
+
+    def chosen(self, sweep: Sweep) -> list[Command]:
+        """The commands that a grid runs: those it names, or all."""
+        named = {node.value for node in sweep.chosen}
+        return [command for name, command in self.commands.items() if not named or name in named]
+
+    def filled(self, name: str) -> set[str]:
+        """The parameters that a value of `name` sets: itself, or those of an alias."""
+        if name not in self.alias:
+            return {name}
+        cases = merged_entries(self.alias[name].value)
+        return {entry.key for case in cases for entry in merged_entries(case.value)}
+
+    def set_by(self, sweep: Sweep) -> set[str]:
+        return set().union(*(self.filled(name) for name in sweep.parameters)) | self.default.keys() | GIVEN
+
+
+def _command(entry: Entry) -> Command:
+    found = _PLACE.findall(entry.value.value)
+    flags = frozenset(flag for _, flag in found if flag)
+    return Command(entry, frozenset(place for place, _ in found if place) | flags, flags)
+
+
+def _sweep(node: yaml.MappingNode) -> Sweep:
+    entries = {entry.key: entry for entry in merged_entries(node)}
+    named = entries["_cmd"].value if "_cmd" in entries else None
+    names = named.value if isinstance(named, yaml.SequenceNode) else [named] if named is not None else []
+    chosen = tuple(name for name in names if isinstance(name, yaml.ScalarNode) and not is_null(name))
+    return Sweep(node, {key: entry for key, entry in entries.items() if key not in ABOUT}, chosen)
