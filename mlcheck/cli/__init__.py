@@ -20,7 +20,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if list(words) == ["--version"]:  # nothing has to be loaded for it
         print(f"mlcheck {__version__}")
         return 0
-    return _run(words)
+    try:
+        return _run(words)
+    except KeyboardInterrupt:  # also while mlcheck itself is still being imported
+        print("mlcheck: interrupted", file=sys.stderr)
+        return _INTERRUPTED
 
 
 def _run(words: Sequence[str]) -> int:
@@ -40,9 +44,6 @@ def _run(words: Sequence[str]) -> int:
     except Mistake as mistake:
         complain(str(mistake))
         return MISUSE
-    except KeyboardInterrupt:
-        complain("interrupted")
-        return _INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (`mlcheck lint | head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

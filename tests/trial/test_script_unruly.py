@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -66,8 +71,52 @@ def test_it_gets_its_report_and_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["train.py"]
     assert not Path("/model.pt").exists()
     assert any("note.txt" in notice and "model.pt" in notice for notice in report.notices)
-    commands = (entry / "cmdline" for entry in Path("/proc").glob("[0-9]*"))
-    assert not [command for command in commands if token.encode() in _bytes(command)]
+    assert not running(token)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_all_of_it(tmp_path: Path) -> None:
+    token = f"300.{uuid.uuid4().int % 10**9}"
+    work, scratch = tmp_path / "work", tmp_path / "scratch"
+    for folder in (work, scratch, tmp_path / "home"):
+        folder.mkdir()
+    before = {
+        "train.py": UNRULY.replace("TOKEN", token) + HEAD + LOOP,
+        "mlcheck-report.json": "of yesterday",
+        "mlcheck-report.html": "of yesterday",
+        "pyproject.toml": '[tool.mlcheck]\nentry = "train.py"\n',
+    }
+    for name, text in before.items():
+        (work / name).write_text(text, encoding="utf-8")
+    home = {"HOME": str(tmp_path / "home"), "TMPDIR": str(scratch), "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlcheck", "check"],
+        cwd=work,
+        env={**os.environ, **home},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not running(token) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all in the foreground
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.strip().splitlines()[-1] == "mlcheck: interrupted"
+    assert "Traceback" not in told
+    assert not running(token)
+    assert not running(str(scratch))
+    assert not list(scratch.iterdir())
+    assert not list((tmp_path / "home").iterdir())
+    assert {name: (work / name).read_text(encoding="utf-8") for name in before} == before
+
+
+def running(token: str) -> list[Path]:
+    """Processes that have this in their command line or environment."""
+    processes = Path("/proc").glob("[0-9]*")
+    return [p for p in processes if token.encode() in _bytes(p / "cmdline") + _bytes(p / "environ")]
 
 
 def _bytes(path: Path) -> bytes:
