@@ -19,6 +19,7 @@ from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.result import result_of, to_message
+from mlcheck.trial.changes import Changes
 from mlcheck.trial.channel import SCRATCH, Channel, connect
 from mlcheck.trial.cpu_shim import CpuShim, advice
 from mlcheck.trial.find import EntryOptions, load_trial
@@ -50,6 +51,8 @@ def _examine(channel: Channel, job: Job) -> None:
     scratch = Path(os.environ[SCRATCH])
     reads = Reads(scratch / "reads")
     reads.begin()
+    changes = Changes(os.getcwd())
+    changes.begin()
     shim = CpuShim()
     if job.cpu_shim:
         shim.install()
@@ -63,7 +66,9 @@ def _examine(channel: Channel, job: Job) -> None:
     try:
         Examination(trial, job, channel).run(found)
     finally:
-        channel.send({"kind": "notices", "notices": [told] if (told := shim.told(os.getcwd())) else []})
+        channel.send(
+            {"kind": "notices", "notices": [told for told in (shim.told(os.getcwd()), changes.told()) if told]}
+        )
     channel.send({"kind": "environment", "environment": fingerprints(reads.data(_ours(scratch)), os.curdir)})
 
 

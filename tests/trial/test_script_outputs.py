@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 
 from mlcheck.trial.script.outputs import Outputs
 
@@ -69,3 +74,72 @@ def test_of_two_scripts_under_examination_the_later_writes_to_its_own_folder(lea
     assert Path("note.txt").read_text(encoding="utf-8") == "first"
     assert not os.path.exists("runs")
     assert list(first.scratch.redirected) == [os.path.abspath("note.txt")]
+
+
+def test_a_database_is_changed_in_the_scratch_folder_only(lead: Lead, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(theirs)) as base:
+        base.execute("create table t (x)")
+        base.commit()
+    before = theirs.read_bytes()
+    outputs = lead("scratch")
+    for path in (theirs, "new.db"):
+        for value in (1, 2):
+            with closing(sqlite3.connect(path)) as base:
+                base.execute("create table if not exists t (x)")
+                base.execute("insert into t values (?)", (value,))
+                base.commit()
+                assert len(base.execute("select * from t").fetchall()) == value
+    with closing(sqlite3.connect(":memory:")) as base:
+        base.execute("create table t (x)")
+    outputs.uninstall()
+    assert theirs.read_bytes() == before
+    assert list(outputs.scratch.redirected) == [os.path.abspath("new.db")]
+
+
+def test_what_compiled_code_of_torch_writes_is_led_away(lead: Lead) -> None:
+    outputs = lead("scratch")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch.ones(2).sum()
+    profile.export_chrome_trace("trace.json")
+    assert "traceEvents" in Path("trace.json").read_text(encoding="utf-8")
+    assert list(outputs.scratch.redirected) == [os.path.abspath("trace.json")]
+
+
+LIBRARY = """
+import ctypes, os
+
+def opened(path, mode):  # as compiled code does, past Python
+    libc = ctypes.CDLL(None)
+    file = libc.open(os.fsencode(path), os.O_RDWR | (os.O_CREAT if mode != "r" else 0), 0o644)
+    if file < 0:
+        raise FileNotFoundError(path)
+    libc.lseek(file, 0, os.SEEK_END)
+    libc.write(file, mode.encode(), 1 if mode != "r" else 0)
+    libc.close(file)
+
+class File:
+    def __init__(self, name, mode="r"):
+        opened(name, mode)
+"""
+
+
+def test_a_library_is_led_once_it_is_imported(lead: Lead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for h5py, which writes from compiled code in the mode that it is given."""
+    (tmp_path / "h5py.py").write_text(LIBRARY, encoding="utf-8")
+    (tmp_path / "theirs.h5").write_text("a", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "h5py", raising=False)
+    outputs = lead("scratch")
+    h5py = import_module("h5py")
+    for path, mode in (("new.h5", "w"), ("new.h5", "r"), ("new.h5", "a"), (tmp_path / "theirs.h5", "a")):
+        h5py.File(path, mode)
+    h5py.File(name="other.h5", mode="w")
+    assert Path("new.h5").read_text(encoding="utf-8") == "wa"
+    assert (tmp_path / "theirs.h5").read_text(encoding="utf-8") == "aa"
+    with pytest.raises(FileNotFoundError):
+        h5py.File("absent.h5")
+    outputs.uninstall()
+    monkeypatch.delitem(sys.modules, "h5py")
+    assert (tmp_path / "theirs.h5").read_text(encoding="utf-8") == "a"
+    assert [os.path.basename(path) for path in outputs.scratch.redirected] == ["new.h5", "theirs.h5", "other.h5"]

@@ -22,6 +22,7 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 subprocess.Popen(["sleep", "TOKEN"])
 multiprocessing.set_start_method("fork")
+os.system("touch made-by-a-program.txt")
 with open(os.path.expanduser("~/note.txt"), "w") as note:
     note.write("x")
 import torch
@@ -68,6 +69,8 @@ def test_it_gets_its_report_and_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert outcomes["missing-zero-grad"] is Outcome.FAIL
     assert outcomes["missing-eval-mode"] is Outcome.PASS
     assert outcomes["train-not-restored"] is Outcome.PASS
+    (folder / "made-by-a-program.txt").unlink()  # this cannot be led away, so it is told
+    assert any("these files changed: made-by-a-program.txt (" in notice for notice in report.notices)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["train.py"]
     assert not Path("/model.pt").exists()
     assert any("note.txt" in notice and "model.pt" in notice for notice in report.notices)

@@ -1,8 +1,8 @@
 """Keeps what a script writes away from the user's files: it lands in a scratch folder, where the script finds it again.
 
 Python's own ways to write, rename and remove are led there, and `torch.save`, TorchScript and safetensors with them.
-An audit hook refuses other ways to open a file for writing. What another library writes from compiled code, or a
-process that the script starts, is not seen.
+So are the usual libraries that write from compiled code. An audit hook refuses other ways to open a file for writing.
+What any other library writes from compiled code, or a program that the script starts, is not seen here.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 
 from mlcheck.trial.script.compiled import compiled_files, kept_openers
 from mlcheck.trial.script.entries import Entries, really_exists
+from mlcheck.trial.script.libraries import OPENERS, AfterImport, led_by, owner_of
 from mlcheck.trial.script.scratch import Scratch
 
 _LEADS = "_mlcheck_leads"
@@ -67,6 +68,9 @@ class Outputs:
         self._lead(torch, self._finding, "load")
         for owner, name, position, writes in compiled_files():
             self._lead(owner, functools.partial(self._meant_at, position=position, writes=writes), name)
+        late = AfterImport((opener.module for opener in OPENERS), self._lead_library)
+        late.install()
+        self._stack.callback(late.remove)
         self._active = True
         sys.addaudithook(self._audit)
 
@@ -81,6 +85,12 @@ class Outputs:
             led = leading(original)
             setattr(led, _LEADS, original)
             self._set(owner, name, led)
+
+    def _lead_library(self, module: ModuleType) -> None:
+        for opener in OPENERS:
+            owner, name = owner_of(opener, module) if opener.module == module.__name__ else (None, "")
+            if owner is not None:
+                self._lead(owner, functools.partial(led_by, self.scratch, opener), name)
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         self._stack.callback(setattr, owner, name, getattr(owner, name))
