@@ -60,6 +60,7 @@ def run_checklist(
         started=started,
         seconds=time.perf_counter() - clock,
         notices=(*notices, *(seen.notices if seen else ()), *left_out),
+        step_seconds=seen.step_seconds if seen else 0.0,
     )
 
 

@@ -176,6 +176,7 @@ class Report:
 
     `arguments` are what followed `mlcheck probe`, so that a question can be asked again: the entry point, `--config`.
     `changes` are those since the run that started at `since`, which is empty where there was none to compare with.
+    `step_seconds` is what one training step took, 0 where none was timed: the measure of what the probes cost.
     """
 
     command: str
@@ -188,14 +189,28 @@ class Report:
     arguments: tuple[str, ...] = ()
     since: str = ""
     changes: tuple[Change, ...] = ()
+    step_seconds: float = 0.0
 
     def items(self) -> list[Item]:
         return items(self.results)
 
+    @property
+    def probe_seconds(self) -> float:
+        """What all probes took together."""
+        return sum(result.seconds for result in self.results if result.by is By.PROBE)
+
+    def steps(self, seconds: float) -> float:
+        """So many training steps take as long; 0 where no step was timed."""
+        return round(seconds / self.step_seconds, 1) if self.step_seconds > 0 else 0.0
+
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON. Findings repeat their rule and severity, so that each can be read by itself."""
-        data = asdict(self)
+        """Plain data for JSON. Findings repeat their rule and severity, so that each can be read by itself.
+
+        What a probe cost is told in training steps as well, and what all of them cost together.
+        """
+        data = asdict(self) | {"probe_steps": self.steps(self.probe_seconds)}
         for result in data["results"]:
+            result["steps"] = self.steps(result["seconds"]) if result["by"] == By.PROBE else 0.0
             for finding in result["findings"]:
                 finding |= {"rule": result["rule"], "severity": result["severity"]}
         return {"schema": SCHEMA_VERSION, **data}
@@ -225,6 +240,7 @@ def report_from_dict(data: Any) -> Report:
             arguments=tuple(data.get("arguments", ())),
             since=data.get("since", ""),
             changes=tuple(Change(**change) for change in data.get("changes", ())),
+            step_seconds=data.get("step_seconds", 0.0),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableReport(f"the saved report is damaged at {error}: run mlcheck again") from error

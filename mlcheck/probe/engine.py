@@ -65,6 +65,7 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
         started=started,
         seconds=time.monotonic() - clock,
         notices=tuple(dict.fromkeys(run.notices)),
+        step_seconds=run.step_seconds,
     )
 
 
@@ -107,6 +108,7 @@ class _Run:
         self.results: dict[str, Result] = {}
         self.environment: dict[str, str] = {}
         self.notices: list[str] = []
+        self.step_seconds = 0.0
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -154,6 +156,8 @@ class _Run:
                 self._progress(message["rule"], len(self.results), len(self.rules))
         elif kind == "measuring":
             self._measuring = message["measurement"]
+        elif kind == "step":
+            self.step_seconds = message["seconds"]
         elif kind == "failed":
             self._failed(message["error"], message["traceback"])
         elif kind == "blocked":

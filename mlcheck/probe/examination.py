@@ -148,6 +148,7 @@ class Examination:
         """What the rehearsal could not reach, no other probe needs to try."""
         if not isinstance(rehearsal, Rehearsal):
             return
+        self._listener.send({"kind": "step", "seconds": rehearsal.step_seconds})
         told = rehearsal.breakages[0].error if rehearsal.breakages else ""
         if not rehearsal.can_read:
             unread = f"the training data cannot be read: {told or 'the loader is empty'}"

@@ -16,6 +16,7 @@ from mlcheck.core.report import Cause, Change, Item, Report, Result
 
 ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 _TOGETHER = 4
+_DEAREST = 3
 ORDER = (*ALARMS, Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.WAIVED, Outcome.SKIP, Outcome.PASS)
 
 
@@ -185,6 +186,29 @@ def duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02} s"
+
+
+def cost(report: Report) -> str:
+    """What the probes cost together, and the dearest of them, in training steps; empty where no step was timed."""
+    if not 0 < report.steps(report.probe_seconds) < math.inf:
+        return ""
+    probes = sorted((one for one in report.results if one.by is By.PROBE), key=lambda one: -one.seconds)
+    named = ", ".join(f"{one.rule} {duration(one.seconds)}" for one in probes[:_DEAREST] if one.seconds > 0)
+    return (
+        f"the probes took {duration(report.probe_seconds)}, as long as "
+        f"{plural(round(report.steps(report.probe_seconds)), 'training step')} of {_millis(report.step_seconds)}; "
+        f"most of it: {named}"
+    )
+
+
+def result_cost(result: Result, report: Report) -> str:
+    """`1.4 s`, and for a probe of a few steps or more `1.4 s = 220 steps`."""
+    steps = report.steps(result.seconds) if result.by is By.PROBE else 0
+    return f"{duration(result.seconds)} = {steps:,.0f} steps" if 1 < steps < math.inf else duration(result.seconds)
+
+
+def _millis(seconds: float) -> str:
+    return duration(seconds) if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
 def moment(started: str) -> str:

@@ -80,6 +80,8 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         "evidence": digest.evidence,
+        "cost": digest.cost,
+        "result_cost": digest.result_cost,
         "short_place": digest.short_place,
         "repeat_command": digest.repeat_command,
         "sign_command": digest.sign_command,

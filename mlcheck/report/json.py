@@ -65,7 +65,12 @@ def _finite(value: float) -> float | str:
 
 def _with_numbers(report: Report) -> Report:
     """`report` with NaN and infinities in the places where numbers stand."""
-    return replace(report, seconds=_number(report.seconds), results=tuple(_result(result) for result in report.results))
+    return replace(
+        report,
+        seconds=_number(report.seconds),
+        step_seconds=_number(report.step_seconds),
+        results=tuple(_result(result) for result in report.results),
+    )
 
 
 def _result(result: Result) -> Result:

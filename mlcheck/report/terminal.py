@@ -231,8 +231,9 @@ def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator
     if any(item.decided.reason == UNSIGNED for item in checklist):
         how = "a person answers with `mlcheck sign RULE --note ANSWER`"
         yield Row(Text(how), label=Text("note"), margin=_MARGIN)
-    for notice in report.notices:
-        yield Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)
+    for notice in (digest.cost(report), *report.notices):
+        if notice:
+            yield Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)
     if report.since:
         told = f"since {digest.moment(one_line(report.since, 60))}: {digest.changes_counted(report.changes)}"
         yield Row(Text(told), label=Text("note"), margin=_MARGIN)

@@ -78,6 +78,7 @@ def test_a_sound_program(tmp_path: Path) -> None:
     assert report.command == "probe"
     assert report.subject == "program.py:build"
     assert {"python", "torch", "device", "platform"} <= set(report.environment)
+    assert 0 < report.step_seconds < report.seconds
     assert seen[-1][1:] == (len(report.results), len(report.results))
 
 

@@ -116,3 +116,26 @@ def test_durations(seconds, text):
 def test_a_moment_that_is_no_date_stays():
     assert digest.moment("2026-11-21T14:31:19+00:00") == "2026-11-21 14:31 UTC"
     assert digest.moment("yesterday") == "yesterday"
+
+
+def test_what_probes_cost_is_told_in_training_steps():
+    seen = (result("slow", Outcome.PASS, By.PROBE, seconds=2.0),
+            result("quick", Outcome.PASS, By.PROBE, seconds=0.5),
+            result("read", Outcome.PASS, By.LINT, seconds=9.0))  # fmt: skip
+    report = Report("check", "", seen, step_seconds=0.01)
+    told = digest.cost(report)
+    assert told.startswith(
+        "the probes took 2.5 s, as long as 250 training steps of 10 ms; most of it: slow 2.0 s, quick"
+    )
+    assert "read" not in told
+    assert digest.result_cost(seen[0], report) == "2.0 s = 200 steps"
+    assert digest.result_cost(seen[2], report) == "9.0 s"
+    data = report.to_dict()
+    assert (data["probe_steps"], [one["steps"] for one in data["results"]]) == (250.0, [200.0, 50.0, 0.0])
+
+
+@pytest.mark.parametrize("step", [0.0, math.nan, math.inf, 1e-320])
+def test_without_a_step_that_was_timed_the_cost_is_seconds_alone(step):
+    report = Report("probe", "", (result("slow", Outcome.PASS, By.PROBE, seconds=2.0),), step_seconds=step)
+    assert digest.cost(report) == ""
+    assert digest.result_cost(report.results[0], report) == "2.0 s"

@@ -64,7 +64,7 @@ class GradientWatch:
         self._parameters = parameters
         self._on_backward = on_backward
         self._foreign_steps = 0
-        self._before: dict[int, tuple[torch.Tensor, bool]] = {}
+        self._before: dict[int, tuple[torch.Tensor | None, bool]] = {}
         self._undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
@@ -122,7 +122,8 @@ class GradientWatch:
             if full and not trace.used and len({loss for loss, _ in trace.since}) > 1:
                 trace.foreign += len({steps for _, steps in trace.since}) > 1
             trace.waiting = False
-            self._before[id(parameter)] = parameter.detach().clone(), full
+            value = None if trace.changed else parameter.detach().clone()
+            self._before[id(parameter)] = value, full
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         self.stepped[id(optimizer)] = self.stepped.get(id(optimizer), 0) + 1
@@ -139,7 +140,7 @@ class GradientWatch:
                 trace.lost += not full
             trace.used = full
             trace.waiting = False
-            trace.changed |= not torch.equal(parameter.detach(), value)
+            trace.changed |= value is not None and not torch.equal(parameter.detach(), value)
 
 
 def _held(optimizer: Optimizer) -> list[torch.Tensor]:
@@ -148,7 +149,10 @@ def _held(optimizer: Optimizer) -> list[torch.Tensor]:
 
 def _any(gradient: torch.Tensor | None) -> bool:
     """Whether a gradient holds anything but zeros; NaN counts as something."""
-    return gradient is not None and _largest(gradient) != 0
+    if gradient is None:
+        return False
+    values = gradient.coalesce().values() if gradient.is_sparse else gradient
+    return bool(values.any())
 
 
 def _largest(gradient: torch.Tensor) -> float:

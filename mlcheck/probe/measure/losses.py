@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import nn, overrides
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
@@ -53,6 +55,10 @@ _SHAPING = (
     "Unsafe",
     "Alias",
 )
+
+_push_mode: Callable[[TorchFunctionMode], None] = overrides._push_mode
+_pop_mode: Callable[[], TorchFunctionMode] = overrides._pop_mode
+_get_current_function_mode: Callable[[], TorchFunctionMode | None] = overrides._get_current_function_mode
 
 
 @dataclass(slots=True)
@@ -98,10 +104,40 @@ class LossWatch(TorchFunctionMode):
         self.refused: list[LossCall] = []
         self._keep_dropout = keep_dropout
         self._keep_results = keep_results
+        self._away = False
+        self._undo: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Self:
+        self._undo = [
+            register_optimizer_step_pre_hook(self._leave).remove,
+            register_optimizer_step_post_hook(self._return).remove,
+        ]
+        _push_mode(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._return()
+        _pop_mode()
+        for undo in self._undo:
+            undo()
+
+    def _leave(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """An optimizer's own arithmetic is most of a small model's calls, and no loss is among them without closure."""
+        has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
+        if not has_closure and not self._away and _get_current_function_mode() is self:
+            _pop_mode()
+            self._away = True
+
+    def _return(self, *_: Any) -> None:
+        if self._away:
+            self._away = False
+            _push_mode(self)
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func not in _WATCHED:  # nearly all of them: what is not watched must cost next to nothing
+            return func(*args, **kwargs) if kwargs else func(*args)
         kwargs = kwargs or {}
         if func in DROPOUTS:
             if not self._keep_dropout:
@@ -109,7 +145,7 @@ class LossWatch(TorchFunctionMode):
             self._see_dropout(func, args, kwargs)
         elif func is F.scaled_dot_product_attention and not self._keep_dropout:
             kwargs = {**kwargs, "dropout_p": 0.0} if len(args) < 5 else kwargs
-        elif getattr(func, "__name__", "") in _DRAWS:
+        elif func in _DRAWING:
             self.draws.append((func.__name__, user_location()))
         if func not in LOSSES:
             return func(*args, **kwargs)
@@ -150,6 +186,13 @@ _DRAWS = {
     "uniform_",
     "bernoulli_",
 }
+_DRAWING = {
+    function
+    for owner in (torch, torch.Tensor, torch._C.TensorBase)
+    for name in _DRAWS
+    if (function := getattr(owner, name, None)) is not None
+}
+_WATCHED = {*LOSSES, *DROPOUTS, *_DRAWING, F.scaled_dot_product_attention}
 
 
 def _called_by_module() -> bool:
@@ -162,9 +205,12 @@ def _called_by_module() -> bool:
     return frame is not None and isinstance(frame.f_locals.get("self"), nn.modules.dropout._DropoutNd)
 
 
+_signature = cache(inspect.signature)
+
+
 def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LossCall | None:
     try:
-        bound = inspect.signature(func).bind(*args, **kwargs)
+        bound = _signature(func).bind(*args, **kwargs)
     except TypeError:
         return None
     bound.apply_defaults()

@@ -37,7 +37,12 @@ def raised_at(error: BaseException) -> Location:
 
 def as_given(path: str) -> str:
     """Relative to the folder that mlcheck runs in where it lies below it, wherever the program has gone meanwhile."""
-    relative = os.path.relpath(path, STARTED_IN.get() or os.curdir)
+    return _relative(path, STARTED_IN.get() or os.getcwd())
+
+
+@cache
+def _relative(path: str, folder: str) -> str:
+    relative = os.path.relpath(path, folder)
     return path if relative.startswith(os.pardir) else relative
 
 

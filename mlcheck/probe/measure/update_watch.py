@@ -48,9 +48,8 @@ class UpdateWatch:
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             original(tensors, *args, **kwargs)
-            for parameter in self._parameters:
-                if parameter.grad is not None:
-                    self._raw[id(parameter)] = _norm(parameter.grad)
+            held = [p for p in self._parameters if p.grad is not None]
+            self._raw.update(zip(map(id, held), _norms(held)))
 
         torch.autograd.backward = backward
         self._undo.append(lambda: setattr(torch.autograd, "backward", original))
@@ -64,7 +63,7 @@ class UpdateWatch:
 
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
         held = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        norms = [_norm(p.grad) for p in held]
+        norms = _norms(held)
         culprit = next((p for p, norm in zip(held, norms) if not math.isfinite(norm)), None)
         self.updates.append(
             Update(
@@ -77,6 +76,13 @@ class UpdateWatch:
         )
 
 
-def _norm(gradient: Tensor) -> float:
-    values = gradient.coalesce().values() if gradient.is_sparse else gradient
-    return float(values.detach().double().norm())
+@torch.no_grad()
+def _norms(parameters: list[Tensor]) -> list[float]:
+    """Of the gradients, all at once: one call for each would cost a small model more than its step."""
+    if not parameters:
+        return []
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    values = [grad.coalesce().values() if grad.is_sparse else grad for grad in gradients]
+    norms = torch._foreach_norm(values, 2, dtype=torch.float64)
+    found: list[float] = torch.stack([norm.to(norms[0].device) for norm in norms]).tolist()
+    return found
