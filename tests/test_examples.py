@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from mlcheck.checklist import Questions, run_checklist
+from mlcheck.core.causes import causes
 from mlcheck.core.outcome import By, Outcome
-from mlcheck.core.report import Report, causes
+from mlcheck.core.report import Report
 from mlcheck.lint.run import LintSettings
 from mlcheck.probe.engine import ProbeOptions
 

@@ -46,7 +46,7 @@ class Result:
         return self.summary or self.reason
 
 
-_WEIGHT = (
+WEIGHT = (
     Outcome.FAIL,
     Outcome.ERROR,
     Outcome.WARN,
@@ -80,7 +80,7 @@ _WAIVABLE = {Outcome.FAIL, Outcome.WARN, Outcome.PENDING}
 
 def _precedence(result: Result) -> tuple[int, int, int]:
     """What decided, by strength of evidence, the graver of two equals; then what is still open."""
-    return _RANK.get(result.outcome, 0), -result.by.strength, _WEIGHT.index(result.outcome)
+    return _RANK.get(result.outcome, 0), -result.by.strength, WEIGHT.index(result.outcome)
 
 
 def _decided_first(rivals: list[Result]) -> list[Result]:
@@ -105,55 +105,8 @@ def items(results: Iterable[Result]) -> list[Item]:
         decided, *overruled = _decided_first(rivals)
         joined.append(Item(decided, tuple(overruled)))
     stages = list(Stage)
-    joined.sort(key=lambda item: (_WEIGHT.index(item.outcome), stages.index(item.decided.stage), item.decided.rule))
+    joined.sort(key=lambda item: (WEIGHT.index(item.outcome), stages.index(item.decided.stage), item.decided.rule))
     return joined
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A failed item that no other failure explains, with the failures it accounts for."""
-
-    item: Item
-    symptoms: tuple[Item, ...]
-
-
-def causes(checklist: Iterable[Item]) -> list[Cause]:
-    """Sort alarms into causes and symptoms: the group with the gravest alarm first, then the largest.
-
-    A result names in `explains` the rules it would make fail, and so, by way of them, what they would.
-    Alarms that explain one another explain nothing. What is left unexplained is a cause.
-    """
-    alarms = {
-        item.decided.rule: item for item in checklist if item.outcome in (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
-    }
-    reach = {rule: _explained_by(rule, alarms) for rule in alarms}
-    explained = {
-        rule: [other for other in alarms if other in reach[rule] and rule not in reach[other]] for rule in alarms
-    }
-    symptoms = {other for others in explained.values() for other in others}
-    found = [
-        Cause(item, tuple(alarms[other] for other in explained[rule]))
-        for rule, item in alarms.items()
-        if rule not in symptoms
-    ]
-    return sorted(found, key=_urgency)
-
-
-def _explained_by(rule: str, alarms: dict[str, Item]) -> set[str]:
-    reached: set[str] = set()
-    waiting = [rule]
-    while waiting:
-        for other in alarms[waiting.pop()].decided.explains:
-            if other in alarms and other not in reached:
-                reached.add(other)
-                waiting.append(other)
-    return reached
-
-
-def _urgency(cause: Cause) -> tuple[int, int, int, int]:
-    gravest = min(_WEIGHT.index(item.outcome) for item in (cause.item, *cause.symptoms))
-    severity = list(Severity).index(cause.item.decided.severity)
-    return gravest, -len(cause.symptoms), _WEIGHT.index(cause.item.outcome), severity
 
 
 @dataclass(frozen=True, slots=True)

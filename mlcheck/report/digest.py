@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from mlcheck.core.causes import Cause
 from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import By, Outcome, Stage
-from mlcheck.core.report import Cause, Change, Item, Report, Result
+from mlcheck.core.report import Change, Item, Report, Result
 
 ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 _TOGETHER = 4

@@ -12,9 +12,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from mlcheck.core.causes import causes
 from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import By, Outcome
-from mlcheck.core.report import Item, Report, causes
+from mlcheck.core.report import Item, Report
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest, figures
 from mlcheck.report.safe import block, one_line

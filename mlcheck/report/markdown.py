@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mlcheck.core.causes import Cause, causes
 from mlcheck.core.finding import LIMIT_COLUMNS
 from mlcheck.core.outcome import Outcome
-from mlcheck.core.report import Cause, Item, Report, causes
+from mlcheck.core.report import Item, Report
 from mlcheck.report import digest
 from mlcheck.report.safe import one_line
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from mlcheck.core.causes import Cause, causes
 from mlcheck.core.finding import LIMIT_COLUMNS, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.core.report import Cause, Item, Report, Result, causes
+from mlcheck.core.report import Item, Report, Result
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
 from mlcheck.report.rows import Row, printed

@@ -2,9 +2,10 @@
 
 import pytest
 
+from mlcheck.core.causes import causes
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
-from mlcheck.core.report import Report, Result, UnreadableReport, causes, items, report_from_dict
+from mlcheck.core.report import Report, Result, UnreadableReport, items, report_from_dict
 
 
 def result(

@@ -5,9 +5,10 @@ import shlex
 
 import pytest
 
+from mlcheck.core.causes import causes
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
-from mlcheck.core.report import Report, Result, causes, items
+from mlcheck.core.report import Report, Result, items
 from mlcheck.report import digest
 
 
