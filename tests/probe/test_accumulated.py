@@ -33,6 +33,7 @@ def build():
         (loss / SCALE).backward()
         state["count"] += 1
         if state["count"] % EVERY == 0:
+            CLIP
             optimizer.step()
             optimizer.zero_grad()
         return {"loss": loss.detach()}
@@ -51,9 +52,14 @@ NOISE = "loss = F.cross_entropy(out + torch.randn_like(out), y.flatten())"
 def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     monkeypatch.chdir(tmp_path)
 
-    def judge(loss: str, every: int = 3, scale: int = 3) -> Verdict:
+    def judge(loss: str, every: int = 3, scale: int = 3, clip: str = "pass") -> Verdict:
         sys.modules.pop("program", None)
-        text = PROGRAM.replace("LOSS", loss).replace("EVERY", str(every)).replace("SCALE", str(scale))
+        text = (
+            PROGRAM.replace("LOSS", loss)
+            .replace("EVERY", str(every))
+            .replace("SCALE", str(scale))
+            .replace("CLIP", clip)
+        )
         (tmp_path / "program.py").write_text(text)
         return ask("accumulated-batches-weigh-unevenly", load_trial("program.py:build"))
 
@@ -73,6 +79,21 @@ def test_a_loss_that_divides_by_its_own_tokens_is_weighed_otherwise(judged: obje
     verdict = judged(TOKENS)
     assert verdict.outcome is Outcome.WARN
     assert "3 batches are added up alike, but one large batch would weigh them 0.348, 0.333, 0.318" in verdict.summary
+
+
+OWN_CLIP = "[p.grad.mul_(0.01 / p.grad.norm()) for p in model.parameters()]"
+
+
+@pytest.mark.parametrize("by", ["nn.utils.clip_grad_norm_", "nn.utils.clip_grad.clip_grad_norm_"])
+def test_clipping_is_no_matter_of_weights(judged: object, by: str) -> None:
+    assert callable(judged)
+    assert judged(SAMPLES, clip=f"{by}(model.parameters(), 0.01)").outcome is Outcome.PASS
+    assert judged(TOKENS, clip=f"{by}(model.parameters(), 0.01)").outcome is Outcome.WARN
+
+
+def test_clipping_by_hand_leaves_it_open(judged: object) -> None:
+    assert callable(judged)
+    assert judged(SAMPLES, clip=OWN_CLIP).outcome is Outcome.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(("loss", "reason"), [(CONTRAST, "depend on one another"), (NOISE, "draws random numbers")])

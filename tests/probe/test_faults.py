@@ -133,6 +133,21 @@ def test_a_bias_that_normalisation_subtracts_again_has_no_gradient_but_rounding(
     assert "all 5 parameters" in verdict.summary
 
 
+def test_updates_below_the_digits_of_a_weight_are_left_to_the_learning_rate() -> None:
+    model = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 5))
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-7))
+    verdict = ask("parameter-never-changes", trial)
+    assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
+    assert "`1.weight` are smaller than their rounding at learning rate 1e-07" in verdict.reason
+
+
+def test_updates_that_half_precision_weights_lose() -> None:
+    model = mlp().to(torch.bfloat16)
+    batches = [(x.to(torch.bfloat16), y) for x, y in classes(8)]
+    trial = trial_of(model, batches, cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-7))
+    assert "did not change by one bit" in fails("parameter-never-changes", trial).summary
+
+
 def test_a_head_that_the_optimizer_does_not_hold() -> None:
     model = mlp()
     trial = trial_of(model, classes(8), cross_entropy, torch.optim.Adam(model[:4].parameters(), lr=1e-3))

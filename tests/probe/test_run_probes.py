@@ -155,8 +155,8 @@ def test_a_gradient_scaler_is_no_clipping() -> None:
     says(ask("gradients-clipped-away", loop(share=65536.0, divide=65536.0)), Outcome.PASS)
 
 
-def scheduled(schedule: Callable[[torch.optim.Optimizer], Any]) -> Trial:
-    trial = loop()
+def scheduled(schedule: Callable[[torch.optim.Optimizer], Any], rate: float = 0.05) -> Trial:
+    trial = loop(rate)
     optimizer = trial.optimizers["optimizer"]
     scheduler, plain = schedule(optimizer), trial.train_step
 
@@ -239,6 +239,13 @@ def test_a_learning_rate_that_diverges(rate: float) -> None:
     says(ask("learning-rate-too-high", loop(rate)), Outcome.FAIL, f"at your learning rate ({rate:g})")
 
 
+def test_a_rate_that_diverges_under_a_schedule_is_too_high_unless_it_is_warmed_up_to() -> None:
+    falling = scheduled(lambda opt: torch.optim.lr_scheduler.StepLR(opt, step_size=100), rate=30.0)
+    says(ask("learning-rate-too-high", falling), Outcome.FAIL, "at your learning rate (30)")
+    warm = scheduled(lambda opt: torch.optim.lr_scheduler.LinearLR(opt, 1e-3, 1.0, total_iters=100), rate=30.0)
+    assert ask("learning-rate-too-high", warm).outcome is Outcome.INCONCLUSIVE
+
+
 def test_a_learning_rate_that_hardly_moves() -> None:
     asked = Asked(loop(1e-5))
     says(asked.verdict("learning-rate-too-low"), Outcome.WARN, "hardly moves the model")
@@ -258,7 +265,7 @@ def test_a_plateau_that_ten_times_the_rate_leaves_sooner(better: float, outcome:
     trials = [
         RateTrial(factor, falling if factor == better else flat, diverged=False) for factor in (0.01, 1.0, better)
     ]
-    assert learning_rate_too_low.check(RateTrials(0.05, 40, tuple(trials), scheduled=False)).outcome is outcome
+    assert learning_rate_too_low.check(RateTrials(0.05, 40, tuple(trials), warms_up=False)).outcome is outcome
 
 
 def test_a_gan_has_no_rate_to_judge() -> None:

@@ -56,8 +56,8 @@ def _worse(mine: RateTrial, best: RateTrial, length: int) -> float:
 
 
 def _verdict(outcome: Outcome, seen: RateTrials, message: str, numbers: dict[str, float]) -> Verdict:
-    if seen.scheduled:
-        reason = f"{message}; but your schedule, held still for this, may lead up to that rate"
+    if seen.warms_up:
+        reason = f"{message}; but your schedule begins lower and is held still for this"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(figure(seen),), looked_at=seen.steps)
     finding = Finding(message, help="lower it by a factor of ten, or warm it up", numbers=numbers)
     return Verdict(

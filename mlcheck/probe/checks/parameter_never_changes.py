@@ -11,6 +11,7 @@ from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
 _ROUNDING = 1e-6
+_SINGLE = 4  # bytes
 
 
 def check(steps: TrainingSteps) -> Verdict:
@@ -22,7 +23,12 @@ def check(steps: TrainingSteps) -> Verdict:
     updates = sum(steps.updates.values())
     if not updates and not any(story.changed for story in held):
         return _never_stepped(steps, held)
-    stuck = [s for s in held if (s.trace.applied or s.trace.lost) and not s.changed and not s.trace.changed]
+    stuck = [story for story in held if story.stuck]
+    small = [story for story in stuck if story.rounded and story.dtype.itemsize >= _SINGLE]
+    if small and len(small) == len(stuck) < len(held):
+        names, rate = listed([story.name for story in small]), small[0].learning_rate
+        reason = f"the updates of {names} are smaller than their rounding at learning rate {rate:g}, the others are not"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
     if not stuck:
         return Verdict(
             Outcome.PASS, f"all {len(held)} parameters with gradients changed in {updates} updates", looked_at=len(held)

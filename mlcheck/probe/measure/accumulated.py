@@ -6,15 +6,19 @@ every batch counts by its size.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grad
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.clipping import replaced
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import batch_size
@@ -60,7 +64,7 @@ class Accumulated:
             joined = joined_batch(batches)
         except (TypeError, ValueError, RuntimeError) as error:
             raise inconclusive(f"the batches cannot be joined to one ({error})") from None
-        with still(exact), in_float64():
+        with still(exact), in_float64(), _unclipped():
             own = [_gradient(exact, [batch] * every) for batch in batches]
             again = _gradient(exact, [batches[0]] * every, _SEED + 1)
             goal = _gradient(exact, [joined] * every)
@@ -106,6 +110,17 @@ def _gradient(trial: Trial, batches: list[Any], seed: int = _SEED) -> Tensor:
     if not kept:
         raise inconclusive(f"no optimizer step after {len(batches)} batches")
     return kept[0]
+
+
+@contextmanager
+def _unclipped() -> Iterator[None]:
+    """Clipping shortens every gradient by a factor of its own, which is no matter of weights."""
+    with ExitStack() as stack:
+        for owner in (clip_grad, torch.nn.utils):
+            for name in ("_clip_grads_with_norm_", "clip_grad_value_"):
+                if hasattr(owner, name):
+                    stack.enter_context(replaced(owner, name, lambda *_args, **_named: None))
+        yield
 
 
 def _explained(own: list[Tensor], goal: Tensor) -> tuple[tuple[float, ...], float]:

@@ -75,13 +75,13 @@ class _Watch:
                 (scaler, "unscale_", self._unscale),
                 (scaler, "step", self._step),
             ):
-                stack.enter_context(_replaced(owner, name, watched(getattr(owner, name))))
+                stack.enter_context(replaced(owner, name, watched(getattr(owner, name))))
             for name in _NAMES:
                 if hasattr(clip_grad, name):
                     clipping = self._clip(getattr(clip_grad, name))
-                    stack.enter_context(_replaced(clip_grad, name, clipping))
+                    stack.enter_context(replaced(clip_grad, name, clipping))
                     if not name.startswith("_"):
-                        stack.enter_context(_replaced(torch.nn.utils, name, clipping))
+                        stack.enter_context(replaced(torch.nn.utils, name, clipping))
             yield
 
     def _scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,7 +127,8 @@ def _held(optimizer: Optimizer) -> list[Tensor]:
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Within, `owner.name` is this value."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -13,7 +13,7 @@ import torch
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.simplified import learning_rate, with_rates
+from mlcheck.probe.measure.simplified import learning_rate, nominal_rate, with_rates
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -49,7 +49,7 @@ class RateTrial:
 class RateTrials:
     """Runs of equal length over the same batches with the same random numbers, schedules held, `rate` the user's.
 
-    A hundredth that diverges is followed by a ten-thousandth, a hundred times the rate that moves nothing by
+    `warms_up` says that a schedule begins below the rate that is held. A hundredth that diverges is followed by a ten-thousandth, a hundred times the rate that moves nothing by
     ten thousand times.
     """
 
@@ -59,7 +59,7 @@ class RateTrials:
     rate: float
     steps: int
     trials: tuple[RateTrial, ...]
-    scheduled: bool
+    warms_up: bool
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -84,7 +84,7 @@ class RateTrials:
             runs.append(_run(trial, compared, 1e-4, math.inf))
         if not runs[-1].diverged and runs[-1].factor == FACTORS[-1] and runs[-1].losses[-1] > UNMOVED * first.losses[0]:
             runs.append(_run(trial, compared, 1e4, math.inf))
-        return cls(rate, steps, tuple(runs), bool(trial.schedulers))
+        return cls(rate, steps, tuple(runs), rate < nominal_rate(trial))
 
     def of(self, factor: float) -> RateTrial:
         return next(trial for trial in self.trials if trial.factor == factor)

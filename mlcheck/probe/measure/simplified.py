@@ -16,6 +16,13 @@ def learning_rate(trial: Trial) -> float:
     return max((float(group["lr"]) for opt in trial.optimizers.values() for group in opt.param_groups), default=0.0)
 
 
+def nominal_rate(trial: Trial) -> float:
+    """The rate that the schedules are named by: above `learning_rate` where one of them begins lower and warms up."""
+    scheduled = bool(trial.schedulers)
+    groups = [group for optimizer in trial.optimizers.values() for group in optimizer.param_groups]
+    return max((float(_plain(group, scheduled)["lr"]) for group in groups), default=0.0)
+
+
 @contextmanager
 def unregularised(trial: Trial) -> Iterator[None]:
     """No weight decay, no dropout inside fused modules, schedules held at the rate they are named by."""

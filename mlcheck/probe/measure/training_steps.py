@@ -11,6 +11,7 @@ from torch import nn
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches
 from mlcheck.probe.measure.gradients import GradientTrace, GradientWatch, named_parameters
+from mlcheck.probe.measure.larger_steps import moved_by_larger_steps
 from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
@@ -28,7 +29,8 @@ class ParameterStory:
     """What the steps did with one parameter.
 
     `influences` says whether the loss changed when the parameter was changed: None where it was not tried.
-    `module_ran` and `under_no_grad` are about the module that owns it.
+    `module_ran` and `under_no_grad` are about the module that owns it. `rounded` says that it changes at ten thousand
+    times its learning rate: its updates are there and smaller than its own rounding.
     """
 
     name: str
@@ -42,6 +44,13 @@ class ParameterStory:
     module_ran: bool
     under_no_grad: bool
     influences: bool | None = None
+    rounded: bool = False
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it was given gradients and steps and is what it was."""
+        return bool(self.trace.applied or self.trace.lost) and not self.changed and not self.trace.changed
 
 
 @dataclass(slots=True)
@@ -145,6 +154,7 @@ class _Run:
                         full = ".".join(part for part in (key if several else "", prefix, name) if part)
                         found.append(self._story(full, key, module, parameter))
         self._try_influence(found)
+        self._try_larger_steps(found)
         return found
 
     def _story(self, name: str, model: str, module: nn.Module, parameter: torch.Tensor) -> ParameterStory:
@@ -165,6 +175,7 @@ class _Run:
             trace=trace,
             changed=not torch.equal(parameter.detach(), self._before[id(parameter)]),
             module_ran=module in self.modules.with_grad or module in self.modules.without_grad,
+            dtype=parameter.dtype,
             under_no_grad=module in self.modules.without_grad and module not in self.modules.with_grad,
         )
 
@@ -179,6 +190,14 @@ class _Run:
         for story in silent[:64]:
             changed = self._loss_with(batch, by_name[story.name])
             story.influences = None if reference is None or changed is None else changed != reference
+
+    def _try_larger_steps(self, stories: list[ParameterStory]) -> None:
+        """For parameters that stay what they were: is it only that their updates are rounded away?"""
+        by_name = {self.names.parameter(p): p for p in self.registered}
+        stuck = [s for s in stories if s.stuck and s.learning_rate > 0 and not s.trace.lost]
+        moved = moved_by_larger_steps(self.trial, [by_name[story.name] for story in stuck], self.steps)
+        for story in stuck:
+            story.rounded = any(by_name[story.name] is parameter for parameter in moved)
 
     def _loss_with(self, batch: object, perturbed: torch.Tensor | None) -> list[float] | None:
         """The values backward was called on in one seeded step, with one parameter moved before it."""
