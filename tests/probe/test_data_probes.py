@@ -108,6 +108,14 @@ def test_augmented_training_samples_leave_overlap_open() -> None:
     says(verdict, Outcome.INCONCLUSIVE, "augmented")
 
 
+def test_training_samples_that_a_flip_hides_now_and_then() -> None:
+    whole = table()
+    flip = Changed(whole, lambda _, sample: (sample[0].flip(0) if torch.rand(()) < 0.5 else sample[0], sample[1]))
+    says(ask("splits-overlap", trial_on(flip, torch.utils.data.Subset(whole, range(90)))), Outcome.FAIL, "90 of 90")
+    apart = ask("splits-overlap", trial_on(flip, table(seed=2)))
+    says(apart, Outcome.INCONCLUSIVE, "augmented")
+
+
 def test_overlapping_pictures_are_shown() -> None:
     pictures = TensorDataset(torch.rand(64, 1, 8, 8), torch.zeros(64))
     kinds = [figure.kind for figure in ask("splits-overlap", trial_on(pictures, pictures)).figures]
@@ -142,6 +150,11 @@ def test_noise_on_validation_samples() -> None:
     says(ask("validation-augmented", trial_on(table(), Changed(table(seed=2), noisy))), Outcome.WARN, "differ between")
     verdict = ask("validation-augmented", trial_on(Changed(table(), noisy), table(seed=2)))
     says(verdict, Outcome.PASS, "training samples vary in `0`")
+
+
+def test_views_that_are_drawn_at_each_read_are_no_augmented_validation() -> None:
+    views = Changed(table(seed=2), lambda index, sample: (noisy(index, sample)[0], noisy(index, sample)[0]))
+    assert ask("validation-augmented", trial_on(views, views)).outcome is Outcome.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(("shift", "bad"), [(1, "holds 5"), (-1, "holds -1")])

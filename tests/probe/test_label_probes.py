@@ -68,6 +68,55 @@ def test_augmentation_that_replaces_most_samples() -> None:
     says(verdict, Outcome.WARN, "augmentation hides what the label says")
 
 
+def scenes(change: Any, rows: int = 40) -> Changed:
+    """Pictures of a bright block on noise, its mask and its box, changed as they are read."""
+    generator = torch.Generator().manual_seed(1)
+    pictures, masks = torch.rand(rows, 1, 16, 16, generator=generator), torch.zeros(rows, 16, 16, dtype=torch.long)
+    corners = torch.randint(0, 10, (rows, 2), generator=generator)
+    for picture, mask, (y, x) in zip(pictures, masks, corners.tolist()):
+        picture[:, y : y + 5, x : x + 4] += 2.0
+        mask[y : y + 5, x : x + 4] = 1
+    boxes = torch.cat([corners, corners + 4], dim=1).float() / 16
+    return Changed(TensorDataset(pictures, masks, boxes), change)
+
+
+def flipped(*moved: str, axis: int = -1, noise: float = 0.0) -> Any:
+    def change(_: int, sample: Any) -> dict[str, Tensor]:
+        parts = dict(zip(("image", "mask", "box"), sample))
+        if torch.rand(()) < 0.5:
+            parts |= {name: parts[name].flip(axis) for name in moved}
+        parts["image"] = parts["image"] + noise * torch.randn(1, 16, 16)
+        return {name: part for name, part in parts.items() if name != "box" or "mask" not in moved}
+
+    return change
+
+
+@pytest.mark.parametrize(("axis", "how"), [(-1, "flipped left to right"), (-2, "flipped upside down")])
+def test_a_flip_that_leaves_the_mask_behind(axis: int, how: str) -> None:
+    trial = trial_on(scenes(flipped("image", axis=axis, noise=0.05)), scenes(flipped()))
+    said = f"`image` is {how} and `mask` stays as it was"
+    says(ask("augmentation-destroys-label", trial), Outcome.FAIL, "augmentation moves the picture", said)
+
+
+def test_a_flip_that_leaves_the_boxes_behind() -> None:
+    def boxes_alone(index: int, sample: Any) -> Any:
+        return {name: part for name, part in flipped("image")(index, sample).items() if name != "mask"}
+
+    says(ask("augmentation-destroys-label", trial_on(scenes(boxes_alone), scenes(flipped()))), Outcome.FAIL, "`box`")
+
+
+@pytest.mark.parametrize("change", [flipped("image", "mask"), flipped(noise=0.05), flipped("image", "mask", noise=0.1)])
+def test_what_moves_together_or_not_at_all_is_no_fault(change: Any) -> None:
+    assert ask("augmentation-destroys-label", trial_on(scenes(change), scenes(flipped()))).outcome is Outcome.SKIP
+
+
+def test_two_views_that_are_flipped_apart_are_no_picture_and_mask() -> None:
+    def views(_: int, sample: Any) -> Any:
+        return tuple(sample[0].flip(-1) if torch.rand(()) < 0.5 else sample[0] for _ in range(2))
+
+    assert ask("augmentation-destroys-label", trial_on(scenes(views), scenes(views))).outcome is Outcome.SKIP
+
+
 def test_mild_augmentation_passes() -> None:
     says(ask("augmentation-destroys-label", trial_on(erased(0.1), clusters(seed=2))), Outcome.PASS)
     plain = ask("augmentation-destroys-label", trial_on(clusters(), clusters(seed=2)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.labels import Labels
 from mlcheck.probe.measure.neighbours import consensus, features
@@ -16,9 +16,19 @@ CLEAN = 0.1
 LEFT = 0.25
 
 
-def check(labels: Labels, passes: Passes, samples: Samples) -> Verdict:
+def check(samples: Samples, labels: Labels | None, passes: Passes | None) -> Verdict:
     if not samples.training.varying:
         return Verdict(Outcome.SKIP, reason="training samples are the same when read again: they are not augmented")
+    for name, picture, how, count in samples.training.flips.left_behind():
+        message = (
+            f"augmentation moves the picture and not what belongs to it: `{picture or 'the sample'}` is {how} and "
+            f"`{name}` stays as it was ({count} of {samples.training.read_twice} samples read twice)"
+        )
+        help_ = f"apply the same move to `{name}`: draw its random numbers once for both"
+        finding = Finding(message, Location(symbol=name), help=help_)
+        return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=samples.training.read_twice)
+    if labels is None or passes is None:
+        return Verdict(Outcome.SKIP, reason="no class label a sample was seen, which augmentation could hide")
     use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
     training = features(passes.training.kept, use.field) if use else None
     held_out = features(passes.validation.kept, use.field) if use and passes.validation else None

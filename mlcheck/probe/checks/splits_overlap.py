@@ -21,6 +21,8 @@ def check(seen: Samples) -> Verdict:
     first_with: dict[bytes, int] = {}
     for index, content in training.content.items():
         first_with.setdefault(content, index)
+    for content, index in training.variants.items():
+        first_with.setdefault(content, index)
     twins = sorted((index, first_with[same]) for index, same in validation.content.items() if same in first_with)
     total = len(validation.content)
     numbers = {"shared": float(len(twins)), "validation samples": float(total)}
@@ -35,7 +37,8 @@ def check(seen: Samples) -> Verdict:
             )
         return Verdict(Outcome.PASS, f"no sample is in both of {scope}", numbers=numbers, looked_at=looked)
     repeated = sum(count for count in Counter(training.content.values()).values() if count > 1)
-    if _chance(len(twins), total, repeated, len(training.content)) > CHANCE:
+    looks = 1 + len(training.variants) / len(training.content)
+    if _chance(len(twins), total, looks * (repeated + 3), len(training.content)) > CHANCE:
         return Verdict(
             Outcome.PASS,
             f"{len(twins)} validation samples equal a training sample, no more than equal ones occur within "
@@ -55,9 +58,9 @@ def check(seen: Samples) -> Verdict:
     )
 
 
-def _chance(shared: int, total: int, repeated: int, size: int) -> float:
+def _chance(shared: int, total: int, repeated: float, size: int) -> float:
     """The probability of so many, if a new sample has a twin here as often as one of these has among the rest."""
-    rate = min(0.999, (repeated + 3.0) / size)
+    rate = min(0.999, repeated / size)
     log = [
         math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1)
         + k * math.log(rate) + (total - k) * math.log1p(-rate)

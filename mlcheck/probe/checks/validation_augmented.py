@@ -20,6 +20,9 @@ def check(seen: Samples) -> Verdict:
             f"{split.read_twice} validation samples are bit for bit the same when read again{training}",
             looked_at=split.read_twice,
         )
+    if len(split.varying) > 1 and len(split.varying) == len(split.shapes):
+        reason = "every part of a validation sample is drawn anew at each read: views of one thing, or a random task"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
     message = (
         f"validation samples differ between two reads in {listed([name or 'the sample' for name in split.varying])}: "
         "they are augmented, or noise is added to them"

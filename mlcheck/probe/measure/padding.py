@@ -23,6 +23,7 @@ from mlcheck.trial.trial import Trial
 FEW_LENGTHS = 3
 ROWS = 3
 SHORTEST = 2
+_PADDED = 0.1
 _LENGTHS = re.compile(r"(^|_)(x_)?(len|lens|length|lengths|sizes?)($|_)")
 
 
@@ -103,7 +104,7 @@ def _tails(tokens: Tensor) -> tuple[Tensor, int] | None:
     lengths = tokens.shape[1] - is_pad.flip(1).long().cumprod(1).sum(1)
     elsewhere = int(is_pad.sum()) - int((tokens.shape[1] - lengths).sum())
     padded = float((lengths < tokens.shape[1] - 1).double().mean())
-    return (lengths, pad) if elsewhere == 0 and padded >= 0.3 else None
+    return (lengths, pad) if elsewhere == 0 and padded >= _PADDED else None
 
 
 def _largest_change(call: CapturedCall, lengths: Tensor, places: int) -> tuple[float, int]:

@@ -49,8 +49,8 @@ class RateTrial:
 class RateTrials:
     """Runs of equal length over the same batches with the same random numbers, schedules held, `rate` the user's.
 
-    `warms_up` says that a schedule begins below the rate that is held. A hundredth that diverges is followed by a ten-thousandth, a hundred times the rate that moves nothing by
-    ten thousand times.
+    `warms_up` says that a schedule begins below the rate that is held. A hundredth that diverges is followed by a
+    ten-thousandth, a hundred times the rate that moves nothing by ten thousand times.
     """
 
     reach: ClassVar[Reach] = "loss"

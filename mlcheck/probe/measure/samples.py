@@ -18,6 +18,7 @@ from torch.utils.data.sampler import RandomSampler, SequentialSampler
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.flips import Flips
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.sketches import sketch
@@ -29,6 +30,7 @@ from mlcheck.trial.trial import Trial
 SECONDS = 5.0
 _MOST_INDICES = 500_000
 _READ_TWICE = 12
+_VARIANTS = 5
 _KEPT = 1000
 _KEPT_ELEMENTS = 8_000_000
 
@@ -48,8 +50,9 @@ class Split:
 
     `shapes` count the shapes of each tensor of a sample, `example` holds an index for each of them. `digests` are
     hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), by
-    index. `varying` are tensors that differ between two reads of the same index. `sketches` are a few
-    numbers of each sample, for nearness.
+    index. `varying` are tensors that differ between two reads of the same index, `flips` how pictures moved between
+    them, `variants` hashes like `content` of what augmentation makes of the samples under other random numbers.
+    `sketches` are a few numbers of each sample, for nearness.
     """
 
     name: str
@@ -61,7 +64,9 @@ class Split:
     example: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
     digests: dict[int, bytes] = field(default_factory=dict)
     content: dict[int, bytes] = field(default_factory=dict)
+    variants: dict[bytes, int] = field(default_factory=dict)
     varying: tuple[str, ...] = ()
+    flips: Flips = field(default_factory=Flips)
     read_twice: int = 0
     collated_by_default: bool = False
     continuous: bool = False
@@ -89,7 +94,10 @@ class Samples:
         training = read_split(trial.loaders.get("training"), "training", limit)
         if training is None:
             raise NotMeasured("the training loader does not read from a data set that can be asked for a sample")
-        return cls(training, read_split(trial.loaders.get("validation"), "validation", limit))
+        validation = read_split(trial.loaders.get("validation"), "validation", limit)
+        if training.varying and validation is not None:
+            _read_variants(training, trial.loaders["training"].dataset, limit / 2)
+        return cls(training, validation)
 
 
 def read_split(loader: Any, name: str, seconds: float) -> Split | None:
@@ -146,7 +154,7 @@ def _read(split: Split, dataset: Any, index: int) -> None:
             value = "NaN" if bool(tensor.isnan().any()) else "an infinite value"
             split.non_finite.append(BadSample(index, f"holds {value} in `{name or 'the sample'}`"))
     whole = [tensor for _, tensor in sample]
-    large = [tensor for tensor in whole if tensor.numel() > 1] or whole
+    large = _large(whole)
     split.digests[index], split.content[index] = digest(whole), digest(large)
     split.continuous |= any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
     main = max(large, key=Tensor.numel, default=None)
@@ -159,15 +167,33 @@ def _read(split: Split, dataset: Any, index: int) -> None:
 def _read_again(split: Split, dataset: Any, indices: list[Any]) -> None:
     """Twice under different random numbers: what varies is augmented (or noisy)."""
     varying: dict[str, None] = {}
-    for index in indices:
+    for number, index in enumerate(indices):
         with suppress(Exception):  # told by the first reading
-            seed_sample(1)
+            seed_sample(2 * number + 1)
             first = list(sample_leaves(dataset[index]))
-            seed_sample(2)
+            seed_sample(2 * number + 2)
             second = list(sample_leaves(dataset[index]))
             split.read_twice += 1
+            split.flips.compare(first, second)
             varying.update(dict.fromkeys(_differing(first, second)))
     split.varying = tuple(varying)
+
+
+def _read_variants(split: Split, dataset: Any, seconds: float) -> None:
+    """Under other random numbers: a flip that is left out now and then shows the sample as it is."""
+    clock = Clock(seconds)
+    for seed in range(1, _VARIANTS + 1):
+        for index in split.content:
+            if not clock.left():
+                return
+            with suppress(Exception):
+                seed_sample(seed)
+                split.variants.setdefault(digest(_large([t for _, t in sample_leaves(dataset[index])])), index)
+
+
+def _large(tensors: list[Tensor]) -> list[Tensor]:
+    """The input, not its label: what is more than single numbers."""
+    return [tensor for tensor in tensors if tensor.numel() > 1] or tensors
 
 
 def _differing(first: list[tuple[str, Tensor]], second: list[tuple[str, Tensor]]) -> list[str]:
