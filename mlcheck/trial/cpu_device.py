@@ -20,8 +20,6 @@ class Idle:
     stream_id = cuda_stream = 0
     device = torch.device("cpu")
 
-    def __init__(self, *_: Any, **__: Any) -> None: ...
-
     def __enter__(self) -> Self:
         return self
 
@@ -86,8 +84,8 @@ ANSWERS: dict[str, Any] = {
     "torch.cuda.device_of": nullcontext,
     "torch.cuda.nvtx.range": nullcontext,
     "torch.cuda.profiler.profile": nullcontext,
-    "torch.cuda.current_stream": Idle,
-    "torch.cuda.default_stream": Idle,
+    "torch.cuda.current_stream": lambda *_: Idle(),
+    "torch.cuda.default_stream": lambda *_: Idle(),
     "torch.cuda.get_device_name": lambda *_: "CPU",
     "torch.cuda.get_device_capability": lambda *_: AMPERE,
     "torch.cuda.get_device_properties": properties,
@@ -103,14 +101,15 @@ ANSWERS: dict[str, Any] = {
 def standing(name: str, make: Callable[..., Any], kinds: tuple[type, ...]) -> type:
     """A class to call and to ask `isinstance` of, whose objects are others'."""
 
-    class Standing(type):
-        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            return make(*args, **kwargs)
+    def __call__(_: type, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        return make(*args, **kwargs)
 
-        def __instancecheck__(cls, it: object) -> bool:
-            return isinstance(it, kinds)
+    def __instancecheck__(_: type, it: object) -> bool:  # noqa: N807
+        return isinstance(it, kinds)
 
-    return Standing(name, (), {})
+    standing_type = type("Standing", (type,), {"__call__": __call__, "__instancecheck__": __instancecheck__})
+    made: type = standing_type(name, (), {})
+    return made
 
 
 def is_cuda(device: Any) -> bool:
