@@ -152,7 +152,7 @@ class Backward:
 
     `unseen`: code that is not known may have had a part in the loss, with parameters of its own;
     `reached`: the optimizers whose parameters it gave gradients for certain; `severed`: where its loss was cut
-    off from all of them; `scaled`: a gradient scaler that is switched on scaled it.
+    off from all of them; `scaled`: a gradient scaler that is switched on scaled it; `scalable`: one that may be.
     """
 
     place: Place
@@ -163,6 +163,7 @@ class Backward:
     reached: set[Hashable] = field(default_factory=set)
     severed: Place | None = None
     scaled: bool = False
+    scalable: bool = False
     autocast: Autocast | None = None
 
 
@@ -170,7 +171,8 @@ class Backward:
 class Step:
     """An optimizer step and the gradients it may have found.
 
-    `scaling` is what the loss scale had done to them, `scaler` whether the step went through a gradient scaler.
+    `scaling` is what the loss scale had done to them, `scaler` whether the step went through a gradient scaler;
+    `always`: nothing was taken for granted since the innermost loop's iteration, or the program, began.
     """
 
     place: Place
@@ -180,6 +182,7 @@ class Step:
     key: Hashable = None
     scaling: frozenset[Grads] = frozenset()
     scaler: bool = False
+    always: bool = False
 
 
 @dataclass(eq=False, slots=True)

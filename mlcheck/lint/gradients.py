@@ -100,6 +100,7 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     m.facts.backwards.append(fact)
     asked(m, traces)
     scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
+    fact.scalable = scaled
     fact.scaled = scaled and isinstance(loss, Tensor) and scaling.is_on(loss.scaler)
     fact.severed = cuts.severed_at(m, loss)
     cuts.lost(m, fact, cutting)
@@ -192,7 +193,7 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     found = m.store.get(("grads", key)) or _UNKNOWN
     name = (m.store.get(("name", key)) or "") if isinstance(optimizer, Object) else getattr(optimizer, "name", "")
     scaling = m.store.get(("scaling",)) or _UNKNOWN
-    m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler))
+    m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler, always(m)))
     m.store.set(("stepped", key), True)
     snapshots.stepped(m, key)
     cuts.stepped(m, key)

@@ -12,7 +12,7 @@ from mlcheck.lint.facts import GradMode
 from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
 from mlcheck.lint.program import ModuleInfo, walk_definitions
 from mlcheck.lint.relevance import is_test
-from mlcheck.lint.values import Class, Const, Function, Object
+from mlcheck.lint.values import Class, Const, Function, Object, Value
 
 STEPS_UNCALLED = 4_000
 _PLAIN = frozenset(["torch.nn.Module", "builtins.object", "abc.ABC", "torch.nn.Sequential"])
@@ -136,7 +136,8 @@ def _start(
         value = m.lookup(node.name)
         if not isinstance(value, Function):
             value = Function(definitions.function_info(m, node, None, node.name), m.frame.scope)
-        calls.call(m, value, [], {"**": m.symbol()}, node)
+        given = {arg.arg: strangers.argument(m, value, arg) for arg in (*node.args.args, *node.args.kwonlyargs)}
+        _as_in_epochs(m, lambda: calls.call(m, value, [], {**given, "**": m.symbol()}, node))
         return
     cls = _class_of(m, owner)
     if cls is None:
@@ -151,7 +152,15 @@ def _start(
         return
     if not made.cls.libraries <= _PLAIN:
         m.store.set(("grad",), GradMode("unknown"))
-    calls.call_method(m, made, node.name, [], {"**": m.symbol()}, node)
+    _as_in_epochs(m, lambda: calls.call_method(m, made, node.name, [], {"**": m.symbol()}, node))
+
+
+def _as_in_epochs(m: Machine, call: Callable[[], Value]) -> None:
+    """Call it; and once more where it leaves gradients that were being accumulated, as the next epoch would."""
+    call()
+    left = (m.store.get(("grads", key)) or () for key in m.store.get(("optimizers",)) or ())
+    if any(grads.kind == "fresh" and grads.choice is not None for found in left for grads in found):
+        call()
 
 
 def _class_of(m: Machine, owner: ast.ClassDef) -> Class | None:

@@ -22,6 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for function in {call.function for call in prepared}:
             here = [call for call in prepared if call.function is function]
             yield from _raw_backward(file, here)
+            yield from _raw_clip(file, here, made)
             if all(_is_plain(call) for call in here):
                 yield from _unprepared(facts, here)
 
@@ -46,6 +47,23 @@ def _raw_backward(file: File, prepared: list[Call]) -> Iterator[Finding]:
                     help=f"`accelerator.backward({ast.unparse(func.value)})`",
                     related=(prepared[0].place.location,),
                 )
+
+
+def _raw_clip(file: File, prepared: list[Call], made: list[Call]) -> Iterator[Finding]:
+    """Clipping by hand, where the loss is certainly scaled: the gradients are still as large as the scale."""
+    half = [call for call in made if call.file is file and call.constant("mixed_precision", 2) == "fp16"]
+    if not half or file.calls("unscale_gradients"):
+        return
+    for call in file.calls("clip_grad_norm_", "clip_grad_value_"):
+        named = file.resolve(call.node.func, call.context)
+        if isinstance(named, str) and named.startswith("torch.nn.utils.") and call.function is prepared[0].function:
+            last = named.rpartition(".")[2]
+            yield Finding(
+                "Gradients are clipped past the Accelerator: in half precision they are multiplied by the loss scale",
+                call.place.location,
+                help=f"`accelerator.{last}(...)`, where `accelerator.sync_gradients`",
+                related=(half[0].place.location,),
+            )
 
 
 def _is_plain(call: Call) -> bool:

@@ -27,6 +27,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     layers = list(facts.sites.calls(*(f"torch.nn.{name}" for name in _POSITIONS)))
     facts.sites.seen[LOOKS_AT] = len(layers)
     for call in layers:
+        if call.cls is not None and call.constant("batch_first", _position(call)) is True:
+            yield from _last_of_batch(call)
         if call.cls is None or call.constant("batch_first", _position(call), default=False) is not False:
             continue
         evidence = _evidence(call.cls, layers) or _used_as_batch(call)
@@ -38,6 +40,32 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="pass `batch_first=True`",
             )
+
+
+def _last_of_batch(call: Call) -> Iterator[Finding]:
+    """`out, _ = self.lstm(x)` of a layer that has the batch first, and `out[-1]` for the last step."""
+    forward = call.cls.methods.get("forward") if call.cls is not None else None
+    if forward is None or not call.name.endswith(("LSTM", "GRU", "RNN")):
+        return
+    layers = {f"self.{name}" for name in _attributes_with(forward.cls, call)} if forward.cls is not None else set()
+    body = list(ast.walk(forward.node))
+    results: set[str] = set()
+    stores = [node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in layers:
+            target = node.targets[0]
+            first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
+            if isinstance(first, ast.Name) and stores.count(first.id) == 1:
+                results.add(first.id)
+    for node in body:
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in results:
+            if ast.unparse(node.slice) in ("-1", "(-1, slice(None))", "-1, :"):
+                yield Finding(
+                    f"`{ast.unparse(node)}` is the last sample of the batch: the layer has the batch first",
+                    forward.place(node).location,
+                    help=f"`{node.value.id}[:, -1]` is the last step of each sequence",
+                    related=(call.place.location,),
+                )
 
 
 def _position(call: Call) -> int:

@@ -6,21 +6,25 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "call that fits"
+_RETURNING = ("fit_transform", "fit_resample")
 _FITS = ("fit", "fit_transform", "partial_fit", "adapt")
 _LEARNS = (
     *("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "QuantileTransformer", "PowerTransformer"),
     *("PCA", "TruncatedSVD", "SimpleImputer", "KNNImputer", "TfidfVectorizer", "CountVectorizer", "SelectKBest"),
 )
+_RESAMPLERS = ("imblearn.over_sampling.", "imblearn.combine.")
 _SPLITS = ("sklearn.model_selection.train_test_split",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     fits = list(_fits(facts.sites))
     facts.sites.seen["call that fits"] = len(fits)
+    yield from _oversampled(facts.sites)
     for call, kind in fits:
         data = call.node.args[0]
         name = _name(data)
@@ -37,6 +41,22 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="split first; fit on the training part, and call `transform` on the rest",
                 related=(split.place.location,),
             )
+
+
+def _oversampled(sites: Sites) -> Iterator[Finding]:
+    """Samples made out of others before the split: their likes end up on both sides of it."""
+    for file in sites.mentioning(["imblearn"]):
+        for call in file.calls("fit_resample"):
+            owner = call.node.func
+            made = origins(file, owner.value, call.context) if isinstance(owner, ast.Attribute) else []
+            certain = bool(made) and all(origin.name.startswith(_RESAMPLERS) for origin in made)
+            if certain and (split := _split_later(call)) is not None:
+                yield Finding(
+                    "The samples are multiplied before the split: the held-out data has copies of training samples",
+                    call.place.location,
+                    help="split first, and resample the training part alone",
+                    related=(split.place.location,),
+                )
 
 
 def _fits(sites: Sites) -> Iterator[tuple[Call, str]]:
@@ -74,16 +94,20 @@ def _name(node: ast.expr) -> str:
 
 def _split_later(fit: Call) -> Call | None:
     """The call that splits what this one returned."""
-    if not isinstance(fit.node.func, ast.Attribute) or fit.node.func.attr != "fit_transform":
+    if not isinstance(fit.node.func, ast.Attribute) or fit.node.func.attr not in _RETURNING:
         return None
     for call in fit.file.calls("train_test_split"):
         if fit.file.resolve(call.node.func, call.context) not in _SPLITS:
             continue
         for data in call.node.args:
-            if any(_is(origin, fit) for origin in origins(fit.file, data, call.context)):
+            if fit.node.lineno < call.node.lineno and _above(fit, data, call):
                 return call
     return None
 
 
-def _is(origin: Origin, fit: Call) -> bool:
-    return origin.node is fit.node
+def _above(fit: Call, data: ast.expr, split: Call) -> bool:
+    """Whether the split is given what the fit returned, and not what had the same name before or after."""
+    node, context = origin(split.file, data, split.context)
+    if node is data or isinstance(node, ast.Name | ast.Attribute):
+        return any(found.node is fit.node for found in origins(split.file, data, split.context))
+    return any(found.node is fit.node for found in origins(split.file, node, context))

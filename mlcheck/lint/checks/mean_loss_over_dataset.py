@@ -1,6 +1,7 @@
 """mean-loss-over-dataset: batch means are summed and divided by the number of samples."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -10,6 +11,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Const
 
 LOOKS_AT = "loss"
+_BATCH_SIZE = re.compile(r"len\(\w+\)|\w+\.size\((?:dim=)?0\)|\w+\.shape\[0\]")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -23,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for scope, context in _scopes(file):
             for name, loss in _summed(file, scope, context, means - others):
-                for division in _divisions(scope, name):
+                for division in _divisions(file, scope, context, name):
                     yield Finding(
                         f"`{name}` sums the means of batches and is divided by the number of samples: "
                         "it is too small by the batch size",
@@ -85,22 +87,35 @@ def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
     return found if isinstance(found, ast.Call) else None
 
 
-def _divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AST]:
     for node in _own_nodes(scope):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and isinstance(node.target, ast.Name):
-            if node.target.id == name and _is_sample_count(node.value):
+            if node.target.id == name and _is_sample_count(file, scope, context, node.value):
                 yield node
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.left, ast.Name):
-            if node.left.id == name and _is_sample_count(node.right):
+            if node.left.id == name and _is_sample_count(file, scope, context, node.right):
                 yield node
 
 
-def _is_sample_count(node: ast.expr) -> bool:
-    """`len(loader.dataset)`, `len(train_set)`, `len(loader.sampler)`."""
+def _is_sample_count(file: File, scope: ast.AST, context: Context, node: ast.expr) -> bool:
+    """`len(loader.dataset)`, `len(train_set)`, `len(loader.sampler)`, and what was counted up by the batch sizes."""
+    if isinstance(node, ast.Name) and _counts_samples(scope, node.id):
+        return True
+    node, _ = file.value(node, context)
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args):
         return False
     last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
     return last.endswith(("dataset", "_set", "sampler", "trainset", "testset", "valset"))
+
+
+def _counts_samples(scope: ast.AST, name: str) -> bool:
+    """`seen += len(y)`, `seen += x.size(0)`: and nothing else is ever added."""
+    added = [
+        ast.unparse(node.value)
+        for node in _own_nodes(scope)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name
+    ]
+    return bool(added) and all(_BATCH_SIZE.fullmatch(text) for text in added)
 
 
 def _counts_over_batches(facts: Facts) -> Iterator[Finding]:

@@ -108,7 +108,12 @@ def _has_state(call: Call) -> bool:
 
 
 def _trains(call: Call) -> bool:
-    """Whether the same function goes on training."""
+    """Whether the same function goes on training, or was given the optimizer of a training, or has one beside it."""
+    function = call.function
+    if function is not None and any(_is_optimizer(name) for name in function.parameters):
+        return True
+    if function is not None and function.cls is not None and any(map(_is_optimizer, function.cls.attributes)):
+        return True
     return any(other.function is call.function for other in call.file.calls("backward", "zero_grad"))
 
 

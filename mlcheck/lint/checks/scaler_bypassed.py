@@ -1,9 +1,12 @@
 """scaler-bypassed: the loss is scaled and the step is not, or the other way round."""
 
+import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Step
+from mlcheck.lint.sites import File, Sites
 
 LOOKS_AT = "gradient scaler"
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
@@ -12,6 +15,7 @@ _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*_SCALERS))
     scaled = {backward.place.spot for backward in facts.backwards if backward.scaled}
+    scalable = {backward.place.spot for backward in facts.backwards if backward.scalable}
     plain = {backward.place.spot for backward in facts.backwards} - scaled
     scales = bool(scaled) or not any(True for _ in facts.sites.mentioning([".scale(", "enabled=False"], tests=True))
     walks: dict[tuple[str, int, int], list[Step]] = {}
@@ -25,7 +29,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         spots = {place.spot for place in places}
         if len(places) == 0 or not _has_fresh(steps):
             continue
-        if not last.scaler and kinds == {"scaled"} and spots <= scaled:
+        certain = spots <= scaled or (spots <= scalable and all(step.always for step in steps))
+        if not last.scaler and kinds == {"scaled"} and certain:
             yield Finding(
                 "This steps along gradients that are still multiplied by the loss scale",
                 last.place.location,
@@ -39,6 +44,47 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="call `scaler.scale(loss).backward()`",
                 related=(last.place.location,),
             )
+    yield from _never_updated(facts.sites)
+
+
+def _never_updated(sites: Sites) -> Iterator[Finding]:
+    """A scaler that steps and keeps its first scale for good: the first overflow is met by every step after it."""
+    for made in sites.calls(*_SCALERS):
+        for name in made.file.names_given(made.node):
+            files = list(sites.mentioning([name], tests=True))
+            steps = [call for file in files for call in file.calls("step") if _last(call.node.func) == f"{name}.step"]
+            if not steps or any(_updates(file) or _hands_on(file, name) for file in files):
+                continue
+            yield Finding(
+                f"`{name}.update()` is never called: the loss scale stays what it is, whatever overflows",
+                steps[0].place.location,
+                help=f"call `{name}.update()` after `{name}.step(optimizer)`",
+                related=(made.place.location,),
+            )
+
+
+def _last(node: ast.expr) -> str:
+    """`scaler.step` of `self.scaler.step`."""
+    return ".".join(ast.unparse(node).split(".")[-2:])
+
+
+def _updates(file: File) -> bool:
+    return re.search(r"scaler\w*\.update\b", file.text, re.IGNORECASE) is not None
+
+
+def _hands_on(file: File, name: str) -> bool:
+    """Whether something is given the scaler, or returns it."""
+    for node in ast.walk(file.module.source.tree):
+        given: list[ast.expr] = []
+        if isinstance(node, ast.Call):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        elif isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+            given = [node.value, *(node.value.elts if isinstance(node.value, ast.Tuple) else ())]
+        elif isinstance(node, ast.Dict | ast.List | ast.Tuple):
+            given = [*(node.values if isinstance(node, ast.Dict) else node.elts)]
+        if any(isinstance(part, ast.Name | ast.Attribute) and _last(part).endswith(name) for part in given):
+            return True
+    return False
 
 
 def _has_fresh(steps: list[Step]) -> bool:

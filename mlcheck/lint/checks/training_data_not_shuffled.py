@@ -16,11 +16,18 @@ _ORDERED = re.compile(
     r"|random|dummy|fake|synthetic|onevar|noop|ones",
     re.IGNORECASE,
 )
+_FOR_TRAINING = re.compile(r"(?:is_|for_)?train(?:ing)?")
 _SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "random.choice")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
+        if _shuffles_the_rest(loader):
+            yield Finding(
+                "The data is shuffled unless it is for training",
+                loader.call.place.location,
+                help="pass `shuffle` the other way round",
+            )
         if loader.split in ("val", "test") or loader.call.constant("shuffle", 2, False) is not False:
             continue
         if loader.owns_order:
@@ -36,6 +43,25 @@ def check(facts: Facts) -> Iterator[Finding]:
                 loader.call.place.location,
                 help="pass `shuffle=True`, or a sampler that draws at random",
             )
+
+
+def _shuffles_the_rest(loader: Loader) -> bool:
+    """`shuffle=not is_train`, `shuffle=split != "train"`, by themselves or through a name, and nobody else's order."""
+    given = loader.call.argument("shuffle", 2)
+    if given is None or given is OPEN or loader.owns_order:
+        return False
+    node, context = loader.call.file.value(given, loader.call.context)
+    negative = False
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        negative, (node, context) = True, loader.call.file.value(node.operand, context)
+    if isinstance(node, ast.Name | ast.Attribute):
+        return negative and _FOR_TRAINING.fullmatch(ast.unparse(node).removeprefix("self.")) is not None
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return False
+    word = node.comparators[0]
+    if not isinstance(word, ast.Constant) or word.value not in ("train", "training"):
+        return False
+    return isinstance(node.ops[0], ast.Eq if negative else ast.NotEq)
 
 
 def _is_worth_shuffling(loader: Loader) -> bool:

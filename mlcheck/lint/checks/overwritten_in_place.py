@@ -1,0 +1,132 @@
+"""overwritten-in-place: an operation changes a tensor that is still read, or kept, as what it was."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.names import canonical
+from mlcheck.lint.sites import Class, Function, Sites
+from mlcheck.lint.sites.modules import is_module, text_of
+from mlcheck.lint.sites.overwriting import Overwriting, overwritings
+from mlcheck.lint.sites.straight import read_after, rebound_between
+
+LOOKS_AT = "operation in place"
+_DATASETS = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset")
+_TENSORS = frozenset(
+    f"torch.{name}"
+    for name in ("stack", "cat", "tensor", "from_numpy", "as_tensor", "randn", "rand", "zeros", "FloatTensor", "Tensor")
+)
+_OF_TENSORS = "float|size|unsqueeze|permute|view|double|long|numel"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    yield from _in_modules(facts.sites)
+    yield from _in_datasets(facts.sites)
+
+
+def _in_modules(sites: Sites) -> Iterator[Finding]:
+    for cls in sites.classes:
+        if not is_module(cls):
+            continue
+        for function in cls.methods.values():
+            if function.name == "__init__":
+                continue
+            for change in overwritings(function):
+                sites.seen[LOOKS_AT] += 1
+                yield from _read_as_it_was(function, change)
+
+
+def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding]:
+    """The tensor itself, where the result has got a name of its own, or another name of it from before."""
+    if change.loops:
+        return
+    if change.result != change.name and change.is_layer:
+        later = read_after(function.node, change.node, change.name)
+        if later is not None:
+            yield Finding(
+                f"This changes `{change.name}` in place, and line {later.lineno} reads it as if it were unchanged",
+                function.place(change.node).location,
+                help="leave out `inplace=True` here",
+                related=(function.place(later).location,),
+            )
+            return
+    for name, bound in _others(function, change):
+        later = read_after(function.node, change.node, name)
+        if later is not None:
+            yield Finding(
+                f"This changes `{change.name}` in place, and with it `{name}`, which is the same tensor",
+                function.place(change.node).location,
+                help="compute a new tensor instead, or keep a `clone()` of the old one",
+                related=(function.place(bound).location, function.place(later).location),
+            )
+            return
+
+
+def _others(function: Function, change: Overwriting) -> Iterator[tuple[str, ast.stmt]]:
+    """Names that were given to the same tensor before: `identity = x`."""
+    for node in ast.walk(function.node):
+        if not isinstance(node, ast.Assign) or node.lineno >= change.node.lineno or len(node.targets) != 1:
+            continue
+        target = node.targets[0]
+        if isinstance(node.value, ast.Name) and isinstance(target, ast.Name) and node.value.id == change.name:
+            if not rebound_between(function.node, node, change.node, change.name):
+                if not rebound_between(function.node, node, change.node, target.id):
+                    yield target.id, node
+
+
+def _in_datasets(sites: Sites) -> Iterator[Finding]:
+    for cls in sites.classes:
+        reads = cls.methods.get("__getitem__")
+        if reads is None or not any(canonical(base) in _DATASETS for base in cls.libraries):
+            continue
+        for change in overwritings(reads):
+            held = _held(reads, change)
+            if held is None:
+                continue
+            sites.seen[LOOKS_AT] += 1
+            if change.certain or _is_tensor(cls, held.attr):
+                yield Finding(
+                    f"This changes what `self.{held.attr}` holds: the next epoch starts from the changed sample",
+                    reads.place(change.node).location,
+                    help=f"compute a new tensor: `{change.name} = ({change.name} ...)`, or `clone()` it first",
+                    related=(reads.place(held).location,),
+                )
+
+
+def _held(reads: Function, change: Overwriting) -> ast.Attribute | None:
+    """`self.data` where the name holds `self.data[index]` when it is changed."""
+    last: ast.Assign | None = None
+    for node in ast.walk(reads.node):
+        if isinstance(node, ast.Assign) and node.lineno < change.node.lineno:
+            targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            if change.name in targets and (last is None or node.lineno > last.lineno):
+                last = node
+    if last is None or rebound_between(reads.node, last, change.node, change.name) or not _is_plain(last.value):
+        return None
+    owner = last.value.value if isinstance(last.value, ast.Subscript) else None
+    if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == reads.receiver:
+        return owner
+    return None
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """`self.data[index]` with the index that was asked for: one sample, which is a view and no copy."""
+    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name)
+
+
+def _is_tensor(cls: Class, name: str) -> bool:
+    """Whether the attribute certainly holds a tensor: only then `+=` changes it, and does not make a new number."""
+    text = text_of(cls)
+    if re.search(rf"self\.{name}\.(?:{_OF_TENSORS})\(", text):
+        return True
+    if "torch.load(" in text and re.search(rf"self\.{name}\.(?:mean|std)\(", text) and "np." not in text:
+        return True
+    sets = cls.attribute(name)
+    return bool(sets) and all(
+        isinstance(assigned.value, ast.Call)
+        and function.file.resolve(assigned.value.func, assigned.context) in _TENSORS
+        for function, assigned in sets
+    )

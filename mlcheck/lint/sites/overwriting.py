@@ -1,0 +1,103 @@
+"""What a function changes in place: by a layer or a function told to, by a method with `_` at its end, by `+=`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.lint.names import canonical
+from mlcheck.lint.sites.model import Class, Function
+
+_LAYERS = {"ReLU": 0, "ReLU6": 0, "LeakyReLU": 1, "ELU": 1, "SELU": 0, "CELU": 1, "SiLU": 0, "Mish": 0}
+_LAYERS |= {"Hardswish": 0, "Hardsigmoid": 0, "Hardtanh": 2, "RReLU": 2, "Threshold": 2}
+_METHODS = frozenset(
+    f"{name}_"
+    for name in (
+        *("add", "sub", "mul", "div", "pow", "clamp", "clamp_min", "clamp_max", "relu", "sigmoid", "tanh", "exp"),
+        *("log", "sqrt", "neg", "abs", "round", "floor", "square", "sin", "cos", "masked_fill", "zero", "fill"),
+        *("normal", "uniform", "bernoulli", "lerp", "addcmul", "copy"),
+    )
+)
+
+
+class Overwriting(NamedTuple):
+    """A change of the tensor `name` in place; `result` is the name its result is given, "" where it has none.
+
+    `certain`: only a tensor can be changed so. `is_layer`: an activation that makes one tensor of another.
+    `loops`: it stands in a loop.
+    """
+
+    name: str
+    node: ast.stmt | ast.expr
+    result: str
+    certain: bool
+    is_layer: bool
+    loops: bool
+
+
+def overwritings(function: Function) -> Iterator[Overwriting]:
+    """What a function changes in place, in the order of its text."""
+    found = list(_in_block(function, function.node.body, False))
+    yield from sorted(found, key=lambda change: (change.node.lineno, change.node.col_offset))
+
+
+def _in_block(function: Function, body: list[ast.stmt], loops: bool) -> Iterator[Overwriting]:
+    for statement in body:
+        inside = loops or isinstance(statement, ast.For | ast.While)
+        for _, value in ast.iter_fields(statement):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                yield from _in_block(function, value, inside)
+            elif isinstance(value, list) and value and isinstance(value[0], ast.excepthandler):
+                yield from (change for handler in value for change in _in_block(function, handler.body, inside))
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            yield Overwriting(statement.target.id, statement, statement.target.id, False, False, loops)
+        elif isinstance(statement, ast.Assign | ast.Expr | ast.Return):
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            result = target.id if isinstance(target, ast.Name) else ""
+            yield from _in_expression(function, statement.value, result, loops, isinstance(statement, ast.Expr))
+
+
+def _in_expression(
+    function: Function, value: ast.expr | None, result: str, loops: bool, alone: bool
+) -> Iterator[Overwriting]:
+    for node in ast.walk(value) if value is not None else ():
+        if not isinstance(node, ast.Call):
+            continue
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr in _METHODS and isinstance(func.value, ast.Name):
+            yield Overwriting(func.value.id, node, result or func.value.id, True, False, loops)
+        elif node.args and isinstance(node.args[0], ast.Name) and _is_in_place(function, node):
+            name = node.args[0].id
+            yield Overwriting(name, node, name if alone and node is value else result, True, True, loops)
+
+
+def _is_in_place(function: Function, call: ast.Call) -> bool:
+    """`F.relu(x, inplace=True)`, `torch.relu_(x)`, and `self.act(x)` of a layer made with `inplace=True`."""
+    named = function.file.resolve(call.func, function.inner)
+    if isinstance(named, str):
+        last = named.rpartition(".")[2]
+        if named.startswith(("torch.nn.functional.", "torch.")) and last in ("relu_", "elu_", "leaky_relu_", "selu_"):
+            return True
+        return named.startswith("torch.nn.functional.") and _is_true(call, None)
+    func, cls = call.func, function.cls
+    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name) or cls is None:
+        return False
+    return func.value.id == function.receiver and _is_layer_in_place(cls, func.attr)
+
+
+def _is_layer_in_place(cls: Class, name: str) -> bool:
+    sets = cls.attribute(name)
+    if len(sets) != 1 or not isinstance(sets[0][1].value, ast.Call):
+        return False
+    made = sets[0][1].value
+    named = sets[0][0].file.resolve(made.func, sets[0][1].context)
+    last = canonical(named).removeprefix("torch.nn.") if isinstance(named, str) else ""
+    return last in _LAYERS and _is_true(made, _LAYERS[last])
+
+
+def _is_true(call: ast.Call, position: int | None) -> bool:
+    given = [keyword.value for keyword in call.keywords if keyword.arg == "inplace"]
+    if position is not None:
+        given += call.args[position : position + 1]
+    return bool(given) and isinstance(given[0], ast.Constant) and given[0].value is True

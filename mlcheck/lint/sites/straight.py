@@ -1,0 +1,87 @@
+"""The order of a function's text: what reads a name after a place, before it is bound anew."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+_ASKED = frozenset(["shape", "size", "device", "dtype", "ndim", "dim", "is_cuda", "numel", "type", "requires_grad"])
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def read_after(function: _Function, node: ast.AST, name: str) -> ast.Name | None:
+    """The first use of what `name` holds after the statement of `node` that is certain to follow on it."""
+    path = _path(function, node)
+    for block, index in reversed(path):
+        for statement in block[index + 1 :]:
+            for use in _uses(statement, name):
+                return use
+            if _binds(statement, name) or isinstance(statement, ast.Return | ast.Raise):
+                return None
+    own = path[-1][0][path[-1][1]] if path else None
+    return _beside(own, node, name) if own is not None else None
+
+
+def rebound_between(function: _Function, first: ast.AST, last: ast.AST, name: str) -> bool:
+    """Whether the name is bound anew between two lines, or one of them may be passed by without the other."""
+    around = [block for block, _ in _path(function, last)]
+    if not any(block is _path(function, first)[-1][0] for block in around):
+        return True
+    lines = range(getattr(first, "lineno", 0) + 1, getattr(last, "lineno", 0))
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) and node.lineno in lines
+        for node in ast.walk(function)
+    )
+
+
+def _path(function: _Function, node: ast.AST) -> list[tuple[list[ast.stmt], int]]:
+    """The blocks around a node, outermost first, and which of their statements holds it."""
+    path: list[tuple[list[ast.stmt], int]] = []
+    block: list[ast.stmt] | None = function.body
+    while block is not None:
+        index = next((i for i, statement in enumerate(block) if any(n is node for n in ast.walk(statement))), None)
+        if index is None:
+            break
+        path.append((block, index))
+        statement = block[index]
+        block = next((inner for inner in _blocks(statement) if any(_holds(part, node) for part in inner)), None)
+    return path
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for _, value in ast.iter_fields(statement):
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+            yield value
+        elif isinstance(value, list) and value and isinstance(value[0], ast.excepthandler):
+            yield from (handler.body for handler in value)
+
+
+def _holds(statement: ast.stmt, node: ast.AST) -> bool:
+    return any(part is node for part in ast.walk(statement))
+
+
+def _uses(statement: ast.stmt, name: str) -> Iterator[ast.Name]:
+    """Reads of the name's contents: its shape and its kind are the same before and after."""
+    asked = {
+        id(node.value)
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Attribute) and node.attr in _ASKED and isinstance(node.value, ast.Name)
+    }
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and id(node) not in asked:
+            if not isinstance(statement, ast.Delete):
+                yield node
+
+
+def _binds(statement: ast.stmt, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store | ast.Del)
+        for node in ast.walk(statement)
+    )
+
+
+def _beside(statement: ast.stmt, node: ast.AST, name: str) -> ast.Name | None:
+    """A use in the same statement that is evaluated later: `self.conv(self.act(x)) + x`."""
+    after = (getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0))
+    uses = [use for use in _uses(statement, name) if (use.lineno, use.col_offset) >= after]
+    return uses[0] if uses else None
