@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.overwriting import Overwriting, overwritings
@@ -67,7 +68,7 @@ def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding
 
 def _others(function: Function, change: Overwriting) -> Iterator[tuple[str, ast.stmt]]:
     """Names that were given to the same tensor before: `identity = x`."""
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if not isinstance(node, ast.Assign) or node.lineno >= change.node.lineno or len(node.targets) != 1:
             continue
         target = node.targets[0]
@@ -99,7 +100,7 @@ def _in_datasets(sites: Sites) -> Iterator[Finding]:
 def _held(reads: Function, change: Overwriting) -> ast.Attribute | None:
     """`self.data` where the name holds `self.data[index]` when it is changed."""
     last: ast.Assign | None = None
-    for node in ast.walk(reads.node):
+    for node in walk(reads.node):
         if isinstance(node, ast.Assign) and node.lineno < change.node.lineno:
             targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
             if change.name in targets and (last is None or node.lineno > last.lineno):

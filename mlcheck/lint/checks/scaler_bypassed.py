@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Step
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File, Sites
 
 LOOKS_AT = "gradient scaler"
@@ -74,7 +75,7 @@ def _updates(file: File) -> bool:
 
 def _hands_on(file: File, name: str) -> bool:
     """Whether something is given the scaler, or returns it."""
-    for node in ast.walk(file.module.source.tree):
+    for node in walk(file.module.source.tree):
         given: list[ast.expr] = []
         if isinstance(node, ast.Call):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]

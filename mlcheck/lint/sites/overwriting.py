@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.model import Class, Function
 
 _LAYERS = {"ReLU": 0, "ReLU6": 0, "LeakyReLU": 1, "ELU": 1, "SELU": 0, "CELU": 1, "SiLU": 0, "Mish": 0}
@@ -61,7 +62,7 @@ def _in_block(function: Function, body: list[ast.stmt], loops: bool) -> Iterator
 def _in_expression(
     function: Function, value: ast.expr | None, result: str, loops: bool, alone: bool
 ) -> Iterator[Overwriting]:
-    for node in ast.walk(value) if value is not None else ():
+    for node in walk(value) if value is not None else ():
         if not isinstance(node, ast.Call):
             continue
         func = node.func

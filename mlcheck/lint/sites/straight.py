@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mlcheck.lint.nodes import walk
+
 _ASKED = frozenset(["shape", "size", "device", "dtype", "ndim", "dim", "is_cuda", "numel", "type", "requires_grad"])
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -30,7 +32,7 @@ def rebound_between(function: _Function, first: ast.AST, last: ast.AST, name: st
     lines = range(getattr(first, "lineno", 0) + 1, getattr(last, "lineno", 0))
     return any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) and node.lineno in lines
-        for node in ast.walk(function)
+        for node in walk(function)
     )
 
 
@@ -39,7 +41,7 @@ def _path(function: _Function, node: ast.AST) -> list[tuple[list[ast.stmt], int]
     path: list[tuple[list[ast.stmt], int]] = []
     block: list[ast.stmt] | None = function.body
     while block is not None:
-        index = next((i for i, statement in enumerate(block) if any(n is node for n in ast.walk(statement))), None)
+        index = next((i for i, statement in enumerate(block) if any(n is node for n in walk(statement))), None)
         if index is None:
             break
         path.append((block, index))
@@ -57,17 +59,17 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def _holds(statement: ast.stmt, node: ast.AST) -> bool:
-    return any(part is node for part in ast.walk(statement))
+    return any(part is node for part in walk(statement))
 
 
 def _uses(statement: ast.stmt, name: str) -> Iterator[ast.Name]:
     """Reads of the name's contents: its shape and its kind are the same before and after."""
     asked = {
         id(node.value)
-        for node in ast.walk(statement)
+        for node in walk(statement)
         if isinstance(node, ast.Attribute) and node.attr in _ASKED and isinstance(node.value, ast.Name)
     }
-    for node in ast.walk(statement):
+    for node in walk(statement):
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and id(node) not in asked:
             if not isinstance(statement, ast.Delete):
                 yield node
@@ -76,7 +78,7 @@ def _uses(statement: ast.stmt, name: str) -> Iterator[ast.Name]:
 def _binds(statement: ast.stmt, name: str) -> bool:
     return any(
         isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store | ast.Del)
-        for node in ast.walk(statement)
+        for node in walk(statement)
     )
 
 
