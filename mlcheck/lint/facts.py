@@ -150,9 +150,9 @@ class Loss:
 class Backward:
     """A backward pass, with the forwards its loss was computed from and the gradient mode around it.
 
-    `unseen`: code that is not known may have had a part in the loss, with parameters of its own;
-    `reached`: the optimizers whose parameters it gave gradients for certain; `severed`: where its loss was cut
-    off from all of them; `scaled`: a gradient scaler that is switched on scaled it; `scalable`: one that may be.
+    `unseen`: code that is not known may have had a part in the loss, with parameters of its own; `reached`: the
+    optimizers whose parameters it gave gradients for certain; `severed`: where its loss was cut off from all of them;
+    `scaled`: a gradient scaler that is switched on scaled it; `scalable`: one that may be switched on.
     """
 
     place: Place
@@ -169,10 +169,9 @@ class Backward:
 
 @dataclass(eq=False, slots=True)
 class Step:
-    """An optimizer step and the gradients it may have found.
+    """An optimizer step and the gradients it may have found; `always`: whatever the conditions in its loop.
 
-    `scaling` is what the loss scale had done to them, `scaler` whether the step went through a gradient scaler;
-    `always`: nothing was taken for granted since the innermost loop's iteration, or the program, began.
+    `scaling` is what the loss scale had done to them, `scaler` whether the step went through a gradient scaler.
     """
 
     place: Place
