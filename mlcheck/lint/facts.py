@@ -152,7 +152,7 @@ class Backward:
 
     `unseen`: code that is not known may have had a part in the loss, with parameters of its own; `reached`: the
     optimizers whose parameters it gave gradients for certain; `severed`: where its loss was cut off from all of them;
-    `scaled`: a gradient scaler that is switched on scaled it; `scalable`: one that may be switched on.
+    `scaled`: a gradient scaler that is switched on scaled it (None: one that may be).
     """
 
     place: Place
@@ -162,8 +162,7 @@ class Backward:
     unseen: bool = False
     reached: set[Hashable] = field(default_factory=set)
     severed: Place | None = None
-    scaled: bool = False
-    scalable: bool = False
+    scaled: bool | None = False
     autocast: Autocast | None = None
 
 

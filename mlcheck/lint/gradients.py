@@ -100,8 +100,8 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     m.facts.backwards.append(fact)
     asked(m, traces)
     scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
-    fact.scalable = scaled
-    fact.scaled = scaled and isinstance(loss, Tensor) and scaling.is_on(loss.scaler)
+    if scaled:
+        fact.scaled = (isinstance(loss, Tensor) and scaling.is_on(loss.scaler)) or None
     fact.severed = cuts.severed_at(m, loss)
     cuts.lost(m, fact, cutting)
     keeping.differentiated(m, loss)

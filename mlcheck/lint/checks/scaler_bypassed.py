@@ -16,7 +16,7 @@ _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*_SCALERS))
     scaled = {backward.place.spot for backward in facts.backwards if backward.scaled}
-    scalable = {backward.place.spot for backward in facts.backwards if backward.scalable}
+    scalable = {backward.place.spot for backward in facts.backwards if backward.scaled is not False}
     plain = {backward.place.spot for backward in facts.backwards} - scaled
     scales = bool(scaled) or not any(True for _ in facts.sites.mentioning([".scale(", "enabled=False"], tests=True))
     walks: dict[tuple[str, int, int], list[Step]] = {}
