@@ -73,6 +73,8 @@ LOAD_EVIDENCE = {
     ),
     *("judging", "wording", "binomial", "percentiles", "series"),
 }
+# What a check of configs reads.
+CONFIG_FACTS = {"seen", "document", "dialect", "ranges", "field_rules", "folder", "grid"}
 # A check of the package -> what it may import besides core.
 CHECKS_MAY_IMPORT = {
     "mlcheck.lint.checks": {
@@ -86,7 +88,7 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.nodes",
         "mlcheck.lint.words",
     },
-    "mlcheck.experiment.checks": {"mlcheck.experiment.seen", "mlcheck.experiment.document", "yaml"},
+    "mlcheck.experiment.checks": {f"mlcheck.experiment.{name}" for name in CONFIG_FACTS} | {"yaml"},
     "mlcheck.probe.checks": {"mlcheck.probe.measure", "mlcheck.trial.trial", "torch"},
     "mlcheck.load.checks": {f"mlcheck.load.{name}" for name in LOAD_EVIDENCE} | {"numpy"},
 }

@@ -81,7 +81,7 @@ def read_page(path: Path) -> Rule:
 
 
 def _examples(path: Path, text: str, fences: list[re.Match[str]]) -> tuple[Example, ...]:
-    """Blocks `python bad` / `python good`, or `yaml` for the config of a program.
+    """Blocks `python bad` / `python good`, or `yaml` and `bash` for the config of a program and what it starts with.
 
     A block with a file name continues the example before it, unless the kind changes or the name was taken: then
     a new program begins.
@@ -89,7 +89,7 @@ def _examples(path: Path, text: str, fences: list[re.Match[str]]) -> tuple[Examp
     examples: list[Example] = []
     for fence in fences:
         words = fence["info"].split()
-        if not words or words[0] not in {"python", "yaml"} or len(words) == 1:
+        if not words or words[0] not in {"python", "yaml", "bash"} or len(words) == 1:
             continue
         kind, name = words[1], words[2] if len(words) > 2 else "example.py"
         if kind not in {"bad", "good"}:

@@ -43,7 +43,7 @@ def searcher_problems(document: Document, version: str) -> Iterator[Problem]:
     searcher, name = document.find("searcher"), document.text("searcher", "name")
     if searcher is None or document.merges(searcher.value) or document.merges(document.root) or not name:
         return
-    if name in RETIRED:
+    if name in RETIRED and (name != "custom" or version == NEW):
         named = document.find("searcher", "name")
         assert named is not None
         told = f"the searcher `{name}` is of an earlier version, and new experiments with it are refused"

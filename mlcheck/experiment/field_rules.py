@@ -70,6 +70,19 @@ def storage_inside_host(values: Values, _: yaml.Node, path: str) -> Iterator[Pro
         yield Problem(values["storage_path"], joined(path, "storage_path"), told, "write a folder below `host_path`")
 
 
+def mounted_once(values: Values, _: yaml.Node, path: str) -> Iterator[Problem]:
+    """Two folders cannot be mounted to the same place."""
+    mounts = values.get("bind_mounts")
+    seen: set[str] = set()
+    for place, mount in enumerate(mounts.value if isinstance(mounts, yaml.SequenceNode) else ()):
+        inside = next((e.value for e in merged_entries(mount) if e.key == "container_path"), None)
+        name = posixpath.normpath(text(inside)) if text(inside) else ""
+        if inside is not None and name in seen and not is_filled_in(inside):
+            told = f"`{text(inside)}` is mounted twice"
+            yield Problem(inside, joined(path, f"bind_mounts[{place}]"), told, "mount each folder to its own place")
+        seen.add(name)
+
+
 def names_or_pattern(_: Values, node: yaml.Node, path: str) -> Iterator[Problem]:
     given = {entry.key for entry in merged_entries(node)}
     if "name" not in given and not {"pattern", "action"} <= given:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlcheck.experiment.field_rules import (
     grid_has_counts,
+    mounted_once,
     names_or_pattern,
     not_both,
     one_connection,
@@ -231,7 +232,7 @@ EXPERIMENT = Fields(
         "workspace": TEXT_,
     },
     wants=("checkpoint_storage", "name", "hyperparameters", "reproducibility", "searcher"),
-    rules=(grid_has_counts,),
+    rules=(grid_has_counts, mounted_once),
     removed={
         "batches_per_step": "write `scheduling_unit`: steps were removed in 0.13",
         "internal": "take it out",

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import yaml
 
@@ -23,11 +23,15 @@ _MOST_RUNS = 20_000
 
 @dataclass(frozen=True)
 class Command:
-    """One command of the template; `asked` are the parameters of its text, `flags` those written as `[name]`."""
+    """One command of the template: its parameters written as `{name}` (a value) and `[name]` (a flag)."""
 
     entry: Entry
-    asked: frozenset[str]
+    places: frozenset[str]
     flags: frozenset[str]
+
+    @property
+    def asked(self) -> frozenset[str]:
+        return self.places | self.flags
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,12 @@ class Grid:
 
 def _command(entry: Entry) -> Command:
     found = _PLACE.findall(entry.value.value)
-    flags = frozenset(flag for _, flag in found if flag)
-    return Command(entry, frozenset(place for place, _ in found if place) | flags, flags)
+    return Command(entry, frozenset(p for p, _ in found if p), frozenset(flag for _, flag in found if flag))
+
+
+def value_of(node: yaml.Node) -> Any:
+    """As the runner reads it, by the rules of YAML 1.1."""
+    return yaml.FullLoader("").construct_object(node, deep=True)
 
 
 def _sweep(node: yaml.MappingNode) -> Sweep:

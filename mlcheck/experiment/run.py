@@ -26,13 +26,27 @@ if TYPE_CHECKING:
     Subject = Experiment | Grid
 
 RULES = (
+    "batch-size-not-divisible",
     "duplicate-config-key",
     "entrypoint-missing",
+    "epochs-without-records",
+    "grid-command-unknown",
+    "grid-outputs-collide",
+    "grid-parameter-missing",
+    "grid-parameter-orphan",
+    "grid-resource-repeated",
+    "grid-value-misread",
     "invalid-experiment-config",
     "metric-direction-reversed",
+    "path-outside-container",
+    "period-longer-than-run",
     "searcher-metric-missing",
+    "secret-in-config",
+    "single-search-over-ranges",
     "undeclared-hyperparameter",
+    "unpinned-startup-install",
     "unused-hyperparameter",
+    "yaml-value-misread",
 )
 EXPERIMENT, GRID = "experiment", "grid"  # what a check looks at: experiment configs, unless its LOOKS_AT says otherwise
 

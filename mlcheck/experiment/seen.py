@@ -17,6 +17,8 @@ from mlcheck.experiment.trial_code import Read, TrialCode, read_trial
 
 _ENTRY = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
 
+_SCRIPT = re.compile(r"python3?\s+(?:-u\s+)?(?P<file>[\w./-]+\.py)\b")
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -40,6 +42,19 @@ class Experiment:
         yield from EXPERIMENT.problems(self.document.root, "", complete=False)
         yield from searcher_problems(self.document, dialect(self.document, self.version))
 
+    def file_nearby(self) -> tuple[str, str] | None:
+        """The entrypoint's file, where there is none of that name, and the file beside the config that may be meant."""
+        script = _SCRIPT.match(self.document.text("entrypoint").strip())
+        written = f"{self.module}.py" if self.module else script["file"] if script else ""
+        folder = os.path.dirname(self.document.path) or os.curdir
+        above = [folder, os.path.join(folder, os.pardir), os.path.join(folder, os.pardir, os.pardir)]
+        if not written or "/" in written or "." in written[:-3] or any(_exists(one, written) for one in above):
+            return None
+        files = [name for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+        same = [name for name in files if name.lower() == written.lower()]
+        near = same or difflib.get_close_matches(written, files, n=1, cutoff=0.8)
+        return (written, near[0]) if near else None
+
     def hyperparameters(self) -> list[Entry] | None:
         """What is declared; None where it cannot be told (no such section, or one merged from elsewhere)."""
         section = self.document.find("hyperparameters")
@@ -59,6 +74,10 @@ class Experiment:
             (missing[name], next((entry for entry in declared if entry.key in near[name]), None))
             for name in sorted(missing)
         ]
+
+
+def _exists(folder: str, file: str) -> bool:
+    return os.path.exists(os.path.join(folder, file)) or os.path.isdir(os.path.join(folder, file.removesuffix(".py")))
 
 
 def see(document: Document, version: str = "") -> Experiment:

@@ -13,7 +13,10 @@ _FRAMEWORK = "PyTorchTrial"
 
 @dataclass(frozen=True)
 class Read:
-    """One call of `get_hparam` with a literal name. `always` says that it stands under no condition."""
+    """One call of `get_hparam` with a literal name, or of a batch size's getter, which reads `global_batch_size`.
+
+    `always` says that it stands under no condition.
+    """
 
     name: str
     path: str
@@ -167,6 +170,14 @@ def _is_get_hparam(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_hparam"
 
 
+def _is_batch_size(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"get_per_slot_batch_size", "get_global_batch_size"}
+    )
+
+
 def _literal_name(node: ast.AST) -> str:
     assert isinstance(node, ast.Call)
     given = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "name"), None)
@@ -178,7 +189,8 @@ _CONDITIONS = (ast.If, ast.IfExp, ast.Try, ast.BoolOp, ast.Match, ast.ExceptHand
 
 def _reads(path: str, owner: ast.AST, always: bool = True) -> Iterator[Read]:
     for node in ast.iter_child_nodes(owner):
-        if _is_get_hparam(node) and (name := _literal_name(node)):
+        name = _literal_name(node) if _is_get_hparam(node) else "global_batch_size" if _is_batch_size(node) else ""
+        if name:
             assert isinstance(node, ast.Call)
             yield Read(name, path, node.lineno, node.col_offset + 1, always)
         leaves = isinstance(node, ast.FunctionDef) and any(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from probe_programs import ask, mlp, trial_of, trial_on
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset, WeightedRandomSampler
 
 from mlcheck.core.check import Verdict
@@ -193,6 +194,13 @@ def test_samples_sorted_by_class() -> None:
 def test_the_same_order_in_every_epoch() -> None:
     verdict = ask("training-data-not-shuffled", trial_on(table(), shuffle=False))
     says(verdict, Outcome.WARN, "the same 10 batches in the same order")
+
+
+def test_text_that_is_read_in_order_may_have_to_be() -> None:
+    tokens = torch.randint(50, (11, 20, 8), generator=torch.Generator().manual_seed(0))
+    embed = nn.Embedding(50, 50)
+    trial = trial_of(embed, list(tokens), lambda model, text: F.cross_entropy(model(text[:-1]).mT, text[1:]))
+    says(ask("training-data-not-shuffled", trial), Outcome.INCONCLUSIVE, "carries its state")
 
 
 def test_shuffled_samples_pass() -> None:

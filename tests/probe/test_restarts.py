@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from probe_programs import ask, classes, cross_entropy, mlp, trial_of
 
@@ -91,8 +92,9 @@ def test_ranks_that_share_the_data_pass() -> None:
     assert "first 4 batches" in verdict(RANKS, Outcome.PASS, program(sharded)).summary
 
 
-def test_batches_that_are_all_alike_tell_nothing_of_two_ranks() -> None:
-    alike = [BATCHES[0]] * 16
+@pytest.mark.parametrize("batches", [1, 16])
+def test_samples_that_are_all_alike_tell_nothing_of_two_ranks(batches: int) -> None:
+    alike = [(torch.ones(8, 8), torch.ones(8, dtype=torch.long))] * batches
     assert "alike" in verdict(RANKS, Outcome.INCONCLUSIVE, program(lambda *_: (alike[:12], BATCHES[12:]), 2)).reason
 
 

@@ -1,4 +1,4 @@
-"""Finds an entrypoint whose class is not in its file."""
+"""Finds an entrypoint whose file or class is not there, where one of nearly the same name is."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import difflib
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, Location
+from mlcheck.experiment.document import Entry
 from mlcheck.experiment.seen import Experiment
 
 
 def check(experiment: Experiment) -> Iterator[Finding]:
     entry, code = experiment.document.find("entrypoint"), experiment.code
+    if entry is not None and code is None:
+        yield from _no_file(experiment, entry)
     if entry is None or code is None or code.trial is not None:
         return
     bound = _names(code.module.tree)
@@ -27,6 +30,18 @@ def check(experiment: Experiment) -> Iterator[Finding]:
         help="name the trial class as it is written there",
         related=(Location(code.module.path, 1),),
     )
+
+
+def _no_file(experiment: Experiment, entry: Entry) -> Iterator[Finding]:
+    """A file that is nowhere, told only where one beside the config has nearly its name: a package may be meant."""
+    near = experiment.file_nearby()
+    if near is not None:
+        written, found = near
+        yield Finding(
+            f"there is no `{written}` beside the config; did you mean `{found}`?",
+            experiment.document.at(entry.value),
+            help="name the file as it is written there",
+        )
 
 
 def _names(tree: ast.Module) -> set[str] | None:

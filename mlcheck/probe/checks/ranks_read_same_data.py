@@ -29,7 +29,7 @@ def _constructed(seen: Ranks) -> Verdict:
     """Of two ranks that were only set up."""
     findings = []
     if seen.alike:
-        reason = "all batches of a rank are alike, so those of two ranks cannot be told apart"
+        reason = "all samples of a rank are alike, so those of two ranks cannot be told apart"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.compared)
     if seen.same == seen.compared:
         told = f"on two ranks both would read the same batches ({seen.same} of {seen.compared} are equal)"

@@ -32,11 +32,22 @@ def check(passes: Passes, labels: Labels | None) -> Verdict:
             Outcome.INCONCLUSIVE,
             reason=f"a stream gives the same {many} batches in the same order: is it shuffled at its source?",
         )
+    if same and _is_text(training.fields):
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"tokens without labels come in the same order ({many} batches), as they must where a model carries "
+            "its state from batch to batch",
+        )
     if same:
         message = f"two passes over the training data give the same {many} batches in the same order"
         finding = Finding(message, help="shuffle=True, or a sampler that draws anew in every epoch")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=many)
     return Verdict(Outcome.PASS, f"a second pass gives other batches than the first ({many} compared)", looked_at=many)
+
+
+def _is_text(fields: dict[str, Field]) -> bool:
+    """Whether a batch is one tensor of whole numbers, whose targets are the numbers after them."""
+    return len(fields) == 1 and all("int" in one.dtype and len(one.shape) > 1 for one in fields.values())
 
 
 def _runs(known: Field) -> tuple[int, float, float]:

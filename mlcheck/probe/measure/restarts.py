@@ -60,7 +60,7 @@ class Ranks:
     """Two ranks: how many of their first batches are the same, of `compared`; `slots` is what the run asks for.
 
     `validated_elsewhere` counts samples that one rank trains on and another validates, though none does both;
-    `alike` says that already the batches of one rank are all the same.
+    `alike` says that already the samples of one rank are all the same.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -86,7 +86,7 @@ class Ranks:
         validated = [_validated(rank, clock) for rank in ranks]
         apart = not (trained[0] & validated[0] or trained[1] & validated[1])
         crossed = len(trained[0] & validated[1]) + len(trained[1] & validated[0]) if apart else 0
-        return cls(same, compared, trial.slots, crossed, Location(*trial.entry), compared > 1 == len(set(begun[0])))
+        return cls(same, compared, trial.slots, crossed, Location(*trial.entry), len(trained[0]) == 1)
 
 
 def _constructed(trial: Trial, rank: int, world: int) -> Trial:

@@ -1,0 +1,36 @@
+"""Finds values that YAML 1.2 reads as a text though they look like nothing, true or false."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+from mlcheck.core.finding import Finding
+from mlcheck.experiment.ranges import parameters
+from mlcheck.experiment.seen import Experiment
+
+_MEANT = {"None": "null", "none": "null", "nil": "null"}
+_MEANT |= dict.fromkeys(("yes", "Yes", "YES", "on", "On", "ON"), "true")
+_MEANT |= dict.fromkeys(("no", "No", "NO", "off", "Off", "OFF"), "false")
+
+
+def check(experiment: Experiment) -> Iterator[Finding]:
+    """Only with the code at hand: one that compares with such a text means it."""
+    code = experiment.code
+    if code is None:
+        return
+    words = code.words()
+    for parameter in parameters(experiment.document):
+        for node in parameter.choices():
+            meant = _MEANT.get(node.value) if _is_plain_text(node) else None
+            if meant and node.value not in words and node.value.lower() not in words:
+                yield Finding(
+                    f"`{parameter.path}` is the text `{node.value}`, which is neither {meant} nor false to Python",
+                    experiment.document.at(node),
+                    help=f"write `{meant}`, or put it in quotes where the text is meant",
+                )
+
+
+def _is_plain_text(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and node.tag.endswith(":str")
