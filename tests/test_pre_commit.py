@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 # https://pre-commit.com/#creating-new-hooks
 REQUIRED = {"id", "name", "entry", "language"}
-KNOWN = REQUIRED | {"description", "types", "files", "pass_filenames", "require_serial", "always_run", "args"}
+KNOWN = REQUIRED | {"description", "types_or", "files", "pass_filenames", "require_serial", "always_run", "args"}
 
 
 def test_the_hook_has_what_pre_commit_asks_for() -> None:
     (hook,) = HOOKS
     assert set(hook) >= REQUIRED
     assert set(hook) <= KNOWN
-    assert (hook["id"], hook["language"], hook["types"]) == ("mlcheck", "python", ["python"])
+    assert (hook["id"], hook["language"], hook["types_or"]) == ("mlcheck", "python", ["python", "jupyter"])
 
 
 @pytest.mark.parametrize(("code", "expected"), [("x = 1\n", 0), ("def f(:\n", 1)])

@@ -1,4 +1,4 @@
-"""Which Python files are meant by the paths on the command line, and what each is called in an import."""
+"""Which Python files and notebooks are meant by the paths on the command line, and how an import calls each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mlcheck.core.mistake import Mistake
 from mlcheck.lint.gitignore import Pattern, is_ignored, patterns_above, read_patterns
 
+_SOURCE = (".py", ".ipynb")
 _NOT_SOURCE = {"__pycache__", "node_modules", "site-packages"}
 _BUILT = {"build", "dist"}
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -65,7 +66,7 @@ def _folder_of(path: str) -> str:
 
 
 def _walk(folder: str, patterns: tuple[Pattern, ...], notices: list[str]) -> Iterator[str]:
-    """Python files at or below `folder`: its own first, then those of its folders, both by name."""
+    """Python files and notebooks at or below `folder`: its own first, then those of its folders, both by name."""
     patterns += read_patterns(folder)
     try:
         with os.scandir(folder) as listing:
@@ -79,7 +80,7 @@ def _walk(folder: str, patterns: tuple[Pattern, ...], notices: list[str]) -> Ite
         if is_folder:
             if _holds_source(entry):
                 below.append(entry)
-        elif entry.name.endswith(".py") and entry.is_file() and not _ignored(entry, False, patterns):
+        elif entry.name.endswith(_SOURCE) and entry.is_file() and not _ignored(entry, False, patterns):
             yield os.path.normpath(entry.path)
     for entry in below:
         if not _ignored(entry, True, patterns):

@@ -30,10 +30,24 @@ class Text:
         self.path, self.module = file
         self.problem = ""
         self.data = b""
+        self._cells: dict[int, str] = {}
         try:
             self.data = _read(self.path) if data is None else data
+            if self.path.endswith(".ipynb"):
+                self._take_notebook()
         except OSError as error:
             self.problem = f"cannot be read: {error.strerror}"
+
+    def _take_notebook(self) -> None:
+        """From here on it is the Python of its cells."""
+        from mlcheck.core.notebook import NoNotebook, read_notebook
+
+        try:
+            notebook = read_notebook(self.data)
+        except NoNotebook as error:
+            self.problem, self.data = f"is no notebook: {error}", b""
+            return
+        self.data, self._cells = notebook.text.encode(), notebook.cells
 
     @cached_property
     def digest(self) -> str:
@@ -59,8 +73,10 @@ class Text:
         text = decode(self.path, self.data)
         return text.split("\n") if isinstance(text, str) else []
 
-    def in_characters(self, place: Location) -> Location:
-        """Python's parser counts columns in UTF-8 bytes; everybody else counts characters."""
+    def as_told(self, place: Location) -> Location:
+        """Columns in characters, where Python's parser counts UTF-8 bytes; in a notebook, with the cell."""
+        if cell := self._cells.get(place.line):
+            place = replace(place, symbol=cell)
         if self.data.isascii():
             return place
         return replace(

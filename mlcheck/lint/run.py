@@ -179,7 +179,7 @@ class _Reading:
                 sound = False
                 answers.tracebacks.setdefault(answer.rule or _NOT_READ, []).append(answer.traceback)
             else:
-                said.append((answer[0], _in_characters(answer[1], texts)))
+                said.append((answer[0], _as_told(answer[1], texts)))
         if name and sound:
             self._cache.keep_answers(name, said, seen)
         self._take(said, answers)
@@ -222,12 +222,12 @@ class _Reading:
         return self._told[place.path].lines if place.path in self._told else ()
 
 
-def _in_characters(finding: Finding, texts: dict[str, Text]) -> Finding:
-    def counted(place: Location) -> Location:
-        return texts[place.path].in_characters(place) if place.path in texts else place
+def _as_told(finding: Finding, texts: dict[str, Text]) -> Finding:
+    def told(place: Location) -> Location:
+        return texts[place.path].as_told(place) if place.path in texts else place
 
     return replace(
         finding,
-        location=counted(finding.location),
-        related=tuple(counted(place) for place in finding.related),
+        location=told(finding.location),
+        related=tuple(told(place) for place in finding.related),
     )

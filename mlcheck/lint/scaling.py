@@ -44,9 +44,10 @@ def clip(m: Machine, node: ast.AST, name: str, of: Value | None = None) -> None:
     found: frozenset[Grads] = frozenset()
     for key in optimizers:
         owned = m.store.get(("owns", key)) or frozenset()
-        if (owned and _overlap(m, owned, owners)) or len(optimizers) == 1:
+        is_known = bool(owned and owners)
+        if _overlap(m, owned, owners) if is_known else len(optimizers) == 1:
             found |= m.store.get(("grads", key)) or _UNKNOWN
-        elif not owned or not owners:
+        elif not is_known:
             found |= _UNKNOWN
     m.facts.clips.append(Clip(m.place(node), name, m.store.get(("scaling",)) or _UNKNOWN, found))
 

@@ -14,13 +14,20 @@ Sources = Callable[[str], list[str]]
 
 
 def source_lines(path: str) -> list[str]:
-    """The lines of a file as Python numbers them, in the encoding it declares; none when it cannot be read."""
+    """The lines of a file as Python numbers them, in the encoding it declares; none when it cannot be read.
+
+    Of a notebook, those of its code.
+    """
     import io
     import tokenize
 
     try:
         with open(path, "rb") as file:
             data = file.read()
+        if path.endswith(".ipynb"):
+            from mlcheck.core.notebook import read_notebook
+
+            return read_notebook(data).text.split("\n")
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding, "replace")
     except (OSError, SyntaxError, ValueError):

@@ -100,6 +100,8 @@ def _folded(text: str, columns: int, used: int) -> str:
 
 def _place(location: Location) -> str:
     told = ":".join(str(part) for part in (location.path, location.line, location.column) if part)
+    if location.symbol and location.path.endswith(".ipynb"):
+        told += f" ({location.symbol})"
     return visible(told).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -33,9 +33,11 @@ def modules(*given: str) -> dict[str, str]:
     return {file.path: file.module for file in discover(given).files}
 
 
-def test_folder_is_walked_in_order_and_only_python_is_taken(project: Path) -> None:
-    write(project, "z.py", "a.py", "notes.md", "b/y.py", "b/c/x.py", "data.pyc")
-    assert paths(".") == ["a.py", "z.py", "b/y.py", "b/c/x.py"]
+def test_folder_is_walked_in_order_and_only_python_and_notebooks_are_taken(project: Path) -> None:
+    write(
+        project, "z.py", "a.py", "m.ipynb", "notes.md", "b/y.py", "b/c/x.py", "data.pyc", ".ipynb_checkpoints/m.ipynb"
+    )
+    assert paths(".") == ["a.py", "m.ipynb", "z.py", "b/y.py", "b/c/x.py"]
 
 
 def test_paths_stay_as_given(project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mlcheck.core.report import Report, Result
 from mlcheck.lint.discover import Found, MissingPath, PythonFile
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.select import NotALintRule
+from mlcheck.report import lint_text
 
 FORGETFUL = """\
 import torch
@@ -357,3 +359,34 @@ def test_locations_are_sorted() -> None:
     assert locations == sorted(locations)
     assert isinstance(locations[0], Location)
     assert len(locations) == 2
+
+
+def test_a_notebook_is_read_like_a_file() -> None:
+    write("study.ipynb", as_notebook("%matplotlib inline\n" + FORGETFUL, "train([])"))
+    (found,) = result(lint()).findings
+    assert found.location.symbol == "cell 1, line 11"
+    assert found.location.path == "study.ipynb"
+    line = Path("study.ipynb").read_text(encoding="utf-8").split("\n")[found.location.line - 1]
+    assert "loss.backward()" in line
+    shown = lint_text.render(lint(), color=False, width=80)
+    assert f"study.ipynb:{found.location.line}:9 (cell 1, line 11): error[{RULE}]" in shown
+    assert f"{found.location.line} | loss.backward()" in shown
+
+
+def test_a_comment_in_a_notebook_answers() -> None:
+    answered = FORGETFUL.replace("loss.backward()", f"loss.backward()  # mlcheck: ignore[{RULE}] on purpose")
+    write("study.ipynb", as_notebook(answered))
+    report = lint()
+    assert not result(report).findings
+    assert not report.notices
+
+
+def test_what_is_no_notebook_is_one_finding() -> None:
+    write("study.ipynb", "{]")
+    (found,) = result(lint(), "unreadable-file").findings
+    assert "is no notebook: it is no JSON" in found.message
+
+
+def as_notebook(*cells: str) -> str:
+    made = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": cell.splitlines(True)} for cell in cells]
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4}, indent=1)
