@@ -1,6 +1,7 @@
 """file-name: a file whose name some tool on the way to the cluster will not take."""
 
 import ast
+import os
 import re
 from collections.abc import Iterator
 
@@ -12,7 +13,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.files.values():
         if "torch" not in file.text:
             continue
-        odd = sorted(set(re.sub(r"[A-Za-z0-9_.\-]", "", file.name)))
+        name = file.module.source.module or os.path.basename(file.path)
+        odd = sorted(set(re.sub(r"[A-Za-z0-9_.\-]", "", name)))
         if odd:
             first = next(iter(file.module.source.tree.body), ast.Pass(lineno=1, col_offset=0))
             yield Finding(
