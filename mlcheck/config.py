@@ -33,6 +33,7 @@ class Config:
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     seed: int = 0
+    epochs: int = 0
     time_limit: float = 60.0
     budget: float = 600.0
     strict: bool = False

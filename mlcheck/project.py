@@ -75,6 +75,7 @@ def probe_options(config: Config) -> ProbeOptions | None:
         only=config.only,
         skip=config.skip,
         seed=config.seed,
+        epochs=config.epochs,
         time_limit=config.time_limit,
         budget=config.budget,
         folder=folder,

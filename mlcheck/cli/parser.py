@@ -224,6 +224,7 @@ def _add_probe_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--skip", action="append", default=[], metavar="RULE,...", help="leave these probes out")
     group.add_argument("--ranks", type=int, default=0, metavar="N", help="processes for several devices (default: 2)")
     group.add_argument("--seed", type=int, metavar="N", help="for everything random (default: 0)")
+    group.add_argument("--epochs", type=int, default=0, metavar="N", help="how long the run is planned to be")
     group.add_argument("--time-limit", type=float, metavar="SECONDS", help="for one probe (default: 60)")
     group.add_argument("--budget", type=float, metavar="SECONDS", help="for all probes together (default: 600)")
 

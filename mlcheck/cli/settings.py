@@ -73,6 +73,7 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         skip=names(arguments.skip) + config.skip,
         ranks=_ranks(arguments.ranks),
         seed=config.seed if arguments.seed is None else arguments.seed,
+        epochs=arguments.epochs or config.epochs,
         time_limit=arguments.time_limit or config.time_limit,
         budget=arguments.budget or config.budget,
         folder=folder if entry else table.folder,
@@ -96,6 +97,7 @@ def repeating(arguments: argparse.Namespace) -> tuple[str, ...]:
     given += ["--cpu-shim"] if arguments.cpu_shim else []
     given += ["--ranks", str(arguments.ranks)] if arguments.ranks else []
     given += ["--seed", str(arguments.seed)] if arguments.seed is not None else []
+    given += ["--epochs", str(arguments.epochs)] if arguments.epochs else []
     return tuple(given + (["--", *arguments.script_arguments] if arguments.script_arguments else []))
 
 

@@ -32,7 +32,8 @@ class ProbeOptions:
 
     `arguments` are those of a script, as on its own command line. `only` and `skip` name rules or stages. `ranks` is
     how many processes stand for several devices; 0 for two where the program is meant for several, or is asked about.
-    `cpu_shim` leads what the program asks of CUDA to the CPU.
+    `cpu_shim` leads what the program asks of CUDA to the CPU. `epochs` is how long the run is planned to be, 0 for as
+    its config says.
     """
 
     entry: str
@@ -48,6 +49,7 @@ class ProbeOptions:
     budget: float = 600.0
     folder: str = "."
     ranks: int = 0
+    epochs: int = 0
 
 
 def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] | None = None) -> Report:
@@ -126,6 +128,7 @@ class _Run:
             arguments=options.arguments,
             ranks=options.ranks or (2 if _asks_for_ranks(self._catalog, options.only) else 0),
             cpu_shim=options.cpu_shim,
+            epochs=options.epochs,
             seed=options.seed,
             time_limit=options.time_limit,
             budget=budget,

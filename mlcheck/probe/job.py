@@ -25,6 +25,7 @@ class Job:
     arguments: tuple[str, ...] = ()
     ranks: int = 0
     cpu_shim: bool = False
+    epochs: int = 0
     dead: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
 

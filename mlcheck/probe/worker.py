@@ -87,6 +87,7 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         arguments=job.arguments,
         world=job.ranks,
         cpu_shim=job.cpu_shim,
+        epochs=job.epochs,
     )
     try:
         return load_trial(job.entry, options)

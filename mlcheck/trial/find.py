@@ -20,6 +20,7 @@ from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import find_object, module_of, no_file, put_folder_first
+from mlcheck.trial.planned import Planned, planned_by
 from mlcheck.trial.ranks.alone import Alone
 from mlcheck.trial.trial import EntryError, EntryOptions, RejectedConfig, Source, Trial
 
@@ -62,14 +63,22 @@ def load_trial(entry: str, options: EntryOptions = _PLAIN) -> Trial:
     if entry.endswith(".py"):
         trial = _perhaps_alone(lambda: _script(Path(entry), options.arguments), seed, options)
         trial.source = Source(entry, replace(options, seed=seed), folder)
+        trial.planned = _planned(options, config, values)
         return trial
     target = find_object(entry)
     trial = _perhaps_alone(lambda: _accepted(target, entry, values, config, seed, options), seed, options)
     if not any(kind == "script" for kind, _ in trial.record):  # a trainer starts its own ranks
         trial.source = Source(entry, replace(options, seed=seed), folder)
+    trial.planned = _planned(options, config, values)
     if hides_real and isinstance(target, type):
         trial.notices.append("the installed `determined` package is replaced by mlcheck's stand-in")
     return trial
+
+
+def _planned(options: EntryOptions, config: dict[str, Any] | None, values: Hyperparameters) -> Planned | None:
+    if options.epochs:
+        return Planned(options.epochs, "epochs", "--epochs")
+    return planned_by(config, values)
 
 
 def _perhaps_alone(build: Callable[[], Trial], seed: int, options: EntryOptions) -> Trial:

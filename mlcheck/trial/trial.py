@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from mlcheck.core.mistake import Mistake
+from mlcheck.trial.planned import Planned
 
 
 class Progress(Protocol):
@@ -33,7 +34,8 @@ class EntryOptions:
     `prep` names a function (`module:function` or `file.py:function`) called before the entry is imported.
     `arguments` are those of a script's own command line. `world` is on how many ranks it is to be run, 0 for as the
     program asks; with `communicates` this process is rank `rank` of them, and models are wrapped as on several
-    devices; `dtype` is what they compute in. With `cpu_shim` what is asked of CUDA goes to the CPU.
+    devices; `dtype` is what they compute in. With `cpu_shim` what is asked of CUDA goes to the CPU. `epochs` is how
+    long the run is planned to be, where it is known better than from the config.
     """
 
     config: Path | None = None
@@ -47,6 +49,7 @@ class EntryOptions:
     communicates: bool = False
     dtype: torch.dtype | None = None
     cpu_shim: bool = False
+    epochs: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ class Trial:
     talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for.
     `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
     about these.
-    `source` is how another process comes by the same trial.
+    `source` is how another process comes by the same trial. `planned` is how long the run is to be.
     """
 
     name: str
@@ -107,6 +110,7 @@ class Trial:
     slots: int = 1
     supplied: frozenset[str] = frozenset()
     source: Source | None = None
+    planned: Planned | None = None
 
 
 class EntryError(Mistake):

@@ -30,9 +30,9 @@ def unregularised(trial: Trial) -> Iterator[None]:
         for model in trial.models.values():
             for module in model.modules():
                 if isinstance(module, (nn.RNNBase, nn.MultiheadAttention)):
-                    stack.enter_context(_attribute(module, "dropout", 0.0))
+                    stack.enter_context(replaced(module, "dropout", 0.0))
         for scheduler in trial.schedulers.values():
-            stack.enter_context(_attribute(scheduler, "step", lambda *_, **__: None))
+            stack.enter_context(replaced(scheduler, "step", lambda *_, **__: None))
         for optimizer in trial.optimizers.values():
             for group in optimizer.param_groups:
                 stack.enter_context(_entries(group, _plain(group, bool(trial.schedulers))))
@@ -52,7 +52,7 @@ def stilled(trial: Trial) -> Iterator[None]:
     """The loop runs as before and changes no parameter: its optimizers' and schedulers' steps do nothing."""
     with ExitStack() as stack:
         for stepping in (*trial.optimizers.values(), *trial.schedulers.values()):
-            stack.enter_context(_attribute(stepping, "step", lambda closure=None, *_, **__: closure and closure()))
+            stack.enter_context(replaced(stepping, "step", lambda closure=None, *_, **__: closure and closure()))
         yield
 
 
@@ -61,7 +61,7 @@ def with_rates(trial: Trial, factor: float) -> Iterator[None]:
     """Schedules held, and every learning rate multiplied."""
     with ExitStack() as stack:
         for scheduler in trial.schedulers.values():
-            stack.enter_context(_attribute(scheduler, "step", lambda *_, **__: None))
+            stack.enter_context(replaced(scheduler, "step", lambda *_, **__: None))
         for optimizer in trial.optimizers.values():
             for group in optimizer.param_groups:
                 nominal = _plain(group, bool(trial.schedulers))["lr"]
@@ -74,7 +74,7 @@ def replaced_by_adam(trial: Trial, rate: float) -> Iterator[None]:
     """The user's loop calls its optimizers as before; Adam does the updates."""
     with ExitStack() as stack:
         for optimizer in trial.optimizers.values():
-            stack.enter_context(_attribute(optimizer, "step", _adam_step(optimizer, rate)))
+            stack.enter_context(replaced(optimizer, "step", _adam_step(optimizer, rate)))
         yield
 
 
@@ -88,7 +88,8 @@ def _adam_step(optimizer: Optimizer, rate: float) -> Callable[..., Any]:
 
 
 @contextmanager
-def _attribute(owner: object, name: str, value: Any) -> Iterator[None]:
+def replaced(owner: object, name: str, value: Any) -> Iterator[None]:
+    """An attribute of one object, for a while."""
     own = name in vars(owner)
     before = getattr(owner, name)
     setattr(owner, name, value)
