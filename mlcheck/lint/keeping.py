@@ -70,8 +70,10 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
 
 
 def appended(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
-    """`owner.append(value)`, where the list was there before this turn of the loop."""
-    if m.loops and owner.id < m.loops[-1].first and (calls := graph_of(m, value)):
+    """`owner.append(value)`, where the list was there before this turn of the loop that the value was made in."""
+    calls = graph_of(m, value) if m.loops else frozenset()
+    loop = next((loop for loop in reversed(m.loops) if any(loop in call.loops for call in calls)), None)
+    if loop is not None and owner.id < loop.first:
         what = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
         _keep(m, node, ast.unparse(node).partition(".append")[0], calls, what)
 

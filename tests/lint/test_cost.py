@@ -8,13 +8,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mlcheck.lint import reading
 from mlcheck.lint.engine import Crash, analyse
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.program import Program
 from mlcheck.lint.run import LintSettings, run_lint
+from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites import walk as walking
 from mlcheck.lint.source import Source, Unreadable
 
@@ -160,3 +163,34 @@ def test_steps_grow_with_the_number_of_files_and_no_faster(steps: Callable[..., 
     few, many = steps(code, copies=4), steps(code, copies=16)
     assert few > 100
     assert many == 4 * few
+
+
+def test_names_of_a_package_that_passes_on_hundreds_of_others_are_looked_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`from .a import *`, for each of many packages that do the same: as libraries of models are built."""
+    texts = {"lib.__init__": "from .models import *\n"}
+    texts["lib.models.__init__"] = "".join(f"from .m{number} import *\n" for number in range(60))
+    for number in range(60):
+        texts[f"lib.models.m{number}.__init__"] = "from .net import *\nfrom .config import *\n"
+        texts[f"lib.models.m{number}.net"] = f"class Net{number}: ...\n"
+        texts[f"lib.models.m{number}.config"] = f"class Config{number}: ...\n"
+    names = ", ".join(f"Net{number}" for number in range(60))
+    texts["app"] = f"from lib import {names}, Missing\n" + "".join(f"Net{number}()\n" for number in range(60))
+    sources = [
+        Source(name.replace(".", "/") + ".py", text, ast.parse(text), name.removesuffix(".__init__"))
+        for name, text in texts.items()
+    ]
+    steps = [0]
+    imported = Sites.imported
+
+    def counting(*arguments: Any) -> Any:
+        steps[0] += 1
+        return imported(*arguments)
+
+    monkeypatch.setattr(Sites, "imported", counting)
+    file = Sites(Program(sources)).files["app"]
+    found = [file.resolve(call.node.func, call.context) for call in file.calls(*file.walk.calls)]
+    assert [getattr(each, "name", "") for each in found] == [f"Net{number}" for number in range(60)]
+    assert file.resolve(ast.Name("Missing", ast.Load()), file.walk.module) is None
+    assert steps[0] < 60 * 5

@@ -124,6 +124,9 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
         if any(word not in file.text for word in ("torch", ".sum(", "len(")):
             continue
         for scope, context in _scopes(file):
+            text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
+            if any(word not in text for word in ("+=", "sum(", "len(")):
+                continue
             added: dict[str, list[ast.expr]] = {}
             for node in _own_nodes(scope):
                 if (

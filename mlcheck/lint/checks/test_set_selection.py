@@ -13,7 +13,7 @@ from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "choice of a model"
 _BEST = re.compile(r"best|lowest|highest", re.IGNORECASE)
-_STOPS = re.compile(r"stop", re.IGNORECASE)
+_STOPS = re.compile(r"stop(?!_and)", re.IGNORECASE)  # a clock is stopped, and read
 _DECIDES = re.compile(r"best|lowest|highest|stop|Plateau", re.IGNORECASE)
 _KEEPS = re.compile(
     r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(|\bbest_?(?:model|net|lr|config|params)\b"

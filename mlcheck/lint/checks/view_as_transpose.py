@@ -99,7 +99,26 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
         texts[texts.index(["-1"])] = [name for name in names if name not in named]
     if sorted(text for group in texts for text in group) != sorted(names):
         return False
-    return [text for group in texts for text in sorted(group, key=names.index)] != names
+    order = [text for group in texts for text in sorted(group, key=names.index)]
+    return order != names and not _is_undone(call, names, order)
+
+
+def _is_undone(call: Call, names: list[str], order: list[str]) -> bool:
+    """Whether a part of the result is brought back into the first order: rows were moved against each other so."""
+    held = call.file.names_given(call.node)
+    changed = next(place for place, (one, two) in enumerate(zip(names, order, strict=True)) if one != two)
+    later = call.function.nodes if held and call.function is not None else ()
+    for node in later:
+        if isinstance(node, ast.Call) and node.lineno > call.node.lineno and _last(node) in ("view", "reshape"):
+            owner, sizes = _parts(Call(call.file, node, call.context))
+            if isinstance(owner, ast.Name) and owner.id in held:
+                if [ast.unparse(size) for size in sizes[: changed + 1]] == names[: changed + 1]:
+                    return True
+    return False
+
+
+def _last(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 def _moves(names: list[str], groups: list[list[ast.expr]]) -> bool:
@@ -142,8 +161,12 @@ def _projected(call: Call, owner: ast.Name) -> list[str]:
 def _is_padded(call: Call, owner: ast.Name) -> bool:
     """Padded by one and reshaped, rows move against each other: the skew of relative attention, on purpose."""
     made, _ = origin(call.file, owner, call.context)
-    name = ast.unparse(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""
-    return name in ("pad", "cat", "concat", "concatenate")
+    return isinstance(made, ast.Call) and ast.unparse(made.func).rpartition(".")[2] in (
+        "pad",
+        "cat",
+        "concat",
+        "concatenate",
+    )
 
 
 def _dimension(node: ast.expr, owner: str) -> int | None:

@@ -221,13 +221,35 @@ class File:
 
     def starred(self, name: str, depth: int) -> Named:
         """A name that only a `from x import *` can have brought."""
-        for node in self.walk.stars:
+        for node, source in self._stars:
             if node.level == 0 and node.module in _STARRED and name not in _BUILTINS:
                 return f"{node.module}.{name}"
-            found = self.sites.imported(self, node, name, depth - 1)
-            if found is not None and not isinstance(found, str):
-                return found
+            if source is not None and name in source.names:
+                found = self.sites.imported(self, node, name, depth - 1)
+                if found is not None and not isinstance(found, str):
+                    return found
         return None
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names that others may find in it, also through its star imports: a package may pass on thousands.
+
+        Without it, a look-up would go through hundreds of files for each name.
+        """
+        found: set[str] = set()
+        seen, todo = {self}, [self]
+        while todo:
+            file = todo.pop()
+            found.update(file.walk.module.scope.bindings, self.sites.below.get(file.name, ()))
+            more = {source for _, source in file._stars if source is not None} - seen
+            seen |= more
+            todo.extend(more)
+        return frozenset(found)
+
+    @cached_property
+    def _stars(self) -> list[tuple[ast.ImportFrom, File | None]]:
+        """Its star imports, with the file of the project that each takes all names from."""
+        return [(node, self.sites.files.get(self.sites.source_of(self, node) or "")) for node in self.walk.stars]
 
     def value(self, node: ast.expr, context: Context, depth: int = _DEPTH) -> tuple[ast.expr, Context]:
         """The expression that a name or `self.attribute` holds, where it is assigned once; else the node itself."""

@@ -148,20 +148,31 @@ class Sites:
         """What `from module import name` brings into `file`."""
         importer, module = file.name, node.module or ""
         if node.level:
-            absolute = self.program.relative(file.module, node.level, node.module)
-            found = absolute if absolute in self.files else self.program.resolve(absolute, importer)
-            if found is None and node.module:
-                found = self.program.resolve(node.module, importer)
-            module = absolute
-        else:
-            found = self.program.resolve(module, importer)
-        if found:
+            module = self.program.relative(file.module, node.level, node.module)
+        if found := self.source_of(file, node):
             return self.member(ProjectModule(found), name, depth)
         inner = f"{module}.{name}".lstrip(".")
         nested = inner if inner in self.files else self.program.resolve(inner, importer) if not node.level else None
         if nested:
             return ProjectModule(nested)
         return None if node.level else f"{module}.{name}"
+
+    def source_of(self, file: File, node: ast.ImportFrom) -> str | None:
+        """The project module that a `from` import of `file` takes names from."""
+        if not node.level:
+            return self.program.resolve(node.module or "", file.name)
+        absolute = self.program.relative(file.module, node.level, node.module)
+        found = absolute if absolute in self.files else self.program.resolve(absolute, file.name)
+        return self.program.resolve(node.module, file.name) if found is None and node.module else found
+
+    @cached_property
+    def below(self) -> dict[str, set[str]]:
+        """The modules and folders right below each module or folder, by their last names."""
+        found: dict[str, set[str]] = {}
+        for name in (*self.files, *self.program.folders):
+            above, _, last = name.rpartition(".")
+            found.setdefault(above, set()).add(last)
+        return found
 
     def variable(self, file: File, binding: Binding) -> tuple[File, ast.expr] | None:
         """The file and the expression of a variable of the project that an import binding brings, if bound once."""
