@@ -15,14 +15,8 @@ _KEEPS = frozenset(
 )
 _READERS = frozenset(
     [
-        "cv2.imread",
-        "PIL.Image.open",
-        "imageio.imread",
-        "imageio.v2.imread",
-        "imageio.v3.imread",
-        "skimage.io.imread",
-        "matplotlib.pyplot.imread",
-        "matplotlib.image.imread",
+        *("cv2.imread", "PIL.Image.open", "matplotlib.pyplot.imread", "matplotlib.image.imread"),
+        *("imageio.imread", "imageio.v2.imread", "imageio.v3.imread", "skimage.io.imread"),
     ]
 )
 _COPIES = frozenset(
@@ -106,19 +100,14 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
 def _is_undone(call: Call, names: list[str], order: list[str]) -> bool:
     """Whether a part of the result is brought back into the first order: rows were moved against each other so."""
     held = call.file.names_given(call.node)
-    changed = next(place for place, (one, two) in enumerate(zip(names, order, strict=True)) if one != two)
-    later = call.function.nodes if held and call.function is not None else ()
-    for node in later:
-        if isinstance(node, ast.Call) and node.lineno > call.node.lineno and _last(node) in ("view", "reshape"):
-            owner, sizes = _parts(Call(call.file, node, call.context))
+    upto = next(place for place, (one, two) in enumerate(zip(names, order, strict=True), 1) if one != two)
+    for later in call.file.calls("view", "reshape") if held else ():
+        if later.function is call.function and later.node.lineno > call.node.lineno:
+            owner, sizes = _parts(later)
             if isinstance(owner, ast.Name) and owner.id in held:
-                if [ast.unparse(size) for size in sizes[: changed + 1]] == names[: changed + 1]:
+                if [ast.unparse(size) for size in sizes[:upto]] == names[:upto]:
                     return True
     return False
-
-
-def _last(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 def _moves(names: list[str], groups: list[list[ast.expr]]) -> bool:
