@@ -14,7 +14,7 @@ _LENGTHS = (("searcher", "max_length"), ("min_validation_period",), ("min_checkp
 
 def check(experiment: Experiment) -> Iterator[Finding]:
     document = experiment.document
-    if not experiment.name or dialect(document, experiment.version) not in {OLD, ""} or document.merges(document.root):
+    if not experiment.name or dialect(document, experiment.version) != OLD or document.merges(document.root):
         return
     records = document.find("records_per_epoch")
     if records is not None and whole(records.value) != 0:
