@@ -74,8 +74,15 @@ class Examination:
             return Verdict(Outcome.SKIP, reason=str(earlier)), ""
         except Exception as error:
             line = error_line(error)
+            if self._is_known(line):
+                return Verdict(Outcome.SKIP, reason=f"it stops as the entry point does: {line}"), ""
             finding = Finding(f"the probe stopped at {line}", raised_at(error))
             return Verdict(Outcome.ERROR, summary=line, findings=(finding,)), user_traceback(error)
+
+    def _is_known(self, line: str) -> bool:
+        """Whether the rehearsal broke on the same error, so that `entry-does-not-run` tells of it."""
+        rehearsal = self._kept.get(Rehearsal)
+        return isinstance(rehearsal, Rehearsal) and any(one.error == line for one in rehearsal.breakages)
 
     def _out_of_reach(self, needed: type[Measurement]) -> str:
         """Why this cannot be measured, empty where it can."""

@@ -66,6 +66,14 @@ def others_are_skipped(report: Report) -> bool:
     return len(others) > 10 and all(result.outcome is Outcome.SKIP and result.reason for result in others)
 
 
+def test_an_evaluation_that_raises_is_told_once(tmp_path: Path) -> None:
+    evaluated = '"train_step": train_step, "validation_loader": data, "evaluate_step": lambda batch: batch["scores"]}}'
+    text = dedent(PROGRAM.replace('"train_step": train_step}}', evaluated))
+    (tmp_path / "program.py").write_text(text.format(building="pass", stepping="pass", loss="", data="data"), "utf-8")
+    report = run_probes(ProbeOptions(entry="program.py:build", folder=str(tmp_path)))
+    assert [one.rule for one in report.results if one.outcome in {Outcome.FAIL, Outcome.ERROR}] == [ENTRY_RULE]
+
+
 def test_a_sound_program(tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     text = dedent(PROGRAM).format(building="pass", stepping="pass", loss="", data="data")

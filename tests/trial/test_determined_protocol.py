@@ -70,6 +70,26 @@ def test_what_goes_past_the_context(
     assert verdict.findings[0].location.path == "train.py" or "metrics" in told
 
 
+HYBRID = """
+class Hybrid(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        parameters = list(parameters)
+        super().__init__(parameters, {"lr": 0.05})
+        self.inner = torch.optim.Adam(parameters, lr=0.05)
+
+    def step(self, closure=None):
+        return self.inner.step(closure)
+
+
+class NetTrial"""
+
+
+def test_an_optimizer_inside_of_a_wrapped_one_is_no_stranger(judge: Judge) -> None:
+    wrapped = "self.optimizer = context.wrap_optimizer(Hybrid(trained(self.net)))"
+    verdict = judge("determined-contract", ("class NetTrial", HYBRID), (WRAPPED, wrapped))
+    assert verdict.outcome is Outcome.PASS, verdict.findings
+
+
 def test_a_model_that_is_not_wrapped(judge: Judge) -> None:
     verdict = judge("parameter-outside-wrapped-model", ("context.wrap_model(Net())", "Net()"))
     assert verdict.outcome is Outcome.FAIL

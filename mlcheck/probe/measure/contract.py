@@ -55,13 +55,16 @@ class Contract:
                 trial.train_step(batch, index)
         events = trial.record[begun:]
         known = {id(optimizer): name for name, optimizer in trial.optimizers.items()}
+        held = {id(part) for optimizer in trial.optimizers.values() for part in vars(optimizer).values()}
         metrics, validated = _validate(trial)
         past = len(watch.backwards) - sum(event == "backward" for event, _ in events)
         return cls(
             steps=STEPS,
             by_hand={name: watch.step_places[key] for key, name in known.items() if _steps_past(name, events)},
             unwrapped={
-                type(o).__name__: watch.step_places[key] for key, o in watch.optimizers.items() if key not in known
+                type(o).__name__: watch.step_places[key]
+                for key, o in watch.optimizers.items()
+                if key not in known and key not in held  # one that a wrapped one steps is saved with it
             },
             backwards=tuple(dict.fromkeys(each.place for each in watch.backwards))[:1] if past > 0 else (),
             schedulers={
