@@ -82,6 +82,8 @@ class Trial:
     `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
     `again(rank, world)` constructs the program anew, as a restart does, or as one rank of several, which cannot
     talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for.
+    `searched_metric` is the one that the experiment's search goes by, empty where none is named or where metrics are
+    made by reducers, which no single batch shows.
     `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
     about these.
     `source` is how another process comes by the same trial. `planned` is how long the run is to be.
@@ -108,6 +110,7 @@ class Trial:
     saved: Mapping[str, Any] | None = None
     again: Callable[[int, int], Trial] | None = None
     slots: int = 1
+    searched_metric: str = ""
     supplied: frozenset[str] = frozenset()
     source: Source | None = None
     planned: Planned | None = None

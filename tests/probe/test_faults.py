@@ -45,6 +45,12 @@ def test_squashed_before_cross_entropy(last: nn.Module, name: str) -> None:
     assert finding.location.path.endswith("probe_programs.py")
 
 
+def test_logits_clipped_by_a_relu() -> None:
+    verdict = ask("softmax-before-ce", broken(nn.ReLU()))
+    assert verdict.outcome is Outcome.WARN
+    assert "comes from relu: no class can be voted below 0" in verdict.findings[0].message
+
+
 def test_probabilities_by_value_when_the_graph_hides_the_softmax() -> None:
     def forward(layers: Any, x: Tensor) -> Tensor:
         shares = layers["net"](x).exp()

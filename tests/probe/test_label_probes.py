@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from probe_programs import ask, trial_on
 from test_data_probes import Changed, says
 from torch import Tensor
@@ -132,6 +133,31 @@ def sequences() -> Any:
     )
 
 
+def one_logit(model: Any, batch: Any) -> Tensor:
+    return F.binary_cross_entropy_with_logits(model(batch[0])[:, 0], batch[1])
+
+
+def zero_or_one(data: TensorDataset) -> TensorDataset:
+    """Whether the class is one of two."""
+    return TensorDataset(data.tensors[0], (data.tensors[1] < 2).float())
+
+
+def test_labels_of_one_logit_are_labels_too() -> None:
+    flipped_some = zero_or_one(clusters())
+    some = torch.randperm(400, generator=torch.Generator().manual_seed(3))[:100]
+    flipped_some.tensors[1][some] = 1 - flipped_some.tensors[1][some]
+    held_out = zero_or_one(clusters(seed=2))
+    says(ask("label-noise", trial_on(flipped_some, held_out, loss=one_logit)), Outcome.WARN, "of labels")
+    says(ask("label-noise", trial_on(zero_or_one(clusters()), held_out, loss=one_logit)), Outcome.PASS)
+
+
+def test_labels_of_one_logit_in_order() -> None:
+    x, y = zero_or_one(clusters()).tensors
+    order = y.argsort()
+    trial = trial_on(TensorDataset(x[order], y[order]), loss=one_logit, shuffle=False)
+    says(ask("training-data-not-shuffled", trial), Outcome.FAIL, "changes 1 times")
+
+
 def padded(rows: list[Tensor]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
@@ -154,6 +180,15 @@ def test_inputs_sorted_without_their_labels() -> None:
     verdict = ask("collate-mixes-samples", trial_on(sequences(), collate_fn=sorts_inputs_only))
     says(verdict, Outcome.FAIL, "the labels of other samples", "of 32 pairs are wrong")
     assert verdict.findings[0].location.symbol == "sorts_inputs_only"
+
+
+def test_inputs_sorted_without_labels_that_become_numbers() -> None:
+    def to_float(batch: list[Any]) -> Any:
+        words, labels = sorts_inputs_only(batch)
+        return words, labels.float()
+
+    verdict = ask("collate-mixes-samples", trial_on(sequences(), collate_fn=to_float, loss=one_logit))
+    says(verdict, Outcome.FAIL, "the labels of other samples")
 
 
 def test_samples_sorted_as_a_whole_pass() -> None:

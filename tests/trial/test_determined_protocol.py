@@ -12,6 +12,7 @@ from probe_programs import ask
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.find import load_trial
+from mlcheck.trial.trial import EntryOptions
 
 Write = Callable[[str, str], Path]
 Judge = Callable[..., Verdict]
@@ -99,6 +100,31 @@ def test_a_model_that_is_not_wrapped(judge: Judge) -> None:
 def test_an_attribute_that_the_stand_in_lacks_is_named(judge: Judge) -> None:
     with pytest.raises(AttributeError, match=r"no `PyTorchTrialContext.wrap_optimiser`: did you mean `wrap_optimizer`"):
         judge("determined-contract", ("context.wrap_optimizer", "context.wrap_optimiser"))
+
+
+SEARCHED = "searcher: {name: single, metric: METRIC, max_length: {batches: 100}}"
+REDUCED = f"{WRAPPED}\n        context.wrap_reducer(lambda values: 0.0, name='auc')"
+
+
+@pytest.mark.parametrize(
+    ("metric", "changes", "outcome", "told"),
+    [
+        ("loss", (), Outcome.PASS, "evaluation returns `loss`"),
+        ("loss_", (), Outcome.FAIL, "goes by `loss_`, and evaluation returns `loss`; did you mean `loss`?"),
+        ("auc", ((WRAPPED, REDUCED),), Outcome.SKIP, "no experiment config names a metric"),
+    ],
+)
+def test_the_metric_that_the_search_goes_by(
+    write: Write, metric: str, changes: tuple[tuple[str, str], ...], outcome: Outcome, told: str
+) -> None:
+    text = program(DETERMINED)
+    for right, wrong in changes:
+        text = text.replace(right, wrong)
+    write("train.py", text)
+    config = write("experiment.yaml", SEARCHED.replace("METRIC", metric))
+    verdict = ask("searcher-metric-missing", load_trial("train.py:NetTrial", EntryOptions(config=config)))
+    assert verdict.outcome is outcome, verdict
+    assert told in verdict.summary + verdict.reason
 
 
 def test_a_scheduler_stepped_by_hand_and_by_the_framework(judge: Judge) -> None:

@@ -20,12 +20,23 @@ def check(inputs: LossInputs) -> Verdict:
     worst = min((call.row_sum_error for call in calls), default=math.inf)
     if faults:
         return Verdict(Outcome.FAIL, faults[0].message, findings=faults, looked_at=len(calls))
+    clipped = tuple(_clipped(call) for call in calls if call.clipped)
+    if clipped:
+        return Verdict(Outcome.WARN, clipped[0].message, findings=clipped, looked_at=len(calls))
     return Verdict(
         Outcome.PASS,
         f"the inputs of cross_entropy are logits: they range from {min(c.low for c in calls):.3g} to "
         f"{max(c.high for c in calls):.3g}" + ("" if worst > 1 else f", rows sum to 1 ± {worst:.2g} at closest"),
         looked_at=len(calls),
     )
+
+
+def _clipped(call: LossInput) -> Finding:
+    message = (
+        "the input of cross_entropy comes from relu: no class can be voted below 0, and one whose logit is 0 gets no "
+        "gradient"
+    )
+    return Finding(message, call.place, help="leave the last layer without an activation")
 
 
 def _squashed(call: LossInput) -> bool:

@@ -75,16 +75,17 @@ def _batch(loader: DataLoader[Any]) -> tuple[list[Parts], Any]:
 
 
 def _label(samples: list[Parts], batch: Any) -> tuple[str, list[float], list[float]] | None:
-    """The tensor of the batch that holds one whole number a sample, those numbers, and the samples' own in order.
+    """The tensor of the batch that holds one number a sample, those numbers, and the samples' own in order.
 
     Only where the two hold the same numbers, in the samples' order or another.
     """
-    single = [name for name, part in samples[0].items() if part.numel() == 1 and not part.is_floating_point()]
+    single = [name for name, part in samples[0].items() if part.numel() == 1]
     for name, rows in leaves(batch):
-        if rows.is_floating_point() or rows.numel() != len(samples):
+        if rows.numel() != len(samples):
             continue
         for part in single:
-            own = [float(sample[part]) for sample in samples if part in sample and sample[part].numel() == 1]
+            alone = [sample[part] for sample in samples if part in sample and sample[part].numel() == 1]
+            own = [float(number.to(rows.dtype)) for number in alone]
             given = [float(value) for value in rows.flatten()]
             if sorted(own) == sorted(given) and len(set(own)) > 1:
                 return name, given, own

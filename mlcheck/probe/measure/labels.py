@@ -20,13 +20,14 @@ from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 _CLASS_LOSSES = ("cross_entropy", "nll_loss")
+_BINARY_LOSSES = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
 @dataclass(frozen=True, slots=True)
 class LabelUse:
-    """One classification loss: `classes` outputs, and the labels of the first batch. `ignored` is the label left out.
+    """One classification loss: `classes` outputs (2 where one logit stands for two), and the labels of the first batch.
 
-    `field` names the tensor of the batch that the labels are, empty where they are made on the way.
+    `ignored` is the label left out.     `field` names the tensor of the batch that the labels are, empty where they are made on the way.
     """
 
     kind: str
@@ -60,27 +61,40 @@ class Labels:
                 trial.train_step(copied(batch), 0)
             except Exception as error:
                 raised = error_line(error)
-        calls = [call for call in (*watch.calls, *watch.refused) if call.kind in _CLASS_LOSSES]
-        uses = tuple(_use(call, batch) for call in calls if not call.target.is_floating_point() and call.target.numel())
+        calls = [call for call in (*watch.calls, *watch.refused) if _is_of_classes(call) or _is_of_two(call)]
+        found = [_use(call, batch) for call in calls]
+        uses = [use for use in found if use.kind in _CLASS_LOSSES or use.field]  # ones and zeros of a GAN are no labels
         if not uses:
             raise NotMeasured("no cross_entropy or nll_loss with class labels was computed")
         return cls(tuple({(use.kind, use.place, use.field): use for use in uses}.values()), raised)
 
 
+def _is_of_classes(call: LossCall) -> bool:
+    return call.kind in _CLASS_LOSSES and not call.target.is_floating_point() and call.target.numel() > 0
+
+
+def _is_of_two(call: LossCall) -> bool:
+    """One output a sample, for a label that is 0 or 1."""
+    target = call.target
+    single = target.numel() > 0 and target.ndim > 0 and target.numel() == target.shape[0] == call.input.numel()
+    return call.kind in _BINARY_LOSSES and single and bool(((target == 0) | (target == 1)).all())
+
+
 def _use(call: LossCall, batch: Any) -> LabelUse:
+    two = call.kind in _BINARY_LOSSES
     ignored = int(call.options.get("ignore_index", -100))
     flat = call.target.detach().cpu().flatten()
     kept = flat[flat != ignored]
     return LabelUse(
         kind=call.kind,
         place=call.place,
-        classes=call.input.shape[1] if call.input.ndim > 1 else call.input.shape[0],
+        classes=2 if two else call.input.shape[1] if call.input.ndim > 1 else call.input.shape[0],
         field=next((name for name, leaf in leaves(batch) if _same(leaf, flat)), ""),
         ignored=ignored,
-        weighted=call.options.get("weight") is not None,
+        weighted=any(call.options.get(name) is not None for name in ("weight", "pos_weight")),
         low=int(kept.min()) if kept.numel() else 0,
         high=int(kept.max()) if kept.numel() else 0,
-        one_a_sample=call.target.ndim == 1,
+        one_a_sample=two or call.target.ndim == 1,
     )
 
 

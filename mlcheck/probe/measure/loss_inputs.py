@@ -28,7 +28,7 @@ class LossInput:
 
     `row_sum_error` is the largest distance of a row's sum from 1, `exp_row_sum_error` the same for the
     exponentials. `distributions` says that every row is one, within rounding; `..._when_scrambled` the same for
-    inputs scaled up and random, None where the model could not be run on them.
+    inputs scaled up and random, None where the model could not be run on them. `clipped` says that a relu made it.
     """
 
     kind: str
@@ -41,6 +41,7 @@ class LossInput:
     exp_row_sum_error: float
     tolerance: float
     finite: bool
+    clipped: bool = False
     distributions_when_scrambled: bool | None = None
 
     @property
@@ -95,6 +96,7 @@ def _summary(calls: list[LossCall], scrambled: list[LossCall] | None) -> LossInp
         exp_row_sum_error=max(_sum_error(row.exp()) for row in rows),
         tolerance=tolerance,
         finite=all(bool(row.isfinite().all()) for row in rows),
+        clipped=all(call.bounded_by == "relu" for call in calls),
         distributions_when_scrambled=all(
             _sum_error(_rows(c.input)) <= tolerance and float(c.input.min()) >= -tolerance for c in again
         )

@@ -75,7 +75,14 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         saved=_saved(models, optimizers, schedulers, harness.callbacks, context=context),
         again=lambda rank, world: _again(kind, entry, place, replace(experiment, rank=rank, world=world)),
         slots=experiment.slots,
+        searched_metric="" if context._reducers.objects else _searched_metric(experiment.config or {}),
     )
+
+
+def _searched_metric(config: Mapping[str, Any]) -> str:
+    """`searcher.metric`; empty where it is left out."""
+    metric = _section(config, "searcher").get("metric")
+    return metric if isinstance(metric, str) else ""
 
 
 def construct(kind: type[PyTorchTrial], experiment: Settings) -> tuple[PyTorchTrial, PyTorchTrialContext, Record]:
