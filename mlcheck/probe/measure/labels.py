@@ -27,7 +27,8 @@ _BINARY_LOSSES = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 class LabelUse:
     """One classification loss: `classes` outputs (2 where one logit stands for two), and the labels of the first batch.
 
-    `ignored` is the label left out.     `field` names the tensor of the batch that the labels are, empty where they are made on the way.
+    `ignored` is the label left out. `field` names the tensor of the batch that the labels are, empty where they are
+    made on the way.
     """
 
     kind: str
