@@ -17,6 +17,7 @@ from mlcheck.probe.job import Job
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.measure.short_run import ShortRun
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -50,14 +51,30 @@ class Examination:
     def run(self, checks: list[Check]) -> None:
         """Answer every check, the cheap ones first."""
         wanted = [(check, measurements_of(check.run)) for check in checks]
+        waiting: list[tuple[Check, Verdict, float, str]] = []
         for check, types in sorted(wanted, key=lambda pair: (max(t.order for t in pair[1]), pair[0].rule)):
             self._listener.send({"kind": "begun", "rule": check.rule})
             begun = time.monotonic()
             verdict, trace = self._answer(check, types)
+            if verdict.outcome is Outcome.ERROR:
+                waiting.append((check, verdict, time.monotonic() - begun, trace))
+                continue
             result = result_of(self._catalog[check.rule], verdict, time.monotonic() - begun, trace)
             self._listener.send({"kind": "finished", "report": to_message(result)})
             if Rehearsal in types:
                 self._block(self._kept.get(Rehearsal))
+        for check, verdict, seconds, trace in waiting:
+            verdict, trace = self._told_elsewhere(verdict, trace)
+            result = result_of(self._catalog[check.rule], verdict, seconds, trace)
+            self._listener.send({"kind": "finished", "report": to_message(result)})
+
+    def _told_elsewhere(self, verdict: Verdict, trace: str) -> tuple[Verdict, str]:
+        """A step that raises in a longer run, too, is the program's own fault, told once."""
+        run = self._kept.get(ShortRun)
+        if isinstance(run, ShortRun) and run.error and run.error == verdict.summary:
+            reason = f"training step {run.steps + 1} raises {run.error}: see later-step-breaks"
+            return Verdict(Outcome.SKIP, reason=reason), ""
+        return verdict, trace
 
     def _answer(self, check: Check, types: list[type[Measurement]]) -> tuple[Verdict, str]:
         if time.monotonic() > self._end:

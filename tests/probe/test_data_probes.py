@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from probe_programs import ask, mlp, trial_of, trial_on
 from torch import Tensor, nn
-from torch.utils.data import Dataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
@@ -115,6 +116,46 @@ def test_training_samples_that_a_flip_hides_now_and_then() -> None:
     says(ask("splits-overlap", trial_on(flip, torch.utils.data.Subset(whole, range(90)))), Outcome.FAIL, "90 of 90")
     apart = ask("splits-overlap", trial_on(flip, table(seed=2)))
     says(apart, Outcome.INCONCLUSIVE, "augmented")
+
+
+class Stream(IterableDataset[Any]):
+    """The rows of a table, those of each worker or all of them in each."""
+
+    def __init__(self, shared: bool) -> None:
+        self._shared = shared
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = torch.utils.data.get_worker_info()
+        assert worker
+        return islice(iter(table()), *((worker.id, None, worker.num_workers) if self._shared else (None,)))
+
+
+def test_workers_that_each_read_a_whole_stream() -> None:
+    verdict = ask("iterable-not-sharded", streamed(Stream(shared=False)))
+    says(verdict, Outcome.FAIL, "comes 2 times in a pass, 640 in all and 320 different ones")
+    says(ask("iterable-not-sharded", streamed(Stream(shared=True))), Outcome.PASS, "320 different samples of 320")
+
+
+def streamed(data: IterableDataset[Any]) -> Any:
+    return trial_on(data, shuffle=False, num_workers=2)
+
+
+def windows(gap: int) -> Any:
+    series = torch.randn(400, generator=torch.Generator().manual_seed(2)).cumsum(0)
+    pairs = [(series[i : i + 16], series[i + 16 + gap : i + 20 + gap]) for i in range(300)]
+    return Changed(table(300), lambda index, _: pairs[index])
+
+
+def test_a_target_that_is_the_end_of_its_input() -> None:
+    def forecast(model: Any, batch: Any) -> Any:
+        return F.mse_loss(model(batch[0]), batch[1])
+
+    leaking = trial_on(windows(-4), model=mlp(16, 4), loss=forecast)
+    says(ask("target-in-input", leaking), Outcome.WARN, "the target `1` is part of the input `0`", "numbers 12 to 15")
+    ahead = trial_on(windows(0), model=mlp(16, 4), loss=forecast)
+    assert ask("target-in-input", ahead).outcome is not Outcome.WARN
+    itself = trial_on(windows(0), model=mlp(16, 16), loss=lambda m, b: F.mse_loss(m(b[0]), b[0]))
+    assert ask("target-in-input", itself).outcome is not Outcome.WARN
 
 
 def test_overlapping_pictures_are_shown() -> None:

@@ -114,7 +114,15 @@ def unscales_each(model: nn.Module, optimizer: Any, scaler: Any, loss: Tensor, i
         optimizer.zero_grad()
 
 
+def unscales_and_never_updates(model: nn.Module, optimizer: Any, scaler: Any, loss: Tensor, _: int) -> None:
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+
+
 FAULTS = {
+    unscales_and_never_updates: "scaler.unscale_ is called again without an update",
     clips_scaled: "gradients are clipped while they are still scaled",
     bypasses: "the optimizer steps along the scaled gradients",
     never_scales: "scaler.step divides gradients by a scale that their loss was never multiplied with",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.contained import Contained, contained_target
 from mlcheck.probe.measure.examples import Examples, examples
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.giveaways import FEW, Giveaway, best_column
@@ -15,6 +16,8 @@ WORSE = 0.03
 
 
 def check(passes: Passes, first: FirstLoss) -> Verdict:
+    if (inside := contained_target(passes.training, first)) is not None:
+        return _inside(inside)
     table = examples(passes.training, first)
     if table is None:
         return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")
@@ -34,6 +37,16 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
         numbers=numbers,
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=len(table.y))
+
+
+def _inside(seen: Contained) -> Verdict:
+    low, high = min(seen.columns), max(seen.columns)
+    message = (
+        f"the target `{seen.target}` is part of the input `{seen.source}`: its {len(seen.columns)} numbers are among "
+        f"numbers {low} to {high} of each input, in all of {seen.samples:,} samples"
+    )
+    help_ = "end the input where the target begins"
+    return Verdict(Outcome.WARN, message, findings=(Finding(message, help=help_),), looked_at=seen.samples)
 
 
 def _fault(table: Examples, best: Giveaway, name: str) -> str:

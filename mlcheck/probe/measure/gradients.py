@@ -25,7 +25,8 @@ class GradientTrace:
     magnitude. `applied` counts optimizer steps
     that had a gradient to apply; `reused` those that applied it on top of one already applied; `lost` those that
     found a gradient cleared after it had arrived; `foreign` those that applied one left over from another
-    optimizer's loss.
+    optimizer's loss. `discarded` counts arrivals that the same line of an earlier batch had made and that were cleared
+    unused.
     """
 
     arrivals: int = 0
@@ -34,11 +35,13 @@ class GradientTrace:
     applied: int = 0
     reused: int = 0
     lost: int = 0
+    discarded: int = 0
     foreign: int = 0
     steps: int = 0
     changed: bool = False
     used: bool = False
     waiting: bool = False
+    came: tuple[int, Location] = (0, Location())
     since: set[tuple[int, int]] = field(default_factory=set)
 
 
@@ -58,6 +61,7 @@ class GradientWatch:
     ) -> None:
         self.traces: dict[int, GradientTrace] = {id(parameter): GradientTrace() for parameter in parameters}
         self.backwards: list[Backward] = []
+        self.turn = 0
         self.stepped: dict[int, int] = {}
         self.step_places: dict[int, Location] = {}
         self.optimizers: dict[int, Optimizer] = {}
@@ -95,7 +99,10 @@ class GradientWatch:
         trace = self.traces[id(parameter)]
 
         def arrive(gradient: torch.Tensor) -> None:
+            now = (self.turn, self.backwards[-1].place if self.backwards else Location())
             if not _any(parameter.grad):
+                before, place = trace.came
+                trace.discarded += trace.waiting and before < now[0] and place == now[1]
                 trace.used = trace.waiting = False
                 trace.since.clear()
             trace.arrivals += 1
@@ -103,6 +110,7 @@ class GradientWatch:
                 trace.largest = max(trace.largest, largest)
                 trace.nonzero += 1
                 trace.waiting = True
+                trace.came = now
                 trace.since.add((len(self.backwards), self._foreign_steps))
 
         return arrive

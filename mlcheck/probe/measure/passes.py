@@ -73,7 +73,7 @@ class Pass:
 class Passes:
     """Two passes over the training data under different random numbers, and one over the validation data.
 
-    `stream` says that the training data comes in an order of its own (an IterableDataset).
+    `stream` says that the training data comes in an order of its own (an IterableDataset), from `workers` processes.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -83,6 +83,7 @@ class Passes:
     again: Pass
     validation: Pass | None
     stream: bool = False
+    workers: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -94,8 +95,9 @@ class Passes:
         seed_all(2)
         again = _walk(trial.train_batches(), limit)
         validation = _walk(trial.validation_batches(), limit) if trial.validation_batches else None
-        dataset = getattr(trial.loaders.get("training"), "dataset", None)
-        return cls(training, again, validation, isinstance(dataset, IterableDataset))
+        loader = trial.loaders.get("training")
+        stream = isinstance(getattr(loader, "dataset", None), IterableDataset)
+        return cls(training, again, validation, stream, int(getattr(loader, "num_workers", 0)))
 
 
 def _walk(batches: Any, seconds: float) -> Pass:

@@ -55,7 +55,14 @@ class ScalerCalls:
         watch = _Watch(trial)
         with recorded_autocast(act_out=False) as requests, watch.installed():
             for index, batch in enumerate(repeated_batches(trial)):
-                trial.train_step(copied(batch) if trial.repeats_batches else batch, index)
+                try:
+                    trial.train_step(copied(batch) if trial.repeats_batches else batch, index)
+                except (
+                    RuntimeError
+                ):  # a scaler refuses a wrong order at its second update: what was seen till then tells
+                    if not watch.updates:
+                        raise
+                    break
                 if watch.updates >= _STEPS or index >= _MOST_BATCHES:
                     break
         if not any(deed.what in ("scale", "scaler.step") for deed in watch.deeds):
@@ -171,7 +178,9 @@ def _of_optimizer(deeds: tuple[Deed, ...], number: int) -> Iterator[Disorder]:
                 yield Disorder(_ADDED, "unscale once, after the last backward pass of an update", deed.place)
             scaled, plain, scaled_loss = scaled or scaled_loss, plain + (not scaled_loss), False
         elif deed.what == "unscale" and mine:
-            if unscaled:
+            if due:
+                yield Disorder("scaler.unscale_ is called again without an update", _UPDATE, deed.place)
+            elif unscaled:
                 yield Disorder("unscale_ is called twice in one update", "call it once", deed.place)
             unscaled = True
         elif deed.what == "clip" and mine and scaled and not unscaled:

@@ -116,6 +116,7 @@ class _Run:
         """Step until every optimizer has made its updates, a few steps at least, within bounds."""
         with self.losses, self.modules, self.watch:
             for batch in repeated_batches(self.trial):
+                self.watch.turn = self.steps
                 self.trial.train_step(batch, self.steps)
                 self.steps += 1
                 if self._enough() or not clock.left() or self.steps >= MANY_STEPS:

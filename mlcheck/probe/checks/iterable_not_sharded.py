@@ -1,0 +1,46 @@
+"""Judges whether the workers of a stream each read all of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.samples import digest
+from mlcheck.probe.measure.tree import leaves
+
+FEW = 50
+NEARLY_ALL = 0.98
+
+
+def check(passes: Passes) -> Verdict:
+    workers = passes.workers
+    if not passes.stream or workers < 2:
+        return Verdict(Outcome.SKIP, reason="the training data is no stream that several workers read")
+    counts = Counter(row for batch in passes.training.kept for row in _digests(batch))
+    rows = counts.total()
+    if len(counts) < FEW or not passes.training.whole or rows < NEARLY_ALL * passes.training.samples:
+        return Verdict(Outcome.INCONCLUSIVE, reason="the stream was not read to its end, or has few samples")
+    as_often = sum(count == workers for count in counts.values())
+    if as_often < NEARLY_ALL * len(counts):
+        return Verdict(Outcome.PASS, f"{len(counts):,} different samples of {rows:,} in a pass", looked_at=rows)
+    message = (
+        f"every sample of the stream comes {workers} times in a pass, {rows:,} in all and {len(counts):,} different "
+        f"ones: each of {workers} workers reads the whole of it"
+    )
+    help_ = "let each worker take its share in __iter__, by torch.utils.data.get_worker_info()"
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=help_),), looked_at=rows)
+
+
+def _digests(batch: Any) -> list[bytes]:
+    """A hash of each row, over all tensors with one row a sample."""
+    tensors = [tensor.detach().cpu() for _, tensor in leaves(batch) if tensor.ndim]
+    sizes = Counter(len(tensor) for tensor in tensors)
+    if not sizes:
+        return []
+    size = sizes.most_common(1)[0][0]
+    whole = [tensor for tensor in tensors if len(tensor) == size]
+    return [digest([tensor[row] for tensor in whole]) for row in range(size)]
