@@ -56,6 +56,7 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
     """Examine the entry point. Raises UnknownRule for a rule that no page or probe has."""
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.monotonic()
     run = _Run(options, probe_rules(options.only, options.skip), progress)
+    run.leave_out_costly()
     while run.open and time.monotonic() - clock < options.budget:
         run.child(options.budget - (time.monotonic() - clock))
     run.give_up(f"the budget of {options.budget:g} s was spent: raise --budget, or choose probes with --only")
@@ -115,6 +116,14 @@ class _Run:
     @property
     def open(self) -> tuple[str, ...]:
         return tuple(rule for rule in self.rules if rule not in self.results)
+
+    def leave_out_costly(self) -> None:
+        """What takes long is measured for those who chose it, by its name or its stage."""
+        chosen = _rules_of(self._catalog, self._options.only)
+        for rule in self.rules:
+            if rule not in chosen and (needs := self._catalog[rule].needs):
+                reason = f"needs {needs}: choose it with --only {rule}"
+                self.results[rule] = result_of(self._catalog[rule], Verdict(Outcome.SKIP, reason=reason))
 
     def child(self, budget: float) -> None:
         """Answer the open rules in one child, as far as it lives."""

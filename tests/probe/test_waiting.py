@@ -1,81 +1,253 @@
-"""Whether training waits for its data: judged by numbers, and measured where loading surely sleeps."""
+"""Where the time of a loop goes: judged by numbers, and measured where loading surely sleeps."""
 
 from __future__ import annotations
 
+import os
 import time
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from probe_programs import classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of, trial_on
+from torch import Tensor
+from torch.utils.data import Dataset
 
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import workers_fight_for_cores
 from mlcheck.probe.checks.loader_slower_than_step import check
+from mlcheck.probe.measure import step_time
+from mlcheck.probe.measure.loading_lines import LoadingLines, loading_lines
+from mlcheck.probe.measure.loop_rounds import Round
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.waiting import Waiting
+from mlcheck.probe.measure.step_time import StepTime
+from mlcheck.probe.measure.time_causes import Busy, Lost, cause
+from mlcheck.probe.measure.time_told import figures
+from mlcheck.trial.observe.stacks import Frame, Stacks, parsed
+from mlcheck.trial.observe.watch import Activity, Phase
 
-Times = tuple[float, float, float]
-
-
-def seen(load: Times, step: Times, workers: int = 0, computing: float = 0.1) -> Waiting:
-    return Waiting(load, step, 13, workers, computing, ((Location("data.py", 7, symbol="Set.__getitem__"), 0.9),))
-
-
-def test_a_loader_that_is_clearly_slower_warns_with_the_line_and_the_gain() -> None:
-    verdict = check(seen((0.28, 0.30, 0.31), (0.018, 0.020, 0.022)))
-    assert verdict.outcome is Outcome.WARN
-    (finding,) = verdict.findings
-    assert "300 ms to load and 20 ms to train on, with no worker processes" in finding.message
-    assert "up to 16 times as fast" in finding.message
-    assert "90% of loading stands at this line and waits for something" in finding.message
-    assert str(finding.location).startswith("data.py:7")
-    assert "num_workers=4" in finding.help
+PLACE = Location("data.py", 7, symbol="Set.__getitem__")
+READS = LoadingLines("py-spy", 0.98, 0.01, 0.0, ((PLACE, 0.9),), seen=100)
+IDLE = Activity(main=0.02, delay=0.01, waits={"poll": 0.98, "run": 0.02})
+SLOW = Round(waits=0.2, step=0.1, load=0.29, alone=0.1)
+FAST = Round(waits=0.001, step=0.1, load=0.02, alone=0.1)
+Waits = dict[str, float]
 
 
-def test_workers_that_cannot_keep_up_gain_less_and_are_told_otherwise() -> None:
-    (finding,) = check(seen((0.09, 0.1, 0.11), (0.04, 0.04, 0.04), workers=2, computing=0.9)).findings
-    assert "up to 2.5 times as fast" in finding.message
-    assert "with 2 workers" in finding.message
-    assert "computes" in finding.message
-    assert "raise num_workers" in finding.help
+def phase(worker: Activity, trainer: Activity = IDLE, others: float | None = 0.02, workers: int = 1) -> Phase:
+    return Phase(3.0, 4, trainer, worker, workers, others, 0.1, 0.1)
+
+
+def seen(
+    loading: Activity,
+    rounds: tuple[Round, ...] = (SLOW, SLOW, SLOW),
+    workers: int = 1,
+    lines: LoadingLines = READS,
+    others: float | None = 0.02,
+    trainer: Activity = IDLE,
+) -> StepTime:
+    loads = phase(loading, trainer, others, workers)
+    steps = Activity(user=0.9, main=0.9, delay=0.05, waits={"run": 1.0})
+    phases = {"loop": phase(loading, steps, others, workers), "load": loads, "step": phase(IDLE, steps, others)}
+    return StepTime(rounds, workers, 0, phases, lines)
+
+
+def working(main: float, delay: float = 0.02, system: float = 0.0, read: float = 0.0, **waits: float) -> Activity:
+    return Activity(main, system, main, delay, {"run": main, **waits}, read)
 
 
 @pytest.mark.parametrize(
-    ("load", "step", "outcome"),
+    ("loading", "lines", "busy", "told"),
     [
-        ((0.010, 0.012, 0.015), (0.001, 0.001, 0.001), Outcome.PASS),  # not worth a word
-        ((0.030, 0.031, 0.032), (0.050, 0.051, 0.052), Outcome.PASS),
-        ((0.060, 0.061, 0.062), (0.045, 0.046, 0.047), Outcome.PASS),  # slower, not twice
-        ((0.030, 0.080, 0.200), (0.040, 0.060, 0.100), Outcome.INCONCLUSIVE),
-        ((0.030, 0.300, 0.400), (0.010, 0.020, 0.120), Outcome.INCONCLUSIVE),  # too noisy
+        (working(0.97), READS, Busy.CPU, "computes"),
+        (working(0.3, delay=0.69), READS, Busy.CPU, "computes"),
+        (working(0.97), replace(READS, reading=0.1, collating=0.88), Busy.COLLATE, "joins samples"),
+        (working(0.1, disk=0.9), READS, Busy.DISK, "waits for the disk"),
+        (working(0.5, system=0.45, read=4e8, disk=0.5), READS, Busy.DISK, "waits for the disk"),
+        (working(0.02, socket=0.97), READS, Busy.REMOTE, "another machine"),
+        (working(0.02, poll=0.97), READS, Busy.REMOTE, "another machine"),
+        (working(0.02, sleep=0.97), READS, Busy.SLEEP, "sleeps"),
+        (working(0.24, lock=0.74), READS, Busy.LOCK, "waits for a lock"),
+        (working(0.35, disk=0.3, lock=0.33), READS, Busy.MIXED, "and waits for a lock"),
     ],
 )
-def test_what_is_fast_enough_or_too_noisy_does_not_warn(load: Times, step: Times, outcome: Outcome) -> None:
-    verdict = check(seen(load, step))
-    assert verdict.outcome is outcome
+def test_what_loading_is_busy_with_names_the_cause(
+    loading: Activity, lines: LoadingLines, busy: Busy, told: str
+) -> None:
+    found = cause(seen(loading, lines=lines))
+    assert (found.lost, found.busy) == (Lost.WAITING, busy)
+    (finding,) = check(seen(loading, lines=lines)).findings
+    assert told in finding.message
+    assert "waits for its data 67% of the time" in finding.message
+    assert "up to 3 times as fast" in finding.message
+    assert finding.location == PLACE
+    assert finding.help
+
+
+def test_batches_that_the_trainer_unpickles_are_told_from_workers_that_wait() -> None:
+    lines = replace(READS, reading=0.02, collating=0.1)
+    busy = Activity(main=0.9, delay=0.05, waits={"run": 0.95, "poll": 0.05})
+    assert cause(seen(working(0.1, poll=0.88), lines=lines, trainer=busy)).busy is Busy.HANDOVER
+    assert cause(seen(working(0.02, poll=0.9), lines=lines)).busy is Busy.UNKNOWN
+
+
+def test_loading_without_workers_takes_turns_with_training() -> None:
+    loading = working(0.97)
+    found = StepTime((replace(SLOW, load=0.2),) * 3, 0, 0, {"load": phase(IDLE, loading, workers=0)}, READS)
+    (finding,) = check(found).findings
+    assert "take turns, as there are no worker processes: 67% of the loop is loading" in finding.message
+    assert "num_workers=2" in finding.help
+    assert workers_fight_for_cores.check(found).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        (FAST, FAST, FAST),
+        (Round(0.003, 0.001, 0.003, 0.001),) * 3,  # three quarters of next to nothing
+        (Round(0.02, 0.18, 0.15, 0.18),) * 3,
+    ],
+)
+def test_what_is_fast_enough_is_silent(rounds: tuple[Round, ...]) -> None:
+    verdict = check(seen(working(0.97), rounds))
+    assert verdict.outcome is Outcome.PASS
     assert not verdict.findings
+    assert "wait for data" in verdict.summary
+
+
+def test_five_seconds_a_pass_are_worth_a_word() -> None:
+    rounds = (Round(0.003, 0.001, 0.003, 0.001),) * 3
+    assert check(replace(seen(working(0.97), rounds), batches=10_000)).outcome is Outcome.WARN
+
+
+def test_rounds_that_differ_are_inconclusive() -> None:
+    verdict = check(seen(working(0.97), (FAST, SLOW, FAST, SLOW)))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "1%, 67%" in verdict.reason
+
+
+def test_a_noisy_machine_gives_no_verdict_on_anybodys_speed() -> None:
+    near = Round(0.05, 0.15, 0.2, 0.15)
+    for verdict in (
+        check(seen(working(0.6, delay=0.38), (near,) * 3, others=0.5)),
+        workers_fight_for_cores.check(seen(working(0.6, delay=0.38), (near,) * 3, others=0.5)),
+    ):
+        assert verdict.outcome is Outcome.INCONCLUSIVE
+        assert "other programs used 50% of the 4 cores" in verdict.reason
+
+
+def test_what_waits_for_no_core_is_told_on_a_noisy_machine_too() -> None:
+    assert cause(seen(working(0.02, socket=0.97), others=0.9)).busy is Busy.REMOTE
+
+
+def test_processor_time_alone_tells_where_it_is_far_from_close() -> None:
+    verdict = check(seen(working(0.4, delay=0.6), (Round(0.9, 0.1, 1.0, 0.1),) * 3, others=0.5))
+    assert verdict.outcome is Outcome.WARN
+    assert "by processor time and waiting alone" in verdict.findings[0].message
+
+
+def test_workers_that_take_the_trainers_cores_are_told_from_a_slow_loader() -> None:
+    slowed = Round(waits=0.01, step=0.2, load=0.1, alone=0.1)
+    robbed = Activity(user=0.5, main=0.5, delay=0.45, waits={"run": 1.0})
+    found = seen(working(0.5, delay=0.48), (slowed,) * 3, workers=8)
+    found.phases["loop"] = phase(working(0.5, delay=0.48), robbed, 0.02, 8)
+    assert cause(found).lost is Lost.FIGHTING
+    (finding,) = workers_fight_for_cores.check(found).findings
+    assert "a step takes 200 ms while 8 workers load, and 100 ms when they rest" in finding.message
+    assert "without a core 45% of the time" in finding.message
+    assert "num_workers=3" in finding.help
+    assert check(found).outcome is Outcome.PASS
+
+
+def test_a_system_that_tells_nothing_names_no_cause_and_says_so() -> None:
+    found = StepTime((SLOW,) * 3, 2, 0, {}, LoadingLines(why_not="py-spy is not installed"))
+    verdict = check(found)
+    assert verdict.outcome is Outcome.WARN
+    assert "is not told by this system" in verdict.findings[0].message
+    (text,) = [figure.data["text"] for figure in figures(found, cause(found)) if figure.kind == "text"]
+    assert "there is no /proc here" in text
+    assert "py-spy is not installed" in text
+
+
+RAW = f"""\
+process 7:"python train.py";thread (7): MainThread;main (/home/u/train.py:9);wait (selectors.py:4) 5
+process 7:"python train.py";process 8:"python train.py";thread (8): MainThread;_worker_loop (/t/_utils/worker.py:3);\
+_MapDatasetFetcher.fetch (/t/_utils/fetch.py:5);Set.__getitem__ (/home/u/data.py:20);read ({os.__file__}:1) 30
+process 7:"python train.py";process 8:"python train.py";thread (8): MainThread;_worker_loop (/t/_utils/worker.py:3);\
+_MapDatasetFetcher.fetch (/t/_utils/fetch.py:7);default_collate (/t/_utils/collate.py:5) 10
+process 7:"python train.py";process 8:"python train.py";thread (8): MainThread;main (/home/u/train.py:9);\
+_worker_loop (/t/_utils/worker.py:3);poll (selectors.py:4) 60
+process 7:"python train.py";process 8:"python train.py";thread (9): QueueFeederThread;_feed (queues.py:2) 100
+"""
+
+
+def test_stacks_of_py_spy_tell_reading_joining_and_waiting() -> None:
+    stacks = parsed(RAW, 7)
+    assert (stacks.trainer.total(), stacks.workers.total(), stacks.others.total()) == (5, 100, 100)
+    lines = loading_lines(stacks, None)
+    assert (lines.reading, lines.collating) == (0.3, 0.1)
+    assert lines.line == Location("/home/u/data.py", 20, symbol="Set.__getitem__")
+
+
+def join(samples: list[Any]) -> list[Any]:
+    return samples
+
+
+class Loader:
+    collate_fn = staticmethod(join)
+
+
+def test_the_users_own_collate_is_known_by_its_code() -> None:
+    stack = (Frame("/t/_utils/fetch.py", 5, "fetch"), Frame(__file__, join.__code__.co_firstlineno + 1, "join"))
+    lines = loading_lines(Stacks("py-spy", workers=Counter({stack: 4})), Loader())
+    assert (lines.reading, lines.collating) == (0.0, 1.0)
 
 
 def slow(batches: list[Any]) -> Iterator[Any]:
     for batch in batches:
-        time.sleep(0.02)
+        time.sleep(0.03)
         yield batch
 
 
-def test_loading_is_timed_apart_from_stepping_and_its_line_is_found() -> None:
+@pytest.mark.slow
+def test_loading_that_sleeps_is_found_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_time, "_LOOKS_S", 1.0)
+    monkeypatch.setattr(step_time, "_BLOCK_S", 0.2)
     trial = trial_of(mlp(), classes(8, batches=9), cross_entropy)
     batches = list(trial.train_batches())
     trial.train_batches = lambda: slow(batches)
-    found = Waiting.measure(trial, 30.0)
-    assert found.batches == 8
-    assert found.load[0] >= 0.02
-    place, share = found.spots[0]
-    assert (place.symbol, place.path.endswith("test_waiting.py")) == ("slow", True)
-    assert share > 0.5
-    assert found.computing < 0.9
+    found = StepTime.measure(trial, 30.0)
+    assert len(found.rounds) == 3
+    assert min(each.waits for each in found.rounds) >= 0.03
+    assert (found.lines.line.symbol, found.lines.line.path.endswith("test_waiting.py")) == ("slow", True)
+    assert cause(found).busy in (Busy.SLEEP, Busy.UNKNOWN)  # unknown outside Linux
 
 
 def test_a_few_batches_are_not_timed() -> None:
     with pytest.raises(NotMeasured, match="4 batches are too few"):
-        Waiting.measure(trial_of(mlp(), classes(8, batches=4), cross_entropy), 30.0)
+        StepTime.measure(trial_of(mlp(), classes(8, batches=4), cross_entropy), 30.0)
+
+
+class Sleepy(Dataset[tuple[Tensor, Tensor]]):
+    def __len__(self) -> int:
+        return 32 * 400
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        time.sleep(0.001)
+        (inputs, labels), *_ = classes(8, batches=1, size=1)
+        return inputs[0], labels[0]
+
+
+@pytest.mark.slow
+def test_workers_that_sleep_are_named_with_and_without_py_spy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_time, "_BLOCK_S", 0.3)
+    for tool in (None, ""):
+        if tool is not None:
+            monkeypatch.setattr("mlcheck.trial.observe.stacks.py_spy", lambda: "")
+        verdict = ask("loader-slower-than-step", trial_on(Sleepy(), num_workers=1))
+        assert verdict.outcome in (Outcome.WARN, Outcome.INCONCLUSIVE)
+        for finding in verdict.findings:
+            assert "sleeps" in finding.message
+            assert finding.location.symbol.endswith("Sleepy.__getitem__")

@@ -1,46 +1,86 @@
-"""Judges whether training waits for its data."""
+"""Judges whether training waits for its data, and what loading is busy with meanwhile."""
 
 from __future__ import annotations
 
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding, Location
+from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.waiting import Waiting
+from mlcheck.probe.measure.step_time import StepTime
+from mlcheck.probe.measure.time_causes import Busy, Cause, Lost, cause
+from mlcheck.probe.measure.time_told import figures, ms, numbers, told
 
-_CLEARLY = 2.0
-_WORTH_S = 0.020
-_WAITS = 0.5
-
-
-def check(seen: Waiting) -> Verdict:
-    load, step = seen.load[1], seen.step[1]
-    numbers = {"batch, ms": 1e3 * load, "step, ms": 1e3 * step, "workers": seen.workers}
-    told = f"a batch takes {_ms(load)} to load and {_ms(step)} to train on, with {_workers(seen.workers)}"
-    if load < _WORTH_S or seen.load[0] < _CLEARLY * seen.step[2]:
-        overlap = seen.load[0] < seen.step[2] and seen.load[2] > seen.step[0] and load >= _WORTH_S
-        outcome = Outcome.INCONCLUSIVE if overlap else Outcome.PASS
-        reason = f"{told}: too close to tell which waits for which" if overlap else ""
-        return Verdict(outcome, told, reason=reason, numbers=numbers, looked_at=seen.batches)
-    wall = load + step if not seen.workers else max(load, step)
-    message = f"training waits for its data: {told}; without waiting it is up to {wall / step:.2g} times as fast"
-    place = Location()
-    if seen.spots:
-        place, share = seen.spots[0]
-        how = "waits for something" if seen.computing < _WAITS else "computes"
-        message += f". {share:.0%} of loading stands at this line and {how}"
-    finding = Finding(message, place, help=_help(seen))
-    return Verdict(Outcome.WARN, told, findings=(finding,), numbers=numbers, looked_at=seen.batches)
+_BUSY = {
+    Busy.CPU: "computes",
+    Busy.COLLATE: "joins samples into batches (collate)",
+    Busy.DISK: "waits for the disk",
+    Busy.REMOTE: "waits for another machine (a socket)",
+    Busy.SLEEP: "sleeps",
+    Busy.LOCK: "waits for a lock that another process holds",
+    Busy.HANDOVER: "is handed over between processes: pickled by the worker, unpickled by the trainer",
+}
+_HELP = {
+    Busy.CPU: "make this line cheaper: decode, resize or tokenize once and store the result",
+    Busy.COLLATE: "build the batch by few operations on whole arrays, as torch.stack does, or do the work per sample",
+    Busy.DISK: "store samples in few large files that are read in order, smaller or compressed, on a faster disk",
+    Busy.REMOTE: "ask for many samples at once, keep connections open, and copy the data to the local disk first",
+    Busy.SLEEP: "see what this line waits for: a retry, a rate limit, a simulated delay",
+    Busy.LOCK: "open what the lock protects once in every worker (worker_init_fn), so that none is needed",
+    Busy.HANDOVER: "return tensors or arrays from collate_fn: they are shared between processes, objects are copied",
+}
 
 
-def _help(seen: Waiting) -> str:
+def check(seen: StepTime) -> Verdict:
+    found = cause(seen)
+    evidence, counted = told(seen), numbers(seen, found)
+    if found.lost is Lost.UNCLEAR:
+        return Verdict(Outcome.INCONCLUSIVE, evidence, found.why, numbers=counted, figures=figures(seen, found))
+    if found.lost is not Lost.WAITING:
+        return Verdict(Outcome.PASS, evidence, numbers=counted, looked_at=seen.batches or len(seen.rounds))
+    share = seen.lines.lines[0][1] if seen.lines.lines else 0.0
+    place = seen.lines.line if share else seen.place
+    by = " (by processor time and waiting alone, as other programs used the cores)" if found.why else ""
+    message = f"{_message(seen, found)}{by}, {_at(found, share)}"
+    finding = Finding(message, place, _help(seen, found), related=tuple(at for at, _ in seen.lines.lines[1:]))
+    return Verdict(
+        Outcome.WARN, evidence, findings=(finding,), figures=figures(seen, found), numbers=counted,
+        looked_at=seen.batches or len(seen.rounds),
+    )  # fmt: skip
+
+
+def _message(seen: StepTime, found: Cause) -> str:
+    last = seen.rounds[-1]
+    gain = f"without waiting it is up to {found.gain:.2g} times as fast"
     if not seen.workers:
-        return "load in other processes: DataLoader(num_workers=4, persistent_workers=True), or load once and keep it"
-    return "raise num_workers up to the number of cores, or make this line cheaper: decode, resize or read ahead once"
+        return (
+            f"loading and training take turns, as there are no worker processes: {found.share:.0%} of the loop is "
+            f"loading ({ms(last.waits)} a batch, and {ms(last.step)} to train on it); {gain}"
+        )
+    hands = f"{seen.workers} worker{'s' * (seen.workers > 1)}"
+    return (
+        f"training waits for its data {found.share:.0%} of the time: with {hands} a batch takes {ms(last.load)} to "
+        f"load and {ms(last.alone)} to train on; {gain}"
+    )
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+def _at(found: Cause, share: float) -> str:
+    busy = _BUSY.get(found.busy, "")
+    if found.busy is Busy.MIXED and found.shares:
+        first, second = sorted(found.shares, key=lambda kind: -(found.shares or {})[kind])[:2]
+        busy = f"{_BUSY[first]}, and {_BUSY[second]}"
+    unseen = "was not seen" if found.shares else "is not told by this system"
+    what = f"loading {busy}" if busy else f"what loading is busy with {unseen}"
+    return f"and {what}; {share:.0%} of it stands at this line" if share else f"and {what}"
 
 
-def _workers(number: int) -> str:
-    return f"{number} worker{'s' * (number != 1)}" if number else "no worker processes"
+def _help(seen: StepTime, found: Cause) -> str:
+    mend = _HELP.get(found.busy, "make loading cheaper")
+    if not seen.workers:
+        return f"load ahead in other processes, DataLoader(num_workers=2, persistent_workers=True); and {mend}"
+    load = seen.phases.get("load")
+    if found.busy in (Busy.REMOTE, Busy.SLEEP):
+        return f"{mend}; more workers wait side by side"
+    if found.busy not in (Busy.CPU, Busy.COLLATE) or load is None:
+        return mend
+    if seen.workers >= load.cores:
+        return f"{mend}; the {load.cores} cores are all in use, so that more workers gain nothing"
+    return f"{mend}; or raise num_workers, as {load.cores} cores are there"

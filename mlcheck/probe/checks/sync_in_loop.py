@@ -1,0 +1,42 @@
+"""Judges how often a training step makes Python wait for the device, and where."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.step_calls import Call, StepCalls
+
+_LEFT_TO_YOU = 2
+_SHOWN = 5
+
+
+def check(seen: StepCalls) -> Verdict:
+    times = sum(call.times for call in seen.waits)
+    numbers = {"waits in a step": times}
+    evidence = f"a step reads from the device {_often(times)}" + (f": {_list(seen.waits)}" if times else "")
+    if seen.device == "cpu":
+        evidence += "; counted as they would be on a device, as this ran on the CPU, where they cost nothing"
+    if times < _LEFT_TO_YOU or not seen.meant:
+        return Verdict(Outcome.PASS, evidence, numbers=numbers, looked_at=1)
+    first, *others = seen.waits
+    where = "waits" if seen.device != "cpu" else "would wait on a GPU (here, on the CPU, it does not)"
+    message = (
+        f"every step {where} {_often(times)} until the device has finished, to read numbers: {_list(seen.waits)}; "
+        "meanwhile nothing is queued, and the device idles after it"
+    )
+    help_ = (
+        "add up `loss.detach()` on the device, and read it every n steps; return tensors where the framework takes them"
+    )
+    finding = Finding(message, first.place, help_, related=tuple(call.place for call in others[:_SHOWN]))
+    return Verdict(Outcome.WARN, evidence, findings=(finding,), numbers=numbers, looked_at=1)
+
+
+def _often(times: float) -> str:
+    return "never" if not times else "once" if times == 1 else f"{times:.3g} times"
+
+
+def _list(calls: tuple[Call, ...]) -> str:
+    told = [f"{call.what} at {call.place}" + (f", {call.times:.3g} times" if call.times > 1 else "") for call in calls]
+    more = len(told) - _SHOWN
+    return "; ".join(told[:_SHOWN]) + (f"; and {more} more lines" if more > 0 else "")

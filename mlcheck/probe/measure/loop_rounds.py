@@ -1,0 +1,203 @@
+"""The loop as it is, its batches alone, and its steps alone, timed in turns, so that what changes meets all three."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from multiprocessing import active_children
+from typing import Any, Self
+
+import torch
+
+from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.measurement import NotMeasured
+from mlcheck.probe.measure.tree import copied
+from mlcheck.trial.observe.counters import of_process
+from mlcheck.trial.observe.watch import Watch
+from mlcheck.trial.trial import Trial
+
+LEAST_BATCHES = 6
+_MOST_BATCHES = 60
+_WARM_MOST = 24
+_IDLE_S = 3.0
+_LOOK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Seconds for a batch: in the loop, what it `waits` for data and what its step takes; `load` of the loader by
+
+    itself, and `alone` of a step on a batch that is there, with no worker at work. Of a device that runs behind
+    Python's back, `waits` is what the loop takes longer than the steps alone, as far as it waits.
+    """
+
+    waits: float
+    step: float
+    load: float
+    alone: float
+
+    @property
+    def total(self) -> float:
+        return self.waits + self.step
+
+    @property
+    def waiting(self) -> float:
+        """Share of the loop in which it waits for data."""
+        return self.waits / self.total
+
+    @property
+    def slowed(self) -> float:
+        """Share of the loop that its steps take longer than alone."""
+        return max(0.0, self.step - self.alone) / self.total
+
+
+class Batches:
+    """Passes over the training data without end; each batch with the seconds it took, and whether it began a pass."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._open: Iterator[Any] | None = None
+        self._read = 0
+
+    def __next__(self) -> tuple[Any, float, bool]:
+        start = time.perf_counter()
+        fresh = self._open is None
+        if self._open is None:
+            self._open, self._read = self._trial.train_batches(), 0
+        batch = next(self._open, self)
+        if batch is self:
+            if self._read <= LEAST_BATCHES:
+                few = f"{self._read} batches are too few to time the loader" if self._read else ""
+                raise NotMeasured(few or "the training data is empty")
+            self._open = None
+            batch, _, fresh = next(self)
+        else:
+            self._read += 1
+        return batch, time.perf_counter() - start, fresh
+
+    def __iter__(self) -> Self:
+        return self
+
+    def close(self) -> None:
+        """End the pass, and its workers."""
+        self._open = None
+
+
+class Rounds:
+    """Times rounds of blocks: loop, loader, steps. Every block drops what the block before left in the queues."""
+
+    def __init__(self, trial: Trial, clock: Clock, workers: int, ahead: int) -> None:
+        self.batches = Batches(trial)
+        self._trial, self._clock = trial, clock
+        self._workers, self._ahead = workers, min(ahead, _WARM_MOST)
+        self._steps = 0
+        self._batch: Any = None
+        self._estimate = self._warm_up()
+
+    def _warm_up(self) -> float:
+        """The first steps allocate, and the first batch starts the workers; a rough time for a batch."""
+        times = []
+        for _ in range(max(3, self._workers + 1)):
+            self._batch, waited, fresh = next(self.batches)
+            times.append(self._stepped(self._batch) + (0.0 if fresh else waited))
+            if not self._clock.left():
+                break
+        return min(times[1:] or times)
+
+    def round(self, seconds: float, watch: Watch | None = None) -> Round:
+        """One round of blocks that take about `seconds` each."""
+        count = max(LEAST_BATCHES, 2 * self._workers, min(_MOST_BATCHES, int(seconds / self._estimate)))
+        waits, step, read = self._loop(count, watch)
+        if not self._workers:
+            return self._on_device(
+                Round(waits, step, waits, step), self._alone(count, watch) if self._asynchronous else step
+            )
+        self._estimate = waits + step
+        load = self._loading(count, watch)
+        await_idle()
+        alone = self._alone(min(count, read), watch)
+        return self._on_device(Round(waits, step, load, alone), alone)
+
+    def _on_device(self, found: Round, alone: float) -> Round:
+        if not self._asynchronous:
+            return found
+        waits = min(found.waits, max(0.0, found.total - alone))
+        return Round(waits, found.total - waits, found.load, alone)
+
+    @property
+    def _asynchronous(self) -> bool:
+        return self._trial.device.type != "cpu"
+
+    def _loop(self, count: int, watch: Watch | None) -> tuple[float, float, int]:
+        for _ in range(self._ahead):
+            self._stepped(next(self.batches)[0])
+        self._synchronize()
+        waits = steps = 0.0
+        done = 0
+        with _phase(watch, "loop"):
+            while done < count and (self._clock.left() or done < LEAST_BATCHES):
+                self._batch, waited, fresh = next(self.batches)
+                taken = self._stepped(self._batch, done == count - 1)
+                if not fresh:
+                    waits, steps, done = waits + waited, steps + taken, done + 1
+        return waits / done, steps / done, done
+
+    def _loading(self, count: int, watch: Watch | None) -> float:
+        for _ in range(self._ahead):
+            next(self.batches)
+        taken, done = 0.0, 0
+        with _phase(watch, "load"):
+            while done < count and (self._clock.left() or done < LEAST_BATCHES):
+                _, waited, fresh = next(self.batches)
+                if not fresh:
+                    taken, done = taken + waited, done + 1
+        return taken / done
+
+    def _alone(self, count: int, watch: Watch | None) -> float:
+        taken, done = 0.0, 0
+        self._stepped(copied(self._batch), True)
+        with _phase(watch, "step"):
+            while done < count and (self._clock.left() or done < 2):
+                again = copied(self._batch)
+                taken, done = taken + self._stepped(again, done == count - 1), done + 1
+        return taken / done
+
+    def read_for(self, seconds: float) -> None:
+        """Batches and nothing else, for whoever looks on."""
+        clock = Clock(seconds)
+        while clock.left():
+            next(self.batches)
+
+    def _stepped(self, batch: Any, last: bool = False) -> float:
+        """Seconds of a step; on a device, those until it is queued, and all that is queued with the last."""
+        start = time.perf_counter()
+        self._trial.train_step(batch, self._steps)
+        if last:
+            self._synchronize()
+        self._steps += 1
+        return time.perf_counter() - start
+
+    def _synchronize(self) -> None:
+        if self._trial.device.type == "cuda":
+            torch.cuda.synchronize(self._trial.device)
+
+
+def await_idle(most: float = _IDLE_S) -> None:
+    """Until the workers have read ahead what they may, and use no core any more."""
+    clock = Clock(most)
+    while clock.left():
+        before = _worked()
+        time.sleep(_LOOK_S)
+        if _worked() - before < _LOOK_S / 10:
+            return
+
+
+def _worked() -> float:
+    counted = (of_process(child.pid) for child in active_children() if child.pid is not None)
+    return sum(part.get("main", part.get("user", 0.0)) for part in counted)
+
+
+def _phase(watch: Watch | None, name: str) -> AbstractContextManager[None]:
+    return watch.phase(name) if watch else nullcontext()

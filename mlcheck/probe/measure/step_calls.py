@@ -1,0 +1,168 @@
+"""What one training step asks of the device: how many operations, from which lines, and which of them wait for it.
+
+On a machine without a device the calls are counted that would wait on one: those that turn a tensor of the step's
+own into a Python number, an array, a CPU tensor, text, or a size that depends on its values. A tensor is of the
+step's own when it comes from the model's parameters or from the batch; what an optimizer counts on the CPU is not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.trial import Trial
+
+_STEPS = 3
+_T = Tensor
+_READS: dict[Any, str] = {
+    _T.item: ".item()", _T.tolist: ".tolist()", _T.cpu: ".cpu()", _T.numpy: ".numpy()", _T.__array__: "as an array",
+    _T.__bool__: "bool()", _T.__float__: "float()", _T.__int__: "int()", _T.__index__: "as an index",
+    _T.__repr__: "printed", _T.__format__: "printed", _T.nonzero: "nonzero", torch.nonzero: "nonzero",
+    torch.argwhere: "argwhere", _T.argwhere: "argwhere", torch.masked_select: "masked_select",
+    _T.masked_select: "masked_select", torch.unique: "unique", _T.unique: "unique", torch.equal: "equal",
+    _T.equal: "equal", torch.allclose: "allclose", _T.allclose: "allclose",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A line of the user's, what it asks there, and how many times in a step."""
+
+    place: Location
+    what: str
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepCalls:
+    """A step's `waits` for the device and its `copies` to it, most frequent first; `operations` by line of the user's.
+
+    `device` is where it ran. `meant` says that the program is written for a device, whatever it ran on here.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 60
+
+    device: str
+    meant: bool
+    waits: tuple[Call, ...]
+    copies: tuple[Call, ...]
+    operations: tuple[Call, ...]
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps
+        if not trial.repeats_batches:
+            raise NotMeasured("the program draws its batches itself, between its own steps")
+        batch = first_batches(trial, 1)[0]
+        owned = [p for model in trial.models.values() for p in (*model.parameters(), *model.buffers())]
+        first = _Calls(owned)
+        with first:  # what happens once is not every step's
+            trial.train_step(copied(batch), 0)
+        counted = _Calls(owned)
+        for index in range(1, _STEPS + 1):
+            again = copied(batch)
+            if not first.moves:  # else only what is moved is on the device
+                counted.know(tensor for _, tensor in leaves(again))
+            with counted:
+                trial.train_step(again, index)
+        return cls(
+            device=trial.device.type,
+            meant=trial.device.type != "cpu" or counted.moves or _mentions_device(trial.entry[0]),
+            waits=counted.by_line(counted.waits),
+            copies=counted.by_line(counted.copies),
+            operations=counted.by_line(counted.operations),
+        )
+
+
+def _mentions_device(path: str) -> bool:
+    try:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return "cuda" in text or "device" in text
+
+
+class _Calls(TorchFunctionMode):
+    """Counts calls by line; knows the tensors that would be on the device."""
+
+    def __init__(self, known: Iterable[Tensor]) -> None:
+        super().__init__()
+        self.waits: Counter[tuple[Location, str]] = Counter()
+        self.copies: Counter[tuple[Location, str]] = Counter()
+        self.operations: Counter[tuple[Location, str]] = Counter()
+        self.moves = False
+        self._known: Any = WeakIdKeyDictionary()
+        self.know(known)
+
+    def know(self, tensors: Iterable[Tensor]) -> None:
+        for tensor in tensors:
+            self._known[tensor] = True
+
+    def by_line(self, counted: Counter[tuple[Location, str]]) -> tuple[Call, ...]:
+        return tuple(Call(place, what, times / _STEPS) for (place, what), times in counted.most_common())
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        made = func(*args, **given)
+        tensors = [tensor for _, tensor in leaves([*args, *given.values()])]
+        moved = _is_move(func, args, given)
+        if not moved and not any(tensor in self._known for tensor in tensors):
+            return made
+        outcome = [tensor for _, tensor in leaves(made)]
+        self.know(outcome)
+        place = user_location()
+        what = _waits(func, args, given)
+        if what and place.path:
+            self.waits[place, what] += 1
+        if moved and not what and place.path:
+            self.moves = True
+            if outcome[0].device != tensors[0].device:
+                self.copies[place, _copy(tensors[0], given)] += 1
+        elif outcome and getattr(func, "__name__", "") != "__get__":
+            self.operations[place, ""] += 1
+        return made
+
+
+def _waits(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
+    """How a call makes Python wait for the device; empty where it does not."""
+    what = _READS.get(func, "")
+    if what or not args:
+        return what
+    if func is _T.__getitem__ and any(tensor.dtype == torch.bool for _, tensor in leaves([args[1]])):
+        return "indexed by a mask"
+    if func is torch.where and len(args) == 1 and not given:
+        return "where"
+    leaves_device = _is_move(func, args, given) and args[0].device.type != "cpu" and not given.get("non_blocking")
+    return '.to("cpu")' if leaves_device and torch.device(_target(args, given) or "cuda").type == "cpu" else ""
+
+
+def _is_move(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:
+    return func is _T.cuda or (func is _T.to and _target(args, given) is not None)
+
+
+def _target(args: tuple[Any, ...], given: Mapping[str, Any]) -> str | torch.device | None:
+    return next((value for value in (*args[1:], *given.values()) if isinstance(value, str | torch.device)), None)
+
+
+def _copy(tensor: Tensor, given: Mapping[str, Any]) -> str:
+    pinned = "pinned" if tensor.is_pinned() else "not pinned"
+    return f"{tensor.nbytes / 1e6:.3g} MB, {pinned}{'' if given.get('non_blocking') else ', blocking'}"

@@ -1,0 +1,117 @@
+"""Whether a step takes as long for a quarter of its batch: then it is not its computing that takes the time.
+
+A paired experiment: the same step on the batch and on another of a quarter or of four times its size, in turns, by
+processor time (on a device: by the clock, which is then synchronised). What does not grow with the batch is Python,
+launching and whatever else happens once a step.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, ClassVar, Self
+
+import torch
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.operation_table import OperationTable, operations
+from mlcheck.probe.measure.tree import batch_size, copied, rows
+from mlcheck.trial.trial import Trial
+
+FACTOR = 4
+WORTH_PASS_S = 5.0
+_FEW = 8
+_PAIRS = 7
+_BLOCK_S = 0.08
+_LONGEST_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class StepOverhead:
+    """`ratios` of a step on the larger batch to one on the batch a quarter as large, by pair of blocks.
+
+    `size` is the program's own batch, `step_s` the time of its step, `batches` the length of a pass (0: unknown).
+    `table` tells the operations of a step, where it was worth a look.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 91
+
+    size: int
+    step_s: float
+    batches: int
+    ratios: tuple[float, ...] = ()
+    table: OperationTable = field(default_factory=OperationTable)
+    place: Location = field(default_factory=Location)
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        if not trial.repeats_batches:
+            raise NotMeasured("the program draws its batches itself, between its own steps")
+        batch = first_batches(trial, 1)[0]
+        size = batch_size(batch)
+        if not size:
+            raise NotMeasured("the samples of a batch cannot be told apart, so that none of another size can be made")
+        timer = _Timer(trial)
+        timer.steps(batch, 2)
+        step_s = min(timer.steps(batch, 1) for _ in range(3))
+        batches = _length(trial)
+        place = Location(*trial.entry)
+        if batches * step_s < WORTH_PASS_S or step_s > _LONGEST_S:
+            return cls(size, step_s, batches, place=place)
+        ratios = _ratios(timer, batch, size, step_s, Clock(min(12.0, seconds / 4)))
+        table = operations(trial, copied(batch)) if median(ratios) < FACTOR / 2 else OperationTable()
+        return cls(size, step_s, batches, tuple(ratios), table, place)
+
+
+def _length(trial: Trial) -> int:
+    try:
+        return len(trial.loaders.get("training"))  # type: ignore[arg-type]
+    except (TypeError, NotImplementedError):
+        return 0
+
+
+def _ratios(timer: _Timer, batch: Any, size: int, step_s: float, clock: Clock) -> list[float]:
+    """A small batch grows, a larger one shrinks: neither needs more memory than training does anyway."""
+    whole = torch.arange(size)
+    grown = size < _FEW
+    other = rows(batch, whole.repeat(FACTOR) if grown else whole[: size // FACTOR])
+    large, small = (other, batch) if grown else (batch, other)
+    count = max(2, int(_BLOCK_S / step_s))
+    found: list[float] = []
+    try:
+        timer.steps(other, 2)
+        while len(found) < _PAIRS and (clock.left() or len(found) < 3):
+            found.append(timer.steps(large, count) / max(timer.steps(small, count), 1e-9))
+    except Exception as error:
+        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise inconclusive(f"the step takes no batch of another size than its own: {line}") from error
+    return found
+
+
+class _Timer:
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._index = 0
+        self._on_device = trial.device.type != "cpu"
+
+    def steps(self, batch: Any, count: int) -> float:
+        """Seconds a step: of this process's processor time, or of the clock on a device."""
+        taken = 0.0
+        for _ in range(count):
+            again = copied(batch)
+            start = self._now()
+            self._trial.train_step(again, self._index)
+            taken += self._now() - start
+            self._index += 1
+        return taken / count
+
+    def _now(self) -> float:
+        if not self._on_device:
+            return time.thread_time()
+        if self._trial.device.type == "cuda":
+            torch.cuda.synchronize(self._trial.device)
+        return time.perf_counter()

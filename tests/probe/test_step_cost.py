@@ -1,0 +1,239 @@
+"""What a step asks of the device, whether it is overhead, and which settings of its loader suit: judged and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import Asked, ask, classes, cross_entropy, mlp, trial_of, trial_on
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from mlcheck.core.finding import Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import loader_settings_slow, step_mostly_overhead, sync_in_loop
+from mlcheck.probe.measure import loader_search
+from mlcheck.probe.measure.loader_place import loader_place
+from mlcheck.probe.measure.loader_search import LoaderSearch, Settings, Timed, like, smallest, worker_counts
+from mlcheck.probe.measure.operation_table import operations
+from mlcheck.probe.measure.step_calls import Call, StepCalls
+from mlcheck.probe.measure.step_overhead import StepOverhead
+from mlcheck.trial.observe import host
+
+HERE = Location("train.py", 12, symbol="step")
+Read = Callable[[torch.Tensor, torch.Tensor], Any]
+
+
+def reading(read: Read, move: bool = False) -> StepCalls:
+    """The calls of a step that does `read(loss, outputs)` at its end."""
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters())
+    device = torch.device("cpu")
+
+    def step(batch: Any, _: int) -> dict[str, Any]:
+        inputs, labels = [part.to(device) for part in batch] if move else batch
+        optimizer.zero_grad()
+        outputs = model(inputs)
+        loss = nn.functional.cross_entropy(outputs, labels)
+        loss.backward()
+        optimizer.step()
+        return {"loss": read(loss, outputs)}
+
+    return StepCalls.measure(trial_of(model, classes(8), cross_entropy, optimizer, step=step), 10.0)
+
+
+@pytest.mark.parametrize(
+    ("read", "what"),
+    [
+        (lambda loss, _: loss.item(), ".item()"),
+        (lambda loss, _: float(loss.detach()), "float()"),
+        (lambda loss, _: loss.detach().cpu().numpy(), ".cpu()"),
+        (lambda _, outputs: outputs.argmax(1).tolist(), ".tolist()"),
+        (lambda loss, _: 1 if loss > 0 else 0, "bool()"),
+        (lambda loss, _: f"{loss.detach():.3f}", "printed"),
+        (lambda _, outputs: outputs[outputs > 0].sum().detach(), "indexed by a mask"),
+        (lambda _, outputs: outputs.detach().nonzero(), "nonzero"),
+        (lambda _, outputs: outputs.detach().argmax(1).unique(), "unique"),
+        (lambda _, outputs: nn.utils.get_total_norm([outputs.detach()]).item(), ".item()"),
+    ],
+)
+def test_a_read_of_a_number_is_counted_with_its_line(read: Read, what: str) -> None:
+    found = reading(read)
+    assert found.waits[0].what == what
+    assert found.waits[0].times == 1.0
+    assert found.waits[0].place.path.endswith("test_step_cost.py")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda loss, _: loss.detach(),
+        lambda loss, _: loss.detach().to(torch.float64),
+        lambda _, outputs: outputs.shape[0],
+        lambda _, outputs: torch.where(outputs > 0, outputs, 0).mean().detach(),
+        lambda _, __: torch.ones(3).sum().item(),  # never was on the device
+        lambda _, outputs: len(outputs),
+    ],
+)
+def test_what_waits_for_nothing_is_not_counted(read: Read) -> None:
+    assert reading(read).waits == ()
+
+
+def test_where_the_step_moves_its_batch_itself_only_that_is_on_the_device() -> None:
+    found = reading(lambda loss, _: loss.item(), move=True)
+    assert [(call.what, call.times) for call in found.waits] == [(".item()", 1.0)]
+    assert found.meant
+
+
+def waiting(*calls: Call, meant: bool = True, device: str = "cpu") -> StepCalls:
+    return StepCalls(device, meant, calls, (), ())
+
+
+def test_several_reads_a_step_are_reported_and_one_is_left_to_the_user() -> None:
+    one, other = Call(HERE, ".item()", 1.0), Call(replace(HERE, line=14), ".cpu()", 2.0)
+    assert sync_in_loop.check(waiting(one)).outcome is Outcome.PASS
+    assert sync_in_loop.check(waiting()).outcome is Outcome.PASS
+    verdict = sync_in_loop.check(waiting(other, one))
+    assert verdict.outcome is Outcome.WARN
+    (finding,) = verdict.findings
+    assert "would wait on a GPU (here, on the CPU, it does not) 3 times" in finding.message
+    assert (finding.location.line, finding.related[0].line) == (14, 12)
+    assert "every step waits 3 times" in sync_in_loop.check(waiting(other, one, device="cuda")).findings[0].message
+
+
+def test_a_program_for_the_cpu_alone_is_told_without_an_alarm() -> None:
+    verdict = sync_in_loop.check(waiting(Call(HERE, ".item()", 2.0), meant=False))
+    assert verdict.outcome is Outcome.PASS
+    assert ".item() at train.py:12" in verdict.summary
+
+
+def overhead(*ratios: float, batches: int = 20_000, size: int = 4) -> StepOverhead:
+    return StepOverhead(size, 0.002, batches, ratios, place=Location("train.py", 3))
+
+
+LOOP = StepCalls("cpu", True, (), (), (Call(HERE, "", 900.0), Call(replace(HERE, line=2), "", 100.0)))
+FEW = StepCalls("cpu", True, (), (), (Call(HERE, "", 20.0), Call(replace(HERE, line=2), "", 15.0)))
+
+
+def test_a_step_that_does_not_grow_with_its_batch_is_overhead() -> None:
+    (finding,) = step_mostly_overhead.check(overhead(1.0, 1.05, 1.02), FEW).findings
+    assert "a batch of 4 is too small" in finding.message
+    assert "up to 3.9 times as fast" in finding.message
+    (finding,) = step_mostly_overhead.check(overhead(1.0, 1.05, 1.2), LOOP).findings
+    assert "of its 1000 operations 90% are asked for at this line" in finding.message
+    assert finding.location == HERE
+
+
+@pytest.mark.parametrize(
+    ("seen", "outcome"),
+    [
+        (overhead(3.1, 3.4, 3.0), Outcome.PASS),
+        (overhead(2.0, 1.9, 2.4), Outcome.PASS),
+        (overhead(1.5, 1.6, 1.5), Outcome.INCONCLUSIVE),
+        (overhead(1.1, 1.1, 1.9), Outcome.INCONCLUSIVE),
+        (overhead(1.0, 1.0, 1.0, batches=100), Outcome.PASS),  # a pass of a fifth of a second
+        (overhead(), Outcome.PASS),
+    ],
+)
+def test_a_step_that_computes_or_is_soon_over_is_no_finding(seen: StepOverhead, outcome: Outcome) -> None:
+    verdict = step_mostly_overhead.check(seen, FEW)
+    assert verdict.outcome is outcome
+    assert not verdict.findings
+
+
+def test_a_short_pass_is_not_measured_any_further() -> None:
+    verdict = ask("step-mostly-overhead", trial_on(TensorDataset(*classes(8, batches=1, size=320)[0])))
+    assert verdict.outcome is Outcome.PASS
+    assert "too little to be worth a look" in verdict.summary
+
+
+def test_the_profiler_tells_what_a_step_consists_of() -> None:
+    batches = classes(8)
+    table = operations(trial_of(mlp(), batches, cross_entropy), batches[0])
+    assert table.calls > 20
+    assert {"aten::addmm", "aten::mm"} & {row.name for row in table.rows}
+    assert table.figure()[0].data["rows"]
+
+
+def timed(workers: int, *seconds: float, prefetch: int = 2, start: float = 0.1) -> Timed:
+    return Timed(Settings(workers, prefetch), seconds, start, 100_000_000 if workers else None)
+
+
+FOUR = (timed(0, 0.2), timed(1, 0.2, 0.21), timed(2, 0.1, 0.11, 0.1), timed(4, 0.09, 0.098, 0.1))
+
+
+@pytest.mark.parametrize(("step_s", "workers"), [(0.3, 1), (0.1, 2), (0.001, 4)])
+def test_the_smallest_setting_as_fast_as_the_best(step_s: float, workers: int) -> None:
+    faster = (*FOUR[:3], timed(4, 0.05, 0.05, 0.05))
+    assert smallest(faster, step_s).workers == workers
+
+
+def search(users: int, step_s: float = 0.05, **changes: Any) -> LoaderSearch:
+    return replace(LoaderSearch(Settings(users), False, 200, step_s, FOUR, 0.02), **changes)
+
+
+def test_a_slower_setting_is_told_the_one_to_write() -> None:
+    verdict = loader_settings_slow.check(search(1))
+    (finding,) = verdict.findings
+    assert "up to 2 times as fast" in finding.message
+    assert finding.help == "write DataLoader(..., num_workers=2)"
+    assert "a worker takes 100 MB (PSS)" in finding.message
+    assert loader_settings_slow.check(search(2)).outcome is Outcome.PASS
+    assert loader_settings_slow.check(search(4)).outcome is Outcome.PASS
+
+
+def test_workers_that_take_long_to_start_are_to_stay() -> None:
+    slow = (timed(0, 0.2), timed(2, 0.1, 0.1, start=3.0))
+    verdict = loader_settings_slow.check(search(0, timed=slow))
+    assert verdict.findings[0].help == "write DataLoader(..., num_workers=2, persistent_workers=True)"
+
+
+def test_a_limit_of_the_machine_is_told_and_noise_concludes_nothing() -> None:
+    verdict = loader_settings_slow.check(search(2, limits=("shared memory is short",)))
+    assert [finding.message for finding in verdict.findings] == ["shared memory is short"]
+    verdict = loader_settings_slow.check(search(0, others=0.6))
+    assert (verdict.outcome, verdict.findings) == (Outcome.INCONCLUSIVE, ())
+    assert "60% of the cores" in verdict.reason
+
+
+def test_a_loader_like_the_users_yields_the_same_batches() -> None:
+    samples = TensorDataset(torch.arange(20.0))
+    users = DataLoader(samples, batch_size=4, drop_last=True, collate_fn=lambda rows: [float(row[0]) for row in rows])
+    assert list(like(users, Settings(0))) == list(users)
+    alone = DataLoader(samples, batch_size=None)
+    assert len(list(like(alone, Settings(0)))) == 20
+
+
+def test_settings_are_searched_on_a_real_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader_search, "_BLOCK_S", 0.01)
+    monkeypatch.setattr(loader_search, "_ROUNDS", 1)
+    monkeypatch.setattr(loader_search, "worker_counts", lambda users: [0, 1])
+    asked = Asked(trial_on(TensorDataset(*classes(8, batches=1, size=1600)[0])))
+    verdict = asked.verdict("loader-settings-slow")
+    assert verdict.outcome in (Outcome.PASS, Outcome.INCONCLUSIVE)
+    assert "is the smallest setting as fast as the best" in verdict.summary
+    assert verdict.figures[0].data["rows"][0][0] == "num_workers=0"
+
+
+def test_a_quota_and_shared_memory_limit_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert host.quota(tmp_path) == 1.5
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert host.quota(tmp_path) == float("inf")
+    assert host.quota(tmp_path / "absent") == float("inf")
+    assert host.shared_memory(tmp_path / "absent") is None
+    assert host.proportional_memory(-1) is None
+    monkeypatch.setattr(loader_search, "usable_cores", lambda: 2.0)
+    assert worker_counts(6) == [0, 1, 2, 4, 6]
+
+
+def test_the_line_that_makes_the_loader(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("a = DataLoader(x)\nb = data.DataLoader(x,\n    num_workers=4)\n")
+    assert loader_place(Location(str(path), 1), 4).line == 2
+    assert loader_place(Location(str(path), 1), 3).line == 1
+    assert loader_place(Location(str(tmp_path / "absent.py"), 9), 3).line == 9
