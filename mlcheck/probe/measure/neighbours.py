@@ -56,12 +56,13 @@ def _flat(tensor: Tensor) -> Tensor | None:
 class Consensus:
     """Samples whose neighbours nearly all (4 of 5) have one label, and how many of them have another.
 
-    `suspects` are places of the latter in the pass.
+    `suspects` are places of the latter in the pass, `said` the label that their neighbours have.
     """
 
     samples: int
     judged: int
     suspects: tuple[int, ...]
+    said: tuple[int, ...] = ()
 
     @property
     def share(self) -> float:
@@ -77,4 +78,5 @@ def consensus(split: tuple[Tensor, Tensor]) -> Consensus:
     near = y[torch.cdist(x, x).fill_diagonal_(float("inf")).topk(NEIGHBOURS, largest=False).indices]
     winner = near.mode(1).values
     agreed = (near == winner[:, None]).sum(1) >= NEIGHBOURS - 1
-    return Consensus(len(y), int(agreed.sum()), tuple((agreed & (winner != y)).nonzero()[:, 0].tolist()))
+    suspects = (agreed & (winner != y)).nonzero()[:, 0]
+    return Consensus(len(y), int(agreed.sum()), tuple(suspects.tolist()), tuple(winner[suspects].tolist()))

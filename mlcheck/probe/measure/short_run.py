@@ -21,6 +21,7 @@ from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.nan_source import NanSource, find_source
 from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.predictions import Predictions, predictions
 from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.probe.measure.update_watch import Update, UpdateWatch
 from mlcheck.trial.generators import seed_all
@@ -42,7 +43,8 @@ class ShortRun:
     and earlier steps that are still kept; `keepers` are attributes of the user's that hold one. `rates` are the
     largest learning rate after each step. `before` and `after` are the metrics of each validation batch.
     `error` is what ended the run at step `steps`, with its `place`. `source` is where the first value that is no
-    number came from, `account` the step that broke or made it, line by line.
+    number came from, `account` the step that broke or made it, line by line. `predictions` are the worst of the
+    model by then.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -64,6 +66,7 @@ class ShortRun:
     backward_place: Location = field(default_factory=Location)
     source: NanSource | None = None
     account: Account | None = None
+    predictions: Predictions | None = None
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -75,6 +78,8 @@ class ShortRun:
             if not run.error and not run.bad_step:
                 with suppress(NotReached):
                     run.after = evaluated(trial)
+                with suppress(Exception, NotReached), restored(trial):  # for the report's pictures only
+                    run.predictions = predictions(trial)
         if run.bad_step is not None:
             seed_all(0)
             with restored(trial):
