@@ -222,6 +222,14 @@ def test_updates_that_half_precision_weights_lose() -> None:
     assert "did not change by one bit" in fails("parameter-never-changes", trial).summary
 
 
+def test_an_optimizer_that_was_given_what_is_frozen() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5)).requires_grad_(False)
+    model[1].requires_grad_(True)
+    optimizer = torch.optim.SGD([*model[3].parameters()], lr=0.1)
+    verdict = fails("parameter-not-in-optimizer", trial_of(model, classes(8), cross_entropy, optimizer))
+    assert "`1.weight`, `1.bias`" in verdict.summary
+
+
 def test_a_head_that_the_optimizer_does_not_hold() -> None:
     model = mlp()
     trial = trial_of(model, classes(8), cross_entropy, torch.optim.Adam(model[:4].parameters(), lr=1e-3))

@@ -213,6 +213,32 @@ def test_a_layer_that_loses_its_digits_is_the_first_one_named() -> None:
     assert "`3` (LayerNorm) is the first layer whose output leaves that of float32" in verdict.summary
 
 
+def outside_of_autocast(model: nn.Module) -> Trial:
+    trial = under_autocast(model, torch.float16)
+    optimizer = trial.optimizers["optimizer"]
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        out = model(batch[0])
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = F.cross_entropy(out, batch[1])
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    trial.train_step = step
+    return trial
+
+
+def test_a_model_that_runs_outside_of_autocast() -> None:
+    verdict = ask("autocast-without-effect", outside_of_autocast(mlp()))
+    assert verdict.outcome is Outcome.WARN
+    assert "none of 3 linear and convolutional layers computes in it (`0`, `2`, `4`)" in verdict.summary
+    assert ask("autocast-without-effect", under_autocast(mlp(), torch.bfloat16)).outcome is Outcome.PASS
+    assert ask("autocast-without-effect", SOUND["mlp"]()).outcome is Outcome.SKIP
+    assert ask(DIVERGES, outside_of_autocast(mlp())).outcome is Outcome.INCONCLUSIVE
+
+
 def test_a_forward_pass_that_draws_decides_nothing() -> None:
     class Noise(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

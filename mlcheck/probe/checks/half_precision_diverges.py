@@ -8,12 +8,15 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.autocast_error import AutocastError
+from mlcheck.probe.measure.drive import inconclusive
 
 _FAR = 20.0
 _SHOWN = 40
 
 
 def check(seen: AutocastError) -> Verdict:
+    if not any(error for *_, error in seen.layers):
+        raise inconclusive("autocast took no effect here, so there is nothing to compare")
     finite = [error for _, _, error in seen.layers if math.isfinite(error)]
     worst = max(finite, default=0.0)
     numbers = {"largest error": worst, "roundoff": seen.roundoff}

@@ -30,7 +30,10 @@ _ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 @dataclass(frozen=True, slots=True)
 class AutocastError:
-    """`layers` in the order they ran: name, kind, and the relative error of the output in units of roundoff."""
+    """`layers` in the order they ran: name, kind, and the relative error of the output in units of roundoff.
+
+    `products` are the linear and convolutional ones among them, `halved` those that gave out half precision.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 69
@@ -38,6 +41,8 @@ class AutocastError:
     dtype: str
     roundoff: float
     layers: tuple[tuple[str, str, float], ...]
+    products: tuple[str, ...]
+    halved: tuple[str, ...]
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - four steps, whatever the limit
@@ -49,31 +54,39 @@ class AutocastError:
         dtype = next((dtype for dtype in requests.dtypes if dtype in _ROUNDOFF), None)
         if dtype is None:
             raise NotMeasured("the program does not use mixed precision")
-        exact, again = _outputs(trial, batch, _SEED, False), _outputs(trial, batch, _SEED + 1, False)
+        (exact, _), (again, _) = (_outputs(trial, batch, _SEED + turn, False) for turn in range(2))
         if exact.keys() != again.keys() or any(not torch.equal(exact[key], again[key]) for key in exact):
             raise inconclusive("the forward pass draws random numbers, so two of them cannot be compared")
         try:
-            rounded = _outputs(trial, batch, _SEED, True)
+            rounded, types = _outputs(trial, batch, _SEED, True)
         except RuntimeError as error:
             raise inconclusive(f"half precision cannot be acted out here: {str(error).splitlines()[0]}") from None
         unit = _ROUNDOFF[dtype]
         layers = [(*key[:2], _error(exact[key], rounded[key]) / unit) for key in exact if key in rounded]
         if not layers:
             raise NotMeasured("no module of the models ran in the step")
-        if not any(error for *_, error in layers):
-            raise inconclusive("autocast took no effect here, so there is nothing to compare")
-        return cls(str(dtype).removeprefix("torch."), unit, tuple(layers))
+        halved = tuple(name for name, given in types.items() if given & _ROUNDOFF.keys())
+        return cls(str(dtype).removeprefix("torch."), unit, tuple(layers), tuple(types), halved)
 
 
-def _outputs(trial: Trial, batch: Any, seed: int, act_out: bool) -> dict[tuple[str, str, int], Tensor]:
-    """What every module without parts of its own returned in a step, by name, kind and call."""
+Outputs = dict[tuple[str, str, int], Tensor]
+
+
+def _outputs(trial: Trial, batch: Any, seed: int, act_out: bool) -> tuple[Outputs, dict[str, set[torch.dtype]]]:
+    """What every module without parts of its own returned in a step, by name, kind and call.
+
+    And the types that linear and convolutional layers gave out, by name.
+    """
     names, kept, calls = Names(trial.models), {}, Counter[str]()
+    types: dict[str, set[torch.dtype]] = {}
 
     def keep(module: nn.Module, output: Any) -> None:
         name = names.path(module)
         tensor = next((tensor for _, tensor in leaves(output)), None)
         if not name or tensor is None or not tensor.is_floating_point() or next(module.children(), None) is not None:
             return
+        if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+            types.setdefault(name, set()).add(tensor.dtype)
         calls[name] += 1
         kept[name, type(module).__name__, calls[name]] = tensor.detach().double().clone()
 
@@ -81,7 +94,7 @@ def _outputs(trial: Trial, batch: Any, seed: int, act_out: bool) -> dict[tuple[s
         seed_all(seed)
         with recorded_autocast(act_out=act_out), ModuleWatch(observe=keep):
             trial.train_step(copied(batch), 0)
-    return kept
+    return kept, types
 
 
 def _error(exact: Tensor, rounded: Tensor) -> float:
