@@ -107,7 +107,7 @@ def examine(batch: list[str], stress: bool) -> bool:
 
 def run_batch(paths: list[str], stress: bool) -> int:
     """The work of one process."""
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS_PER_BATCH, SECONDS_PER_BATCH))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS_PER_BATCH, SECONDS_PER_BATCH + 5))
     if stress:
         everything_matters()
     sources = list(read(paths))

@@ -1,7 +1,6 @@
 """unused-layer: a layer that is made and never called."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -12,7 +11,6 @@ from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "module class"
 _FEW = 4
-_WORD = re.compile(r"\w+")
 _ANY = ("getattr(", "children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "locals(")
 
 
@@ -22,11 +20,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         if cls.libraries != {MODULE} or cls.find("forward") is None:
             continue
         text = text_of(cls)
-        words = Counter(_WORD.findall(text))
         layers = [
             (name, *assigned[0])
             for name, assigned in cls.attributes.items()
-            if len(assigned) == 1 and words[name] == 1 and text.count(name) < _FEW and assigned[0][1].value is not None
+            if len(assigned) == 1 and _is_once(name, text) and assigned[0][1].value is not None
         ]
         if not layers or any(word in text for word in _ANY):
             continue
@@ -39,6 +36,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 function.place(assigned.node).location,
                 help="call it in `forward`, or remove it; DistributedDataParallel stops at such parameters",
             )
+
+
+def _is_once(name: str, text: str) -> bool:
+    """Whether the word stands once in the text. Counting letters first is much faster than matching words."""
+    count = text.count(name)
+    return count == 1 or (count < _FEW and occurrences(name, text) == 1)
 
 
 def _used_elsewhere(facts: Facts, cls: Class, name: str) -> bool:
