@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    from mlcheck.cli.commands import CLEAN, MISUSE
+    from mlcheck.cli.output import CLEAN, MISUSE
     from mlcheck.cli.parser import parse
     from mlcheck.cli.streams import complain, make_safe
     from mlcheck.core.mistake import Mistake

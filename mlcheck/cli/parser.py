@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mlcheck import __version__
-from mlcheck.cli import commands
 from mlcheck.cli.output import FORMATS
-from mlcheck.cli.words import Help, Overview, Parser, commands_of, near, options_of
-from mlcheck.core.outcome import By, Profile, Severity, Stage
+from mlcheck.cli.words import Overview, Parser, add_command, commands_of, near, options_of
 
 _EXIT_CODES = "Exit code: 0 nothing failed, 1 failures, 2 misuse or a check that broke."
 _FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
@@ -22,7 +20,8 @@ _ENTRY = (
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments of one command. Prints a sentence and exits with 2 where they make no sense."""
-    parser = build_parser(argv[0] if argv else "")
+    first = argv[0] if argv else ""
+    parser = build_parser("" if first.startswith("-") and list(argv) not in (["--help"], ["-h"]) else first)
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:
         command = commands_of(parser)[arguments.command]
@@ -34,7 +33,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
-    """All commands. When it is `lint` that starts, what the rarer ones need is not loaded for their options."""
+    """All commands. Where one is named, what the rarer others need is not loaded for their options."""
     parser = Parser(
         prog="mlcheck",
         description="The pre-launch checklist for PyTorch.",
@@ -46,27 +45,44 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mlcheck {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", required=True)
 
-    whole = command != "lint"
-    starting = _command(subparsers, "init", "", "look at this repository and write its [tool.mlcheck] table")
-    _add_checking_commands(subparsers)
-    loading = _command(
+    starting = add_command(subparsers, "init", "", "look at this repository and write its [tool.mlcheck] table")
+    _add_checking_commands(subparsers, command)
+    loading = add_command(
         subparsers, "load", "[ENTRY]", "may this model go live? must-pass cases, quality, latency and memory under load"
     )
-    judging = _command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read")
-    if whole:
-        from mlcheck.cli import init, load, sbs
+    judging = add_command(subparsers, "sbs", "COMMAND", "blind side-by-side judgements: plan, make, read")
+    if command in ("", "init"):
+        from mlcheck.cli import init
 
         init.add_options(starting)
+    if command in ("", "load"):
+        from mlcheck.cli import load
+
         load.add_options(loading)
         _add_report_options(loading, html="", json="")
+    if command in ("", "sbs"):
+        from mlcheck.cli import sbs
+
         sbs.add_options(judging)
-    _add_saved_commands(subparsers, whole)
-    _add_catalog_commands(subparsers)
+    _add_saved_commands(subparsers, command)
+    _add_catalog_commands(subparsers, command)
     return parser
 
 
-def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    lint = _command(
+def _later(name: str) -> Callable[[argparse.Namespace], int]:
+    """The command of that name: what it needs is loaded when it runs, not when it is only told about."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        from mlcheck.cli import commands
+
+        command: Callable[[argparse.Namespace], int] = getattr(commands, name)
+        return command(arguments)
+
+    return run
+
+
+def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser], command: str) -> None:
+    lint = add_command(
         subparsers,
         "lint",
         "[PATH ...]",
@@ -79,9 +95,9 @@ def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     _add_rule_options(lint)
     _add_lint_options(lint)
     _add_format_options(lint)
-    lint.set_defaults(run=commands.lint)
+    lint.set_defaults(run=_later("lint"))
 
-    probe = _command(
+    probe = add_command(
         subparsers,
         "probe",
         "[ENTRY] [-- ARGUMENT ...]",
@@ -91,15 +107,22 @@ def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     probe.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
     _add_probe_options(probe)
     _add_report_options(probe, html="", json="")
-    probe.set_defaults(run=commands.probe)
+    probe.set_defaults(run=_later("probe"))
 
-    check = _command(
+    check = add_command(
         subparsers,
         "check",
         "[ENTRY] [-- ARGUMENT ...]",
         "lint, probe and sign-offs, joined into one checklist",
         after=_EXIT_CODES,
     )
+    if command in ("", "check"):
+        _add_checklist_options(check)
+
+
+def _add_checklist_options(check: argparse.ArgumentParser) -> None:
+    from mlcheck.core.outcome import Profile
+
     check.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
     check.add_argument("--paths", nargs="+", default=[], metavar="PATH", help="code to lint (default: `paths`, or .)")
     profiles = [profile.value for profile in Profile]
@@ -109,32 +132,17 @@ def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser]) -> No
     _add_rule_options(check)
     _add_probe_options(check)
     _add_report_options(check, html=None, json=None)
-    check.set_defaults(run=commands.check)
+    check.set_defaults(run=_later("check"))
 
 
-def _command(
-    subparsers: argparse._SubParsersAction[Parser], name: str, arguments: str, told: str, after: str = ""
-) -> Parser:
-    return subparsers.add_parser(
-        name,
-        prog=f"mlcheck {name}",
-        help=told,
-        description=f"{told[0].upper()}{told[1:]}.",
-        usage=f"mlcheck {name} [OPTIONS] {arguments}".rstrip(),
-        epilog=after,
-        formatter_class=Help,
-        allow_abbrev=False,
-    )
-
-
-def _add_saved_commands(subparsers: argparse._SubParsersAction[Parser], whole: bool) -> None:
+def _add_saved_commands(subparsers: argparse._SubParsersAction[Parser], command: str) -> None:
     """Commands about reports that were saved and questions they left open."""
-    report = _command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
+    report = add_command(subparsers, "report", "REPORT.json", "show a saved report again, without running anything")
     report.add_argument("saved", metavar="REPORT.json", help="what `--json` wrote")
     _add_report_options(report, html="", json="")
-    report.set_defaults(run=commands.report)
+    report.set_defaults(run=_later("report"))
 
-    comparing = _command(
+    comparing = add_command(
         subparsers,
         "compare",
         "BEFORE.json AFTER.json",
@@ -142,24 +150,37 @@ def _add_saved_commands(subparsers: argparse._SubParsersAction[Parser], whole: b
     )
     comparing.add_argument("before", metavar="BEFORE.json", help="the earlier report")
     comparing.add_argument("after", metavar="AFTER.json", help="the later one")
-    comparing.set_defaults(run=commands.compare)
+    comparing.set_defaults(run=_later("compare"))
 
-    signing = _command(subparsers, "sign", "RULE", "answer what only a person can answer, with your name")
-    waiving = _command(subparsers, "waive", "RULE", "accept the failure of a rule, with your name and reason")
-    if whole:
+    signing = add_command(subparsers, "sign", "RULE", "answer what only a person can answer, with your name")
+    waiving = add_command(subparsers, "waive", "RULE", "accept the failure of a rule, with your name and reason")
+    if command in ("", "sign", "waive"):
         from mlcheck.cli import sign
 
         sign.add_sign_options(signing)
         sign.add_waive_options(waiving)
 
 
-def _add_catalog_commands(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    explain = _command(subparsers, "explain", "RULE", "print the page of a rule")
+def _add_catalog_commands(subparsers: argparse._SubParsersAction[Parser], command: str) -> None:
+    explain = add_command(subparsers, "explain", "RULE", "print the page of a rule")
     explain.add_argument("rule", metavar="RULE", help="its name, as findings show it and `mlcheck rules` lists it")
     explain.add_argument("--all", action="store_true", help="with all of its examples")
-    explain.set_defaults(run=commands.explain)
+    explain.set_defaults(run=_later("explain"))
 
-    rules = _command(subparsers, "rules", "", "list the rules with their severity and who answers them")
+    rules = add_command(subparsers, "rules", "", "list the rules with their severity and who answers them")
+    if command in ("", "rules"):
+        _add_list_options(rules)
+
+    completion = add_command(
+        subparsers, "completion", "{bash,zsh,fish}", "print the completion of these commands for a shell"
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help='bash: eval "$(mlcheck completion bash)"')
+    completion.set_defaults(run=_later("completion"))
+
+
+def _add_list_options(rules: argparse.ArgumentParser) -> None:
+    from mlcheck.core.outcome import By, Severity, Stage
+
     for option, kind, told in (
         ("--stage", Stage, "only those of this stage of a project"),
         ("--severity", Severity, "only those that matter this much"),
@@ -168,13 +189,7 @@ def _add_catalog_commands(subparsers: argparse._SubParsersAction[Parser]) -> Non
         words = [entry.value for entry in kind]
         rules.add_argument(option, action="append", default=[], choices=words, help=f"{told} (may be repeated)")
     rules.add_argument("--format", choices=("text", "json", "names"), default="text", help="default: text")
-    rules.set_defaults(run=commands.rules)
-
-    completion = _command(
-        subparsers, "completion", "{bash,zsh,fish}", "print the completion of these commands for a shell"
-    )
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help='bash: eval "$(mlcheck completion bash)"')
-    completion.set_defaults(run=commands.completion)
+    rules.set_defaults(run=_later("rules"))
 
 
 def _add_rule_options(parser: argparse.ArgumentParser) -> None:

@@ -38,6 +38,22 @@ class Overview(argparse.HelpFormatter):
         return text.partition("\n")[2] if isinstance(action, argparse._SubParsersAction) else text
 
 
+def add_command(
+    subparsers: argparse._SubParsersAction[Parser], name: str, arguments: str, told: str, after: str = ""
+) -> Parser:
+    """A command with its one line of help, which also begins its own page."""
+    return subparsers.add_parser(
+        name,
+        prog=f"mlcheck {name}",
+        help=told,
+        description=f"{told[0].upper()}{told[1:]}.",
+        usage=f"mlcheck {name} [OPTIONS] {arguments}".rstrip(),
+        epilog=after,
+        formatter_class=Help,
+        allow_abbrev=False,
+    )
+
+
 def commands_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     """The commands by name."""
     (choices,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))

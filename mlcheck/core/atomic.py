@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _FORGOTTEN_AFTER_S = 3600.0
 
