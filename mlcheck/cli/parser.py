@@ -26,6 +26,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if unknown:
         command = commands_of(parser)[arguments.command]
         word = unknown[0].partition("=")[0]
+        if word in options_of(command):
+            command.error(f"`{word}` stands behind the command: `mlcheck {arguments.command} {word}`")
         if word.startswith("-"):
             command.error(f"there is no option `{word}`{near(word, options_of(command))}")
         command.error(f"`{word}` is one argument too many")

@@ -13,6 +13,7 @@ from mlcheck.cli import main
         (["lnt"], "there is no command `lnt`: did you mean `lint`?"),
         (["xyzzy"], "there is no command `xyzzy`: it is one of "),
         ([], "name a command"),
+        (["--strict", "lint"], "`--strict` stands behind the command: `mlcheck lint --strict`"),
         (["lint", "--selct", "x"], "there is no option `--selct`: did you mean `--select`?"),
         (["lint", "--selct=x"], "there is no option `--selct`: did you mean `--select`?"),
         (["lint", "--sel", "x"], "there is no option `--sel`"),

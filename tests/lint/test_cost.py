@@ -145,6 +145,18 @@ def test_the_version_is_told_without_loading_the_command_line(tmp_path: Path) ->
     assert done.stdout.startswith("mlcheck ")
 
 
+@pytest.mark.parametrize("words", [["--help"], ["lint", "--help"]])
+def test_help_is_given_without_loading_what_it_tells_about(words: list[str]) -> None:
+    code = (
+        f"import sys\nfrom mlcheck.cli import main\ntry:\n    main({words})\nexcept SystemExit:\n    pass\n"
+        "heavy = {'dataclasses', 'pathlib', 'threading', 'mlcheck.cli.commands', 'mlcheck.config'}\n"
+        "print('loaded', heavy & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("usage: mlcheck ")
+    assert done.stdout.endswith("loaded set()\n"), done.stdout + done.stderr
+
+
 def test_loops_whose_turns_leave_nothing_are_walked_once(steps: Callable[[str], int]) -> None:
     """Eight loops in one another, each walked twice, would be 256 turns of the innermost."""
     plain = steps(script(""))
