@@ -13,11 +13,13 @@ from mlcheck.experiment.dialect import dialect, searcher_problems
 from mlcheck.experiment.document import Document, Entry
 from mlcheck.experiment.fields import EXPERIMENT
 from mlcheck.experiment.shape import Problem
-from mlcheck.experiment.trial_code import Read, TrialCode, read_trial
+from mlcheck.experiment.trial_code import Read, TrialCode, only_trial, read_trial
 
 _ENTRY = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
 
-_SCRIPT = re.compile(r"python3?\s+(?:-u\s+)?(?P<file>[\w./-]+\.py)\b")
+_SCRIPT = re.compile(
+    r"(?:python3?\s+-m\s+determined\.launch\.\w+\s+(?:--\s+)?)?(?:python3?\s+)?(?:-u\s+)?(?P<file>[\w./-]+\.py)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,22 @@ def _exists(folder: str, file: str) -> bool:
 
 
 def see(document: Document, version: str = "") -> Experiment:
-    """Find the code of a config: in its own folder, as the command line would send it, else in one of two above."""
-    match = _ENTRY.fullmatch(document.text("entrypoint").strip())
-    if not match:
+    """Find the code of a config: in its own folder, as the command line would send it, else in one of two above.
+
+    A script is its one trial class, where it has one.
+    """
+    entrypoint = document.text("entrypoint").strip()
+    match, script = _ENTRY.fullmatch(entrypoint), _SCRIPT.match(entrypoint)
+    module = match["module"] if match else script["file"].removesuffix(".py") if script else ""
+    if not module or "/" in module:
         return Experiment(document, version=version)
     folder = os.path.dirname(document.path) or os.curdir
     for _ in range(3):
-        code = read_trial(folder, match["module"], match["name"])
+        name = match["name"] if match else only_trial(folder, module)
+        code = read_trial(folder, module, name) if name else None
         if code:
-            return Experiment(document, match["module"], match["name"], code, version)
+            return Experiment(document, module, name, code, version)
         folder = os.path.normpath(os.path.join(folder, os.pardir))
-    return Experiment(document, match["module"], match["name"], version=version)
+    return (
+        Experiment(document, module, match["name"], version=version) if match else Experiment(document, version=version)
+    )

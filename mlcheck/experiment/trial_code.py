@@ -106,6 +106,14 @@ def read_trial(folder: str, module: str, name: str) -> TrialCode | None:
     return code
 
 
+def only_trial(folder: str, module: str) -> str:
+    """The name of the one trial class of a file; empty where it has none or several."""
+    path = module_path(folder, module)
+    entry = _parsed(path) if path else None
+    names = [name for name in entry.classes() if _bases(folder, entry, name)] if entry else []
+    return names[0] if len(names) == 1 else ""
+
+
 def module_path(folder: str, module: str) -> str:
     """The file of a dotted module below `folder`, empty without one."""
     stem = os.path.join(folder, *module.split("."))
