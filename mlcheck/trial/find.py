@@ -22,6 +22,7 @@ from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import find_object, module_of, no_file, put_folder_first
 from mlcheck.trial.planned import Planned, planned_by
 from mlcheck.trial.ranks.alone import Alone
+from mlcheck.trial.ranks.spawned import Spawned
 from mlcheck.trial.trial import EntryError, EntryOptions, RejectedConfig, Source, Trial
 
 _ACCEPTED = (
@@ -83,9 +84,10 @@ def _planned(options: EntryOptions, config: dict[str, Any] | None, values: Hyper
 
 def _perhaps_alone(build: Callable[[], Trial], seed: int, options: EntryOptions) -> Trial:
     """The trial; a program that asks its launcher which rank it is hears that it is the only one."""
-    alone = Alone()
+    alone, spawned = Alone(), Spawned()
     if not options.communicates:
         alone.install()
+        spawned.install()
     seed_all(seed)
     try:
         trial = build()
@@ -97,6 +99,12 @@ def _perhaps_alone(build: Callable[[], Trial], seed: int, options: EntryOptions)
         trial.notices.append("the program expects a launcher such as torchrun: it is examined as the only rank of one")
     if alone.meets:
         trial.slots = max(trial.slots, 2)
+    if spawned.processes is not None:
+        trial.spawns = spawned.processes
+        trial.notices.append(
+            f"the program starts its {trial.spawns} processes with torch.multiprocessing.spawn: it is examined as the "
+            "first of them, by itself"
+        )
     return trial
 
 

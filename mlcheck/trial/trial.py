@@ -81,7 +81,8 @@ class Trial:
     draws its batches itself, so that none can be given to it twice. `progress` is the adapter's own.
     `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
     `again(rank, world)` constructs the program anew, as a restart does, or as one rank of several, which cannot
-    talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for.
+    talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for;
+    `spawns` how many a script starts by itself with `torch.multiprocessing.spawn`, None where it does not.
     `searched_metric` is the one that the experiment's search goes by, empty where none is named or where metrics are
     made by reducers, which no single batch shows.
     `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
@@ -111,6 +112,7 @@ class Trial:
     again: Callable[[int, int], Trial] | None = None
     slots: int = 1
     searched_metric: str = ""
+    spawns: int | None = None
     supplied: frozenset[str] = frozenset()
     source: Source | None = None
     planned: Planned | None = None

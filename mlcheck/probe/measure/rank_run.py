@@ -20,6 +20,7 @@ from mlcheck.trial.trial import Source, Trial
 __all__ = ["Device", "JoinedStep", "RankRun", "Saved", "location"]
 
 _SHARE = 0.75
+_MOST_SPAWNED = 4
 _NEEDS_GPU = re.compile(r"cuda|nccl|nvidia|\bgpus?\b", re.IGNORECASE)
 
 
@@ -43,9 +44,14 @@ class RankRun:
         source = trial.source
         if source is None:
             raise NotMeasured("the program starts its ranks by itself, or cannot be started again")
-        world = source.options.world or (2 if trial.slots > 1 else 0)
+        world = source.options.world or (trial.spawns or 2 if trial.slots > 1 else 0)
         if world < 2:
             raise NotMeasured("the program is meant for one process: `--only scale` runs it on two ranks")
+        if trial.spawns is not None and trial.spawns != world:
+            asks = f"`--ranks {trial.spawns}` runs them" if trial.spawns > 1 else "as many as there are GPUs, none here"
+            raise NotMeasured(f"the script starts {trial.spawns} processes by itself: {asks}")
+        if trial.spawns and trial.spawns > _MOST_SPAWNED and not source.options.world:
+            raise NotMeasured(f"the script starts {trial.spawns} processes: `--ranks {trial.spawns}` runs that many")
         if not (distributed.is_available() and distributed.is_gloo_available()):
             raise NotMeasured("this PyTorch is built without gloo, over which ranks talk on a CPU")
         launched = launch(source, world, seconds * _SHARE)

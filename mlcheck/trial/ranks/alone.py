@@ -10,7 +10,7 @@ import torch
 from torch import distributed
 from torch._C._distributed_c10d import HashStore
 
-_ONE_OF_ONE = {
+ONE_OF_ONE = {
     "RANK": "0",
     "LOCAL_RANK": "0",
     "GROUP_RANK": "0",
@@ -46,8 +46,8 @@ class Alone:
 
     def expects_launcher(self, error: Exception) -> bool:
         """Whether a program asked for what only a launcher tells it; then it is told that it is alone."""
-        asked = isinstance(error, KeyError) and error.args and error.args[0] in _ONE_OF_ONE
+        asked = isinstance(error, KeyError) and error.args and error.args[0] in ONE_OF_ONE
         if "RANK" in os.environ or not (asked or ("environment variable" in str(error) and "expected" in str(error))):
             return False
-        os.environ.update(_ONE_OF_ONE)
+        os.environ.update(ONE_OF_ONE)
         return True

@@ -29,6 +29,7 @@ from mlcheck.trial.ranks.journal import Journal
 from mlcheck.trial.ranks.launch import RankJob
 from mlcheck.trial.ranks.loaders import LoaderWatch
 from mlcheck.trial.ranks.models import Enough, ModelWatch
+from mlcheck.trial.ranks.spawned import Spawned
 from mlcheck.trial.ranks.story import NOWHERE, Failure
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.program import Script
@@ -81,6 +82,7 @@ class _Rank:
         if job.cpu_shim:
             CpuShim().install()
         DeviceWatch(journal).install()
+        Spawned().install(int(os.environ["RANK"]), alone=False)
         meet = _meet_on_gloo(timedelta(seconds=job.patience), lambda: journal.tell("communicates", True))
         os.chdir(job.folder)
         seed_all(job.seed)
