@@ -6,22 +6,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import inconclusive
+from mlcheck.probe.measure.exact_model import ExactModel, distance, outputs
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.model_calls import capture
 from mlcheck.probe.measure.place import as_given, is_users
-from mlcheck.probe.measure.tree import leaves, map_tensors
-from mlcheck.trial.generators import seed_all
+from mlcheck.probe.measure.program_text import program_text
+from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.trial.reference import in_float64
 from mlcheck.trial.trial import Trial
 
@@ -54,32 +52,25 @@ class Compiled:
         if not (compiles or exports):
             raise NotMeasured("the program neither compiles nor exports its model")
         call = capture(trial)
-        model = getattr(call.module, "_orig_mod", call.module)
-        try:
-            exact = copy.deepcopy(model).cpu().double().eval()
-        except Exception as error:
-            raise inconclusive(f"the model cannot be copied: {error}") from None
         with in_float64(), torch.no_grad():
-            return cls._of(call, exact, exports)
+            return cls._of(call.name, ExactModel.of(call), exports)
 
     @classmethod
-    def _of(cls, call: CapturedCall, exact: nn.Module, exports: bool) -> Self:
-        inputs = map_tensors((call.args, call.kwargs), _double)
-        eager, again = _output(exact, inputs), _output(exact, inputs, 1)
-        if not eager or any(not torch.equal(one, other) for one, other in zip(eager, again, strict=True)):
-            raise inconclusive("two forward passes in evaluation mode differ, so a compiled one cannot be compared")
+    def _of(cls, name: str, exact: ExactModel, exports: bool) -> Self:
+        model, inputs = exact.model, exact.inputs
+        eager = outputs(model, inputs)
         torch._dynamo.reset()
-        breaks, broken = _told(lambda: _breaks(exact, inputs))
+        breaks, broken = _told(lambda: _breaks(model, inputs))
         torch._dynamo.reset()
-        compiled = torch.compile(exact, backend="aot_eager")
-        distance, error = _told(lambda: _distance(eager, _output(compiled, inputs)))
+        compiled = torch.compile(model, backend="aot_eager")
+        apart, error = _told(lambda: distance(eager, outputs(compiled, inputs)))
         recompiled, _ = _told(lambda: _recompiled(compiled, inputs))
         torch._dynamo.reset()
-        exported, exported_error = _told(lambda: _distance(eager, _output(_exported(exact, inputs), inputs)))
+        exported, exported_error = _told(lambda: distance(eager, outputs(_exported(model, inputs), inputs)))
         return cls(
-            model=call.name,
+            model=name,
             exports=exports,
-            distance=distance or 0.0,
+            distance=apart or 0.0,
             error=error or broken,
             exported=exported or 0.0,
             exported_error=exported_error,
@@ -89,19 +80,10 @@ class Compiled:
 
 
 def _asked(trial: Trial) -> tuple[bool, bool]:
-    """Whether the program compiles and whether it exports a model, by its models and by the text of its entry."""
+    """Whether the program compiles and whether it exports a model, by its models and by its text."""
     compiled = any(hasattr(module, "_orig_mod") for model in trial.models.values() for module in model.modules())
-    try:
-        text = Path(trial.entry[0]).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        text = ""
+    text = program_text(trial)
     return compiled or "torch.compile(" in text or ".compile()" in text, "torch.export" in text
-
-
-def _output(model: Callable[..., Any], inputs: Any, seed: int = 0) -> list[Tensor]:
-    seed_all(seed)
-    args, kwargs = map_tensors(inputs, torch.clone)
-    return [tensor.detach().clone() for _, tensor in leaves(model(*args, **kwargs))]
 
 
 def _breaks(model: nn.Module, inputs: Any) -> tuple[tuple[str, Location], ...]:
@@ -119,20 +101,13 @@ def _recompiled(compiled: Any, inputs: Any) -> int:
     stats = torch._dynamo.utils.counters["stats"]
     before = stats["unique_graphs"]
     for _ in range(_CALLS):
-        _output(compiled, inputs)
+        outputs(compiled, inputs)
     return int(stats["unique_graphs"] - before)
 
 
 def _exported(model: nn.Module, inputs: Any) -> nn.Module:
     args, kwargs = map_tensors(inputs, torch.clone)
     return torch.export.export(model, tuple(args), dict(kwargs)).module()
-
-
-def _distance(eager: list[Tensor], other: list[Tensor]) -> float:
-    if [one.shape for one in eager] != [one.shape for one in other]:
-        return float("inf")
-    size = max((float(one.double().norm()) for one in eager), default=0.0) or 1.0
-    return max((float((a.double() - b.double()).norm()) for a, b in zip(eager, other)), default=0.0) / size
 
 
 def _told(measure: Callable[[], Any]) -> tuple[Any, str]:
@@ -142,7 +117,3 @@ def _told(measure: Callable[[], Any]) -> tuple[Any, str]:
     except Exception as error:
         lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines() if line.strip()]
         return None, lines[0][:300]
-
-
-def _double(tensor: Tensor) -> Tensor:
-    return tensor.detach().cpu().double() if tensor.is_floating_point() else tensor.detach().cpu().clone()

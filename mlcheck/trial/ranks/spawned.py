@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch.multiprocessing
+from torch import multiprocessing
 
 from mlcheck.trial.ranks.alone import ONE_OF_ONE
 
@@ -23,7 +23,8 @@ class Spawned:
 
     def install(self, rank: int = 0, alone: bool = True) -> None:
         """Unless `alone`, the environment tells already who the others are."""
-        before: Any = torch.multiprocessing.spawn
+        owner: Any = multiprocessing
+        before = owner.spawn
         original = getattr(before, "original", before)  # of an earlier program of this process
 
         def spawn(
@@ -38,7 +39,7 @@ class Spawned:
             return None if join else _Over()
 
         spawn.original = original  # type: ignore[attr-defined]
-        torch.multiprocessing.spawn = spawn  # type: ignore[assignment]
+        owner.spawn = spawn
 
 
 class _Over:

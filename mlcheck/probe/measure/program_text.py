@@ -1,0 +1,25 @@
+"""The text of the user's own files that a trial is made of: what a program says that it wants."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from mlcheck.probe.measure.place import is_users
+from mlcheck.trial.trial import Trial
+
+
+def program_text(trial: Trial) -> str:
+    """The entry's file, and those in which the classes of its models and objects are written."""
+    kinds = {type(module) for model in trial.models.values() for module in model.modules()}
+    kinds |= {type(owner) for owner in trial.objects}
+    files = {getattr(sys.modules.get(kind.__module__), "__file__", None) or "" for kind in kinds}
+    paths = [trial.entry[0], *sorted(file for file in files if file.endswith(".py") and is_users(file))]
+    return "\n".join(_read(path) for path in dict.fromkeys(paths))
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
