@@ -1,0 +1,229 @@
+"""averaged-copy-wrong: an average of weights that shares their memory, leaves out the buffers, or keeps the graph."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Class, Context, File, Function
+from mlcheck.lint.sites.modules import is_module, text_of
+from mlcheck.lint.sites.origins import callers, origins
+
+LOOKS_AT = "weight average"
+_COPIES = re.compile(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
+_BLENDS = ("mul_", "lerp_", "copy_", "add_")
+_WITH_STATISTICS = re.compile(r"BatchNorm[123]d|SyncBatchNorm")
+_TAKES_OVER = re.compile(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
+_KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
+_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["parameters()", "state_dict()"]):
+        for average in _averages(file):
+            facts.sites.seen[LOOKS_AT] += 1
+            yield from _shares_memory(average)
+            yield from _keeps_graph(average)
+        yield from _without_buffers(facts, file)
+
+
+class Average(NamedTuple):
+    """A loop over the parameters of `model` that blends them into the items of `kept`."""
+
+    file: File
+    function: Function
+    loop: ast.For
+    model: str
+    kept: ast.expr
+    blend: ast.stmt
+
+
+def _averages(file: File) -> Iterator[Average]:
+    """`for name, p in model.named_parameters(): kept[name] ... p`, blended in place or anew."""
+    for function in file.functions:
+        for loop in walk(function.node):
+            source = _weights_of(loop.iter) if isinstance(loop, ast.For) else ""
+            if not isinstance(loop, ast.For) or not source or not isinstance(loop.target, ast.Tuple):
+                continue
+            name, value = (ast.unparse(part) for part in loop.target.elts[:2])
+            for blend in walk(loop):
+                if isinstance(blend, ast.Expr | ast.Assign) and (kept := _kept(blend, name)) is not None:
+                    if any(isinstance(n, ast.Name) and n.id == value for n in walk(blend)):
+                        yield Average(file, function, loop, source, kept, blend)
+
+
+def _weights_of(node: ast.expr) -> str:
+    """`model` of `model.named_parameters()` and `model.state_dict().items()`."""
+    text = ast.unparse(node)
+    for end in (".named_parameters()", ".state_dict().items()"):
+        if text.endswith(end):
+            return text.removesuffix(end)
+    return ""
+
+
+def _kept(blend: ast.Expr | ast.Assign, name: str) -> ast.expr | None:
+    """`kept` of `kept[name].mul_(...)` and of `kept[name] = a * kept[name] + b * p`."""
+    if isinstance(blend, ast.Assign):
+        target = blend.targets[0]
+        again = ast.unparse(target) in ast.unparse(blend.value)
+        node: ast.expr = target if again and isinstance(blend.value, ast.BinOp) else blend.value
+    else:
+        node = blend.value
+        blends = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _BLENDS
+        while blends and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+    if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == name:
+        return node.value
+    return None
+
+
+def _shares_memory(average: Average) -> Iterator[Finding]:
+    """The items were taken from the very model that is averaged, and are changed in place."""
+    if isinstance(average.blend, ast.Assign):
+        return
+    made = list(_made(average))
+    if not made:
+        return
+    for node, file, context in made:
+        if not isinstance(node, ast.DictComp) or _COPIES.search(ast.unparse(node)) or node.generators[0].ifs:
+            return
+        if not _is_same_model(average, node.generators[0].iter, file, context):
+            return
+    node, file, context = made[0]
+    yield Finding(
+        "This keeps the weights themselves, not copies: averaging in place moves the model that is trained",
+        file.place(node, context).location,
+        help="`p.detach().clone()`",
+        related=(average.function.place(average.blend).location,),
+    )
+
+
+def _is_same_model(average: Average, source: ast.expr, file: File, context: Context) -> bool:
+    """Whether the items come from the model that is averaged: by where both come from, else by their names."""
+    model = _weights_of(source)
+    if not model:
+        return False
+    mine = origins(average.file, _model_in(average.loop.iter), average.function.inner)
+    theirs = origins(file, _model_in(source), context)
+    if {id(origin.node) for origin in mine} == {id(origin.node) for origin in theirs}:
+        return True
+    known = not all(isinstance(origin.node, ast.Name | ast.Attribute) for origin in (*mine, *theirs))
+    return not known and model == average.model
+
+
+def _model_in(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return node
+
+
+def _made(average: Average) -> Iterator[tuple[ast.expr, File, Context]]:
+    """What `kept` was made as: here, in the class, or by whoever gives it."""
+    for origin in origins(average.file, average.kept, average.function.inner):
+        yield origin.node, origin.file, origin.context
+
+
+def _keeps_graph(average: Average) -> Iterator[Finding]:
+    """`kept[name] = a * kept[name] + b * p` while gradients are recorded: each step hangs on the one before."""
+    if not isinstance(average.blend, ast.Assign) or not average.model or "state_dict" in ast.unparse(average.loop.iter):
+        return
+    target = average.loop.target
+    value = ast.unparse(target.elts[1]) if isinstance(target, ast.Tuple) else ""
+    bare = re.search(
+        rf"(?<![\w.]){re.escape(value)}(?!\w|\.(?:data|detach|grad|cpu\(\)\.numpy|item|clone\(\)\.detach))",
+        ast.unparse(average.blend.value),
+    )
+    if bare is None or "detach" in ast.unparse(average.blend) or ".data" in ast.unparse(average.blend):
+        return
+    if not _records(average.function):
+        return
+    yield Finding(
+        "The average is computed with the graph of every step behind it: memory grows, and each step is slower",
+        average.function.place(average.blend).location,
+        help="average under `torch.no_grad()`, or take `p.detach()`",
+    )
+
+
+def _records(function: Function) -> bool:
+    """Whether gradients are certainly recorded: no word of switching them off here, and where it is called."""
+    text = function.file.module.text_of(function.node)
+    decorators = " ".join(ast.unparse(node) for node in function.node.decorator_list)
+    if _OFF.search(text) or _OFF.search(decorators):
+        return False
+    if ".backward(" in text:
+        return True
+    calls = list(callers(function.file.sites, function))
+    if not calls and function.cls is not None:
+        around = list(function.file.sites.mentioning([f".{function.name}("]))
+        return bool(around) and not any(_OFF.search(file.text) for file in around)
+    return bool(calls) and not any(_OFF.search(call.file.text) for call in calls)
+
+
+def _without_buffers(facts: Facts, file: File) -> Iterator[Finding]:
+    """A deep copy that is put into eval mode for good, and gets parameters but never the statistics."""
+    if "deepcopy" not in file.text or _TAKES_OVER.search(file.text):
+        return
+    for call in file.calls("zip"):
+        if len(call.node.args) != 2 or not all(ast.unparse(arg).endswith(".parameters()") for arg in call.node.args):
+            continue
+        loop = next((node for node in walk(file.module.source.tree) if _iterates(node, call.node)), None)
+        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or len(loop.target.elts) != 2:
+            continue
+        for number, argument in enumerate(call.node.args):
+            updated = ast.unparse(loop.target.elts[number])
+            owner = _model_in(argument)
+            if _is_blended(loop, updated) and _stays_behind(file, owner, call.context):
+                yield Finding(
+                    f"Only parameters are averaged: the batch-norm statistics of `{ast.unparse(owner)}` stay "
+                    "as they were when it was copied, and it is evaluated with them",
+                    file.place(loop, call.context).location,
+                    help="copy the buffers too: `for a, b in zip(average.buffers(), model.buffers()): a.copy_(b)`",
+                )
+
+
+def _iterates(node: ast.AST, over: ast.Call) -> bool:
+    return isinstance(node, ast.For) and node.iter is over
+
+
+def _is_blended(loop: ast.For, name: str) -> bool:
+    text = "\n".join(ast.unparse(statement) for statement in loop.body)
+    return (
+        re.search(rf"(?<![\w.]){re.escape(name)}(?:\.data|\.detach\(\))?\.(?:mul_|lerp_|copy_|data = )", text)
+        is not None
+    )
+
+
+def _stays_behind(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether it is a deep copy of a model with batch norm, put into eval mode and never back, and called."""
+    found = origins(file, owner, context)
+    copies = [origin for origin in found if origin.name == "copy.deepcopy" and isinstance(origin.node, ast.Call)]
+    if len(found) != 1 or len(copies) != 1:
+        return False
+    copy = copies[0]
+    names = copy.file.names_given(copy.node)
+    text = copy.file.text
+    if len(names) != 1 or not re.search(rf"\b{names[0]}\.eval\(\)", text) or re.search(rf"\b{names[0]}\.train\(", text):
+        return False
+    assert isinstance(copy.node, ast.Call)
+    models = origins(copy.file, copy.node.args[0], copy.context) if copy.node.args else []
+    called = re.search(rf"\b{names[0]}\(", text) is not None
+    return called and bool(models) and all(_has_statistics(model.file, model.node, model.context) for model in models)
+
+
+def _has_statistics(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether an expression makes a model with batch norm."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+        made = origins(file, node.func.value, context)
+        if len(made) != 1:
+            return False
+        file, node, context = made[0].file, made[0].node, made[0].context
+    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    if isinstance(named, Class):
+        return is_module(named) and _WITH_STATISTICS.search(text_of(named)) is not None
+    if isinstance(named, str) and named.startswith("torchvision.models."):
+        return named.rpartition(".")[2].startswith(("resnet", "resnext", "wide_resnet", "mobilenet", "densenet"))
+    return _WITH_STATISTICS.search(ast.unparse(node)) is not None
