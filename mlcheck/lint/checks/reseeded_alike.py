@@ -1,0 +1,127 @@
+"""reseeded-alike: a generator is set to the same seed in every epoch, step or sample."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Context, Sites
+from mlcheck.lint.sites.guards import conditions
+
+LOOKS_AT = "seed"
+_SEEDS = (
+    *("torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.manual_seed"),
+    *("random.seed", "numpy.random.seed"),
+)
+_DATA = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset", "torchvision.datasets.ImageFolder")
+_DRAWS = ("random", "rand", "randn", "randint", "randperm", "uniform", "normal", "choice", "sample", "shuffle", "crop")
+_HELD_OUT = ("test", "val", "eval", "fixed", "determin", "synthetic", "toy", "fake", "dummy")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seeds = [*facts.sites.calls(*_SEEDS), *_of_generators(facts.sites)]
+    facts.sites.seen[LOOKS_AT] = len(seeds)
+    for call in seeds:
+        if conditions(call.context) or not call.node.args or not _is_fixed(call, call.node.args[0]):
+            continue
+        if _in_dataset(call):
+            yield Finding(
+                "Every sample is made with the same random numbers: all are augmented alike, in every epoch again",
+                call.place.location,
+                help="seed once outside, or with something that changes, as the index and the epoch",
+            )
+        elif _in_training_loop(call):
+            yield Finding(
+                "Every turn of the training loop begins with the same random numbers",
+                call.place.location,
+                help="seed once before the loop, or with something that changes, as `seed + epoch`",
+            )
+
+
+def _of_generators(sites: Sites) -> Iterator[Call]:
+    """`torch.Generator().manual_seed(0)`: made and seeded at once."""
+    for file in sites.mentioning(["Generator("]):
+        for call in file.calls("manual_seed"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            if isinstance(owner, ast.Call) and file.resolve(owner.func, call.context) == "torch.Generator":
+                yield call
+
+
+def _is_fixed(call: Call, seed: ast.expr) -> bool:
+    """Whether the seed is the same at every call: a constant, a setting, a name that nothing around it changes."""
+    nodes = walk(seed)
+    if any(isinstance(node, ast.Call | ast.BinOp | ast.Subscript) for node in nodes):
+        return False
+    if isinstance(seed, ast.Constant):
+        return isinstance(seed.value, int)
+    if isinstance(seed, ast.Attribute):
+        return (
+            isinstance(seed.value, ast.Name)
+            and seed.attr.lower() in ("seed", "random_seed", "manual_seed")
+            and (not _is_set_elsewhere(call, seed))
+        )
+    if not isinstance(seed, ast.Name):
+        return False
+    bound = call.file.bindings(seed.id, call.context)
+    loops = [context.node for context in call.loops]
+    return (
+        len(bound) == 1
+        and bound[0].kind in ("param", "value")
+        and _is_outside(bound[0].context, loops)
+        and (bound[0].kind == "param" or isinstance(bound[0].value, ast.Constant | ast.Attribute))
+        and not (bound[0].kind == "param" and not loops)
+    )
+
+
+def _is_outside(context: Context, loops: list[ast.AST]) -> bool:
+    return not any(outer.node in loops for outer in context.outwards())
+
+
+def _is_set_elsewhere(call: Call, seed: ast.Attribute) -> bool:
+    """Whether the attribute is assigned anywhere but in a constructor, or by anybody but the object itself."""
+    for file in call.file.sites.mentioning([f".{seed.attr}"]):
+        for assigned in file.walk.attributes:
+            if assigned.target.attr != seed.attr:
+                continue
+            method = file.method_around(assigned.context)
+            if method is None or method.name != "__init__" or assigned.value is None:
+                return True
+    return False
+
+
+def _in_dataset(call: Call) -> bool:
+    """In `__getitem__` of a data set that draws at random afterwards, and is not one for evaluation."""
+    function = call.function
+    if function is None or function.cls is None or function.name != "__getitem__" or call.loops:
+        return False
+    names = f"{function.cls.name} {function.file.name}".lower()
+    if any(word in names for word in _HELD_OUT) or not any(base in _DATA for base in function.cls.libraries):
+        return False
+    later = [other for other in call.file.calls(*_DRAWS) if other.function is function]
+    return any(other.node.lineno > call.node.lineno for other in later)
+
+
+def _in_training_loop(call: Call) -> bool:
+    """Right in a loop that trains: by a backward pass of its own, after the seed, or in a loop inside it."""
+    if not call.loops or call.context.node is not call.loops[0].node:
+        return False
+    loop = call.loops[0].node
+    if not isinstance(loop, ast.For | ast.While) or any(_returns(statement) for statement in loop.body):
+        return False
+    inside = [node for node in walk(loop) if isinstance(node, ast.Call) and node.lineno > call.node.lineno]
+    last = [node.func.attr for node in inside if isinstance(node.func, ast.Attribute)]
+    makes = [node for node in inside if _makes_anew(node)]
+    return "backward" in last and "step" in last and not makes
+
+
+def _makes_anew(node: ast.Call) -> bool:
+    """A model or an optimizer that is made in the loop: one experiment in each turn."""
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in ("SGD", "Adam", "AdamW", "RMSprop", "parameters", "deepcopy", "load_state_dict") or (
+        name[:1].isupper() and name.endswith(("Net", "Model", "Classifier", "MLP", "CNN", "Network"))
+    )
+
+
+def _returns(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Return)

@@ -1,0 +1,137 @@
+"""weight-decay-misplaced: the parameters that were set apart from weight decay get it, or the others do not."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import OPEN, Call, Context, File
+from mlcheck.lint.sites.origins import origins
+
+LOOKS_AT = "optimizer"
+_OPTIMIZERS = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "SGD", "RMSprop", "NAdam", "RAdam", "Adamax"))
+_SPARED = re.compile(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")
+_DECAYED = re.compile(r"(?:^|_)(?:weight_)?(?:decay|decayed|wd)(?:_|$)")
+_SMALL = re.compile(r"bias|norm|\bbn\b|ln_|\.ndim <= 1|\.ndim == 1|\.ndim < 2|dim\(\) == 1|dim\(\) <= 1|shape\) == 1")
+_LIBRARIES = ("transformers", "timm", "pytorch_transformers", "torchvision", "detectron2", "hub.load")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    made = list(facts.sites.calls(*_OPTIMIZERS))
+    facts.sites.seen[LOOKS_AT] = len(made)
+    for call in made:
+        yield from _groups_exchanged(call)
+    for file in facts.sites.mentioning(["decay"]):
+        if "named_parameters()" in file.text:
+            yield from _sorted_the_wrong_way(file)
+            yield from _names_of_nobody(facts, file)
+
+
+def _groups_exchanged(optimizer: Call) -> Iterator[Finding]:
+    """`{"params": no_decay, "weight_decay": 0.1}`, and the same group without a decay of its own."""
+    params, decays = optimizer.argument("params", 0), optimizer.argument("weight_decay")
+    for origin in origins(optimizer.file, params, optimizer.context) if params is not None else ():
+        groups = origin.node.elts if isinstance(origin.node, ast.List | ast.Tuple) else []
+        for group in groups:
+            if not isinstance(group, ast.Dict) or None in group.keys:
+                continue
+            items = {
+                key.value: value
+                for key, value in zip(group.keys, group.values, strict=True)
+                if isinstance(key, ast.Constant)
+            }
+            kind, given = _kind(items.get("params")), items.get("weight_decay")
+            if kind == "spared" and _decays(origin.file, given, origin.context):
+                what = "gets weight decay, though its name says that it is to have none"
+            elif kind == "decayed" and origin.file.constant(given, origin.context) in (0, 0.0):
+                what = "gets no weight decay, though its name says that it is to have some"
+            elif kind == "spared" and given is None and _decays(optimizer.file, decays, optimizer.context):
+                what = "takes the weight decay of the optimizer, as it has none of its own"
+            else:
+                continue
+            yield Finding(
+                f"`{ast.unparse(items['params'])}` {what}",
+                origin.file.place(group, origin.context).location,
+                help='the group that decays with `"weight_decay": weight_decay`, the other with `"weight_decay": 0.0`',
+                related=(optimizer.place.location,),
+            )
+
+
+def _decays(file: File, node: ast.expr | None, context: Context) -> bool:
+    """Whether it is a number that is not 0, or the setting for weight decay itself."""
+    if node is None or node is OPEN:
+        return False
+    value = file.constant(node, context)
+    if isinstance(value, int | float):
+        return value != 0
+    return ast.unparse(node).rpartition(".")[2] in ("weight_decay", "wd")
+
+
+def _kind(node: ast.expr | None) -> str:
+    """What the name of a list of parameters says about them: spared, decayed or nothing."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    name = name.lower()
+    return "spared" if _SPARED.search(name) else "decayed" if _DECAYED.search(name) else ""
+
+
+def _sorted_the_wrong_way(file: File) -> Iterator[Finding]:
+    """`if name.endswith("bias"): decay.append(p)`, and the rest into `no_decay`."""
+    for function in file.functions:
+        for node in walk(function.node):
+            if not isinstance(node, ast.If) or not node.orelse:
+                continue
+            test = ast.unparse(node.test)
+            if " not " in f" {test} " or "!=" in test or not _SMALL.search(test):
+                continue
+            if _filled(node.body) == "decayed" and _filled(node.orelse) == "spared":
+                yield Finding(
+                    "Biases and norms are put among the parameters that decay, the others among those that do not",
+                    function.place(node).location,
+                    help="exchange the branches",
+                )
+
+
+def _filled(body: list[ast.stmt]) -> str:
+    """What the one list is that a branch appends to."""
+    if len(body) != 1 or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
+        return ""
+    func = body[0].value.func
+    return _kind(func.value) if isinstance(func, ast.Attribute) and func.attr == "append" else ""
+
+
+def _names_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
+    """`no_decay = ["bias", "LayerNorm.weight"]` for a model whose norms have other names."""
+    if any(word in other.text for other in facts.sites.files.values() for word in _LIBRARIES):
+        return
+    norms = [
+        name
+        for call in facts.sites.calls(
+            "torch.nn.LayerNorm", "torch.nn.RMSNorm", "torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d"
+        )
+        for name in call.file.names_given(call.node)
+    ]
+    scopes = [file.walk.module, *(defined.inner for defined in file.walk.defined)]
+    bindings = [(name, found[0]) for scope in scopes for name, found in scope.scope.bindings.items() if len(found) == 1]
+    for name, binding in dict(bindings).items():
+        value = binding.value
+        if not _SPARED.search(name.lower()) or not isinstance(value, ast.List | ast.Tuple) or not norms:
+            continue
+        words = [part.value for part in value.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+        if len(words) != len(value.elts) or not re.search(rf"in {name}\b", file.text):
+            continue
+        meant = [word for word in words if "norm" in word.lower() or word.startswith(("ln", "bn"))]
+        missed = [norm for norm in norms if not any(f"{norm}.weight".find(word) >= 0 for word in words)]
+        if meant and len(missed) == len(norms) and not any(_stands_in_a_model(facts, word) for word in meant):
+            yield Finding(
+                f"No parameter of this model is called `{meant[0]}`: its norms, `{norms[0]}`, get weight decay",
+                file.place(value, binding.context).location,
+                help="go by the shape, `p.ndim <= 1`, or by the names the model has",
+            )
+
+
+def _stands_in_a_model(facts: Facts, word: str) -> bool:
+    """Whether some module has a part whose name the word may mean."""
+    part = word.split(".")[0]
+    return any(part in name for cls in facts.sites.classes for name in cls.attributes)
