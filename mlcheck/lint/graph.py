@@ -6,7 +6,7 @@ import ast
 
 from mlcheck.lint.facts import Forward, GradMode, Place, Turn
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import NONE, Object, Params, Select, Symbol, Traces, Value
+from mlcheck.lint.values import NONE, Object, Params, Select, Symbol, Tensor, Traces, Value
 
 UNSEEN = Forward(
     place=Place("", ast.Pass(), ""),
@@ -39,6 +39,8 @@ def _may_learn(value: Value) -> bool:
     if isinstance(value, Symbol):
         data = isinstance(value.key, tuple) and value.key[:1] in (("item",), ("element",))
         return not (value.traces or value.split or data)
+    if isinstance(value, Tensor):
+        return not (value.traces or value.split)
     if isinstance(value, Object):
         return not value.type.startswith("builtins.")
     if isinstance(value, Select):

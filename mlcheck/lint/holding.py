@@ -33,7 +33,16 @@ def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = fro
         return False
     if module.cls is None and module.type.rpartition(".")[2].startswith(_PARAMETERS):
         return besides.isdisjoint(modes.ancestors(m, module.id))
+    if module.cls is not None and any(map(_is_parameter, _inside(m, module))):
+        return besides.isdisjoint(modes.ancestors(m, module.id))
     return any(has_parameters(m, child, besides, depth - 1) for child in _inside(m, module))
+
+
+def _is_parameter(value: Value) -> bool:
+    """`nn.Parameter(...)` that is to be trained."""
+    if not isinstance(value, Object) or value.type != "torch.nn.Parameter":
+        return False
+    return len(value.args) < 2 and "requires_grad" not in value.kwargs
 
 
 def _inside(m: Machine, module: Object) -> list[Value]:

@@ -29,6 +29,12 @@ def graph_of(m: Machine, value: Value) -> frozenset[Forward]:
     return next((calls for item in inside if isinstance(item, Tensor) and (calls := graph_of(m, item))), frozenset())
 
 
+def _output(m: Machine, value: Value) -> frozenset[Forward]:
+    """The call of an unknown module whose very output this is, where a backward went through it."""
+    call = m.store.get(("output", value.key)) if isinstance(value, Symbol) else None
+    return frozenset([call]) if isinstance(call, Forward) and call.trained and call.grad.kind == "on" else frozenset()
+
+
 def differentiated(m: Machine, loss: Value) -> None:
     """A backward ran on this very value: it had a graph."""
     m.store.set(("differentiated",), (*(m.store.get(("differentiated",)) or ()), loss)[-4:])
@@ -60,6 +66,7 @@ def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
 
 def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change: Value) -> None:
     """`target += change`, where the target was there before this turn of the loop."""
+    change = _weighted(m, node.value, change) if isinstance(node, ast.AugAssign) else change
     calls = graph_of(m, change) if m.loops and isinstance(change, Tensor | Symbol) else frozenset()
     if not calls or m.grad.kind != "on" or not isinstance(target, ast.Name | ast.Attribute):
         return
@@ -69,9 +76,20 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
         _keep(m, node, ast.unparse(target), calls, ast.unparse(node.value))
 
 
+def _weighted(m: Machine, node: ast.expr, change: Value) -> Value:
+    """The loss itself in `loss * len(batch)`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        known = m.store.get(("differentiated",)) or ()
+        for side in (node.left, node.right):
+            value = m.lookup(side.id) if isinstance(side, ast.Name) else None
+            if any(value is other for other in known):
+                return value or change
+    return change
+
+
 def appended(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
     """`owner.append(value)`, where the list was there before this turn of the loop that the value was made in."""
-    calls = graph_of(m, value) if m.loops else frozenset()
+    calls = (graph_of(m, value) or _output(m, value)) if m.loops else frozenset()
     loop = next((loop for loop in reversed(m.loops) if any(loop in call.loops for call in calls)), None)
     if loop is not None and owner.id < loop.first:
         what = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import expressions
+from mlcheck.lint import expressions, graph
 from mlcheck.lint.facts import Loss
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Object, Tensor, Value, traces_of
@@ -54,4 +54,5 @@ def call(
             Loss(m.place(node), _FUNCTIONS.get(name, name), given, target, settings, m.store.get(("autocast",)))
         )
     values = [value for value in (given, target) if value is not None]
-    return Tensor("loss", m.place(node), "", traces_of(*values))
+    traces = traces_of(*values) if given is None else graph.joined(m, traces_of(*values), given)
+    return Tensor("loss", m.place(node), "", traces)

@@ -116,7 +116,11 @@ def call_unknown(m: Machine, module: Symbol, args: list[Value], kwargs: dict[str
         m.touched.add(module.key)
         return result
     m.store.set(("owner", module.key), True)
-    return traced(m, result, record(m, module, args, kwargs, node))
+    forward = record(m, module, args, kwargs, node)
+    made = traced(m, result, forward)
+    if isinstance(made, Symbol):
+        m.store.set(("output", made.key), forward)
+    return made
 
 
 def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Forward:

@@ -17,6 +17,7 @@ _SWAPS = re.compile(r"transpose|permute|swapaxes|rearrange|\.t\(\)|\.T\b|movedim
 _BATCH = r"(?:batch(?:_?size)?|bsz?|B|N)"
 _TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n_tokens|num_tokens|patches)"
 _BATCH_FIRST = re.compile(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
+_BATCH_SIZE = re.compile(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
 _TIME_FIRST = re.compile(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
 
 _ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
@@ -29,6 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in layers:
         if call.cls is not None and call.constant("batch_first", _position(call)) is True:
             yield from _last_of_batch(call)
+        yield from _state_viewed(call)
         if call.cls is None or call.constant("batch_first", _position(call), default=False) is not False:
             continue
         evidence = _evidence(call.cls, layers) or _used_as_batch(call)
@@ -66,6 +68,37 @@ def _last_of_batch(call: Call) -> Iterator[Finding]:
                     help=f"`{node.value.id}[:, -1]` is the last step of each sequence",
                     related=(call.place.location,),
                 )
+
+
+def _state_viewed(call: Call) -> Iterator[Finding]:
+    """`_, h = self.rnn(x)` of several layers or directions, and `h.view(batch, -1)`: the layers come first in `h`."""
+    forward = call.cls.methods.get("forward") if call.cls is not None else None
+    several = call.constant("bidirectional", None, False) is True or call.constant("num_layers", 2, 1) in (2, 3, 4, 6)
+    if forward is None or forward.cls is None or not several or not call.name.endswith(("LSTM", "GRU", "RNN")):
+        return
+    layers = {f"self.{name}" for name in _attributes_with(forward.cls, call)}
+    body = walk(forward.node)
+    stores = [node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    states: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in layers:
+            target = node.targets[0]
+            second = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
+            parts = second.elts if isinstance(second, ast.Tuple) else [second]
+            states |= {part.id for part in parts if isinstance(part, ast.Name) and stores.count(part.id) == 1}
+    for node in body:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 2:
+            continue
+        owner, rest = node.func.value, ast.unparse(node.args[1])
+        if node.func.attr not in ("view", "reshape") or not isinstance(owner, ast.Name) or owner.id not in states:
+            continue
+        if rest == "-1" and _BATCH_SIZE.fullmatch(ast.unparse(node.args[0])):
+            yield Finding(
+                f"`{owner.id}` has its layers and directions first, then the batch: this mixes the samples",
+                forward.place(node).location,
+                help=f"`{owner.id}.transpose(0, 1).reshape({ast.unparse(node.args[0])}, -1)`",
+                related=(call.place.location,),
+            )
 
 
 def _position(call: Call) -> int:

@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 for node in calls:
                     raw = _named(inner) not in ("", name) and _is(node.func, _named(inner))
-                    if (raw or _is_inner(node.func, name)) and node.args:
+                    if (raw or _is_inner(node.func, name) or _computes_loss(loop, node, name)) and node.args:
                         yield Finding(
                             f"`{ast.unparse(node.func)}` is trained past `{name}`: "
                             "its gradients are not averaged over the ranks",
@@ -70,6 +70,27 @@ def _is(node: ast.expr, name: str) -> bool:
 def _is_inner(node: ast.expr, name: str) -> bool:
     """`name.module`."""
     return isinstance(node, ast.Attribute) and node.attr == "module" and _is(node.value, name)
+
+
+def _computes_loss(loop: ast.AST, call: ast.Call, name: str) -> bool:
+    """`loss = name.module.method(...)`, where `loss.backward()` follows."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or not _is_inner(func.value, name):
+        return False
+    given = {
+        target.id
+        for node in walk(loop)
+        if isinstance(node, ast.Assign) and node.value is call
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr == "backward"
+        and isinstance(node.value, ast.Name)
+        and node.value.id in given
+        for node in walk(loop)
+    )
 
 
 def _hands_on(calls: list[ast.Call], name: str) -> bool:

@@ -1,6 +1,7 @@
 """missing-ignore-index: a model of padded tokens is trained to predict the padding."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -18,6 +19,15 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
         return
     models = facts.sites.once(_predict_padded_tokens)
+    padded = _padded_targets(facts.sites) if len({loss.place.spot for loss in losses}) == 1 else None
+    if padded is not None:
+        yield Finding(
+            "The labels are padded, and the loss counts the padding too: the model learns to predict it",
+            losses[0].place.location,
+            help="pad them with -100, which the loss leaves out, or pass `ignore_index`",
+            related=(padded.place.location,),
+        )
+        return
     for loss in losses:
         for model, padding in models:
             if _is_by(loss, model) and not _is_masked(facts.sites, loss):
@@ -29,6 +39,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                     related=(model.place.location,),
                 )
                 break
+
+
+def _padded_targets(sites: Sites) -> Call | None:
+    """`pad_sequence(labels, ...)`, where no word is said of masks or lengths."""
+    words = ("mask", "length", "lens", "valid", "nonzero", "!= pad", "!= PAD", "pack_padded")
+    if any(True for _ in sites.mentioning(words, tests=True)):
+        return None
+    for call in sites.calls("torch.nn.utils.rnn.pad_sequence"):
+        given = ast.unparse(call.node.args[0]) if call.node.args else ""
+        if re.search(r"\b(?:tags?|labels?|targets?)\b", given):
+            return call
+    return None
 
 
 def _counts_everything(loss: Loss) -> bool:

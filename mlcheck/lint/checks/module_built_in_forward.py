@@ -19,7 +19,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(*sorted(LEARNING | _MODED), "torch.nn.Sequential"))
     facts.sites.seen[LOOKS_AT] = len(calls)
     for call in calls:
-        if in_forward(call) is None or conditions(call.context) or not _is_used_here(call):
+        if in_forward(call) is None or not _is_used_here(call):
+            continue
+        if conditions(call.context) and not _is_applied_at_once(call):
             continue
         if call.name in CONTAINERS and not holds_parameters(call.file, call.node, call.context):
             continue
@@ -31,6 +33,15 @@ def check(facts: Facts) -> Iterator[Finding]:
         else:
             message = f"`{layer}` is made anew in every forward pass, in train mode: it drops in evaluation too"
         yield Finding(message, call.place.location, help="make it in `__init__` and keep it as an attribute")
+
+
+def _is_applied_at_once(call: Call) -> bool:
+    """`nn.Linear(3, 4)(x)`: nobody keeps it for the next time."""
+    assert call.function is not None
+    return any(
+        isinstance(node, ast.Call) and node is not call.node and _unmoved(node.func) is call.node
+        for node in walk(call.function.node)
+    )
 
 
 def _is_used_here(call: Call) -> bool:

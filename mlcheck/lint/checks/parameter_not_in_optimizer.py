@@ -1,17 +1,21 @@
 """parameter-not-in-optimizer: a module that gets gradients, and whose parameters no optimizer holds."""
 
+import ast
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Step
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import Optimizer, Unheld
 
 LOOKS_AT = "optimizer"
+_OPTIMIZERS = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "SGD", "RMSprop", "NAdam", "RAdam", "Adagrad"))
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _replaced(facts)
     yield from _thawed(facts)
+    yield from _left_behind(facts)
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
     spoken = set()
     for module in facts.training.unheld:
@@ -61,6 +65,24 @@ def _thawed(facts: Facts) -> Iterator[Finding]:
             help="make a new optimizer, or hand them over with `optimizer.add_param_group`",
             related=(made.place.location,),
         )
+
+
+def _left_behind(facts: Facts) -> Iterator[Finding]:
+    """A group of parameters that is written out, and that nothing reads."""
+    optimizers = [call for call in facts.sites.calls(*_OPTIMIZERS) if call.function is not None]
+    for function in {id(call.function): call.function for call in optimizers}.values():
+        assert function is not None
+        for name, bindings in function.inner.scope.bindings.items():
+            group = bindings[0].value if len(bindings) == 1 else None
+            if not isinstance(group, ast.Dict) or "'params'" not in map(ast.unparse, filter(None, group.keys)):
+                continue
+            reads = [node for node in walk(function.node) if isinstance(node, ast.Name) and node.id == name]
+            if len(reads) == 1 and "locals()" not in function.file.text:
+                yield Finding(
+                    f"`{name}` is handed to no optimizer: its parameters keep their first values",
+                    function.place(group).location,
+                    help=f"append `{name}` to the groups that the optimizer gets",
+                )
 
 
 def _is_later(optimizer: Optimizer, key: Hashable) -> bool:

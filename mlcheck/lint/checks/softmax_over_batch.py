@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import losses_of
+from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "class loss"
@@ -13,6 +15,7 @@ _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _winners(facts)
     for loss in losses_of(facts, LOOKS_AT, *_LOSSES):
         scores = loss.input
         if not isinstance(scores, Tensor) or scores.place is None:
@@ -28,6 +31,54 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="use `dim=1`, or `dim=-1` where the classes come last",
                 related=(loss.place.location,),
             )
+
+
+def _winners(facts: Facts) -> Iterator[Finding]:
+    """`scores.argmax(0) == labels`: the best sample for each class, and not the other way round."""
+    for file in facts.sites.mentioning(["argmax(", "max("]):
+        for comparison, context in file.walk.comparisons:
+            if len(comparison.ops) != 1 or not isinstance(comparison.ops[0], ast.Eq):
+                continue
+            left, right = comparison.left, comparison.comparators[0]
+            for side, other in ((left, right), (right, left)):
+                winner, where = source(file, side, context)
+                if (
+                    _is_over_first_dimension(winner)
+                    and _is_batch_output(file, winner, where)
+                    and (isinstance(other, ast.Name) and _is_label(other.id))
+                ):
+                    yield Finding(
+                        "`argmax` over dimension 0 names a sample for each class, not a class for each sample",
+                        file.place(winner, where).location,
+                        help="`argmax(dim=1)`, or `dim=-1` where the classes come last",
+                        related=(file.place(comparison, context).location,),
+                    )
+
+
+def _is_over_first_dimension(node: ast.expr) -> bool:
+    """`x.argmax(0)`, `x.argmax(dim=0)`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "argmax":
+        return False
+    dims = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "dim")]
+    return len(dims) == 1 and isinstance(dims[0], ast.Constant) and dims[0].value == 0
+
+
+def _is_batch_output(file: File, winner: ast.expr, context: Context) -> bool:
+    """Whether it is asked of what a model makes of a batch that a loop over a loader brings."""
+    func = winner.func if isinstance(winner, ast.Call) else None
+    scores = func.value if isinstance(func, ast.Attribute) else None
+    found, where = source(file, scores, context) if scores is not None else (None, context)
+    if not isinstance(found, ast.Call) or not isinstance(found.func, ast.Name | ast.Attribute) or len(found.args) != 1:
+        return False
+    model = ast.unparse(found.func).rpartition(".")[2].lower()
+    if not any(word in model for word in ("model", "net", "classifier")):
+        return False
+    loop = next((outer.node for outer in where.outwards() if outer.kind == "loop"), None)
+    return isinstance(loop, ast.For) and "loader" in ast.unparse(loop.iter).lower()
+
+
+def _is_label(name: str) -> bool:
+    return name.lower() in ("y", "labels", "label", "target", "targets", "classes")
 
 
 def _is_over_first(node: ast.AST) -> bool:

@@ -20,7 +20,8 @@ def latest(file: File, node: ast.Name, context: Context) -> Binding | None:
     if not above:
         return None
     last = above[-1]
-    return last if last.context in around else None
+    bound = next(outer for outer in last.context.outwards() if outer.kind != "with")  # which always runs its body
+    return last if bound in around else None
 
 
 def _before(binding: ast.AST, use: ast.AST) -> bool:
