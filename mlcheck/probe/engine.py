@@ -24,6 +24,7 @@ from mlcheck.trial.isolate import ChildEnd, End, run_child
 
 ENTRY_RULE = "entry-does-not-run"
 _START_UP_S = 60.0
+_BUSY = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +199,14 @@ class _Run:
                 self._dead[self._measuring] = f"measuring it ended the process; see {self._current}"
             return
         if ENTRY_RULE not in self.results:
-            self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, Outcome.FAIL, told, end)
-        self.give_up(f"the entry point does not run: {told}")
+            outcome = Outcome.INCONCLUSIVE if end.busy > _BUSY else Outcome.FAIL
+            told += "; it was computing all the while" if end.busy > _BUSY else ""
+            self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, outcome, told, end)
+        self.give_up(f"the entry point {'was not seen to' if end.busy > _BUSY else 'does not'} run: {told}")
 
     def _crash(self, rule: str, outcome: Outcome, told: str, end: ChildEnd) -> Result:
         place = _last_user_line(end.stack, self._options.folder)
-        help_ = "raise --time-limit if it only needs longer" if end.how is End.TIMEOUT else ""
+        help_ = "raise --time-limit if it only needs longer, or give it less data" if end.how is End.TIMEOUT else ""
         finding = Finding(told, place, help=help_)
         verdict = Verdict(outcome, summary=told, reason=told, findings=(finding,))
         return result_of(self._catalog[rule], verdict, end.seconds, end.stack or end.stderr[-4000:])

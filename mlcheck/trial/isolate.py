@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, SCRATCH, STACKS, TOKEN
-from mlcheck.trial.processes import kill_marked, oom_kills, signal_name
+from mlcheck.trial.processes import kill_marked, oom_kills, processor_seconds, signal_name
 from mlcheck.trial.warden import warden
 
 _TAIL = 16_384
@@ -42,7 +42,8 @@ class ChildEnd:
     """How the child ended. FINISHED means that it said so itself (`Channel.finish`), whatever its exit code.
 
     `exit_code` is None where a signal ended it; `signal` is its name (`SIGSEGV`), empty for a timeout.
-    `limit_s` is the time limit in force at the end. `stack` holds the Python stacks at a hang or crash,
+    `limit_s` is the time limit in force at the end, `busy` how many processors it kept busy in the latter half of it,
+    of a child that was stopped. `stack` holds the Python stacks at a hang or crash,
     `stdout` and `stderr` the last 16 KiB of what the child wrote.
     """
 
@@ -54,6 +55,7 @@ class ChildEnd:
     stack: str
     stdout: str
     stderr: str
+    busy: float = 0.0
 
     def __str__(self) -> str:
         if self.how is End.EXIT:
@@ -91,6 +93,7 @@ class _Child:
     def __init__(self, argv: list[str], cwd: Path, folder: Path, limit_s: float) -> None:
         self.limit_s = limit_s
         self.finished = self.timed_out = False
+        self._busy = 0.0
         self._folder = folder
         self._started = time.monotonic()
         self._oom_kills = oom_kills()
@@ -140,6 +143,7 @@ class _Child:
     def listen(self, on_message: Callable[[dict[str, Any]], None]) -> None:
         """Until the child has exited, or has been silent for too long, or hangs after saying that it is done."""
         heard = time.monotonic()
+        halfway: tuple[float, float] | None = None
         with selectors.DefaultSelector() as selector:
             selector.register(self._inbox, selectors.EVENT_READ)
             while True:
@@ -149,12 +153,17 @@ class _Child:
                 elif selector.select(_TICK_S if running else 0):
                     if not self._receive(on_message):
                         selector.unregister(self._inbox)
-                    heard = time.monotonic()
+                    heard, halfway = time.monotonic(), None
                     continue
                 if not running:
                     return
-                if time.monotonic() - heard > (_GRACE_S if self.finished else self.limit_s):
+                now = time.monotonic()
+                if halfway is None and now - heard > self.limit_s / 2:
+                    halfway = now, processor_seconds(self._process.pid)
+                if now - heard > (_GRACE_S if self.finished else self.limit_s):
                     self.timed_out = not self.finished
+                    if halfway and now > halfway[0]:
+                        self._busy = (processor_seconds(self._process.pid) - halfway[1]) / (now - halfway[0])
                     return
 
     def _receive(self, on_message: Callable[[dict[str, Any]], None]) -> bool:
@@ -202,6 +211,7 @@ class _Child:
             stack=_tail(self._folder / "stacks"),
             stdout=_tail(self._folder / "out"),
             stderr=_tail(self._folder / "err"),
+            busy=self._busy,
         )
 
     def _how(self, number: int) -> End:

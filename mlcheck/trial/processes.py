@@ -24,6 +24,15 @@ def oom_kills() -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
+def processor_seconds(process: int) -> float:
+    """What a process has computed so far, its threads included; 0 where the system does not tell (not Linux)."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def kill_marked(mark: bytes) -> None:
     """Kill what left the child's process group: a daemon still carries the mark in its environment (Linux)."""
     for _ in range(3):

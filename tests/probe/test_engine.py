@@ -125,6 +125,17 @@ def test_a_program_that_does_not_run(fault: dict[str, object], outcome: Outcome,
     assert others_are_skipped(report)
 
 
+@pytest.mark.slow
+def test_a_program_that_only_needs_longer_is_not_called_broken(tmp_path: Path) -> None:
+    report = examine(tmp_path, stepping="while True: pass", time_limit=2.0)
+    entry = result(report, ENTRY_RULE)
+    assert entry.outcome is Outcome.INCONCLUSIVE
+    assert "nothing was heard from the process for 2 s" in entry.headline
+    assert "it was computing all the while" in entry.headline
+    assert "raise --time-limit" in entry.findings[0].help
+    assert others_are_skipped(report)
+
+
 def test_a_step_that_raises_leaves_the_data_to_be_looked_at(tmp_path: Path) -> None:
     report = examine(tmp_path, stepping="raise KeyError('image')")
     entry = result(report, ENTRY_RULE)
