@@ -203,9 +203,9 @@ def cost(report: Report) -> str:
 
 
 def result_cost(result: Result, report: Report) -> str:
-    """`1.4 s`, and for a probe of a few steps or more `1.4 s = 220 steps`."""
+    """`1.4 s`, and for a probe of two training steps or more `1.4 s, 220 steps`."""
     steps = report.steps(result.seconds) if result.by is By.PROBE else 0
-    return f"{duration(result.seconds)} = {steps:,.0f} steps" if 1 < steps < math.inf else duration(result.seconds)
+    return f"{duration(result.seconds)}, {steps:,.0f} steps" if 1.5 < steps < math.inf else duration(result.seconds)
 
 
 def _millis(seconds: float) -> str:

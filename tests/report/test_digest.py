@@ -129,7 +129,7 @@ def test_what_probes_cost_is_told_in_training_steps():
         "the probes took 2.5 s, as long as 250 training steps of 10 ms; most of it: slow 2.0 s, quick"
     )
     assert "read" not in told
-    assert digest.result_cost(seen[0], report) == "2.0 s = 200 steps"
+    assert digest.result_cost(seen[0], report) == "2.0 s, 200 steps"
     assert digest.result_cost(seen[2], report) == "9.0 s"
     data = report.to_dict()
     assert (data["probe_steps"], [one["steps"] for one in data["results"]]) == (250.0, [200.0, 50.0, 0.0])
