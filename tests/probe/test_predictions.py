@@ -50,7 +50,7 @@ def test_the_wrong_labels_are_the_worst_predictions() -> None:
     rows = {tuple(row[1:]) for row in table.data["rows"][:3]}
     assert rows == {tuple(f"{v:.4g}" for v in data[0][place].tolist()) for place in WRONG}
     label = int(data[1][WRONG[0]])
-    assert any(one.startswith(f"label {label}, says {(label - 1) % 4} (") for one in told[:3])
+    assert any(one.startswith(f"{label}, says {(label - 1) % 4} (") for one in told[:3])
     assert sum(map(sum, confusion.data["values"])) == 96
 
 
@@ -125,7 +125,7 @@ def test_the_wrong_labels_are_the_suspicious_ones() -> None:
     assert verdict.outcome is Outcome.PENDING
     assert verdict.summary.startswith("3 of ")
     captions = [row[0] for row in verdict.figures[0].data["rows"]]
-    assert captions == [f"label {int(data[1][p])}, neighbours {(int(data[1][p]) - 1) % 4}" for p in WRONG]
+    assert captions == [f"{int(data[1][p])}, neighbours {(int(data[1][p]) - 1) % 4}" for p in WRONG]
 
 
 @pytest.mark.parametrize(

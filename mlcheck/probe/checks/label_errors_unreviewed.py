@@ -52,6 +52,6 @@ def _suspects(batches: list[Any], field: str, y: Tensor, found: Consensus) -> tu
         for place in range(start, start + size):
             if place in said and rows:
                 inputs.append(max(rows, key=Tensor.numel)[place - start].detach().cpu())
-                captions.append(f"label {int(y[place])}, neighbours {said[place]}")
+                captions.append(f"{int(y[place])}, neighbours {said[place]}")
         start += size
     return inputs, captions

@@ -37,8 +37,8 @@ def _worst(seen: Predictions, steps: int) -> Figure | None:
 
 
 def _caption(one: Prediction) -> str:
-    """`label 3, says 8 (97 %), loss 6.2`; in a mask or a picture nobody reads single numbers."""
-    told = [f"label {one.label}"] if one.label else [f"sample {one.place}"]
+    """`3, says 8 (97%), loss 6.2`; in a mask or a picture nobody reads single numbers."""
+    told = [one.label or f"sample {one.place}"]
     told += [f"says {one.said}"] if one.said else []
     return ", ".join((*told, f"loss {one.loss:.3g}"))
 

@@ -18,8 +18,10 @@ from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, by_parameter
+from mlcheck.probe.measure.normalised import Normalisation, normalisation
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.probe.measure.vocabulary import Decode, decoder
+from mlcheck.probe.measure.waveforms import is_waveform, waveforms
 from mlcheck.trial.trial import Trial
 
 TILES = 16
@@ -47,7 +49,8 @@ class Gallery:
         inputs, targets, place = _observe(trial)
         samples = max((tensor.shape[0] for _, tensor in inputs if tensor.ndim), default=1)
         label = _label_of_each(targets, samples)
-        figures = [_picture(name, tensor, label, trial) for name, tensor in inputs]
+        undo = normalisation(trial.loaders.get("training"))
+        figures = [_picture(name, tensor, label, trial, undo) for name, tensor in inputs]
         figures += [figure for pair in product(inputs, targets) if (figure := _masked(*pair))]
         figures.append(table_figure("what enters the model and the loss", inputs + targets))
         figures += [figure for name, tensor in targets if (figure := _histogram(name, tensor))]
@@ -81,9 +84,11 @@ def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Te
     return seen, distinct, modules.calls[0].place
 
 
-def _picture(name: str, tensor: Tensor, label: list[str], trial: Trial) -> Figure | None:
+def _picture(name: str, tensor: Tensor, label: list[str], trial: Trial, undo: Normalisation | None) -> Figure | None:
     if _is_image(tensor):
-        return _images(name, tensor, label)
+        return _images(name, tensor, label, undo)
+    if is_waveform(tensor):
+        return waveforms(name, tensor, label)
     if tensor.ndim == 2 and not tensor.is_floating_point():
         return _tokens(name, tensor, label, decoder(trial, int(tensor.max())) if tensor.numel() else None)
     if tensor.ndim == 2:
@@ -103,8 +108,11 @@ def _is_image(tensor: Tensor) -> bool:
     return tensor.shape[1] in (1, 2, 3, 4) or tensor.shape[-1] in (1, 3, 4) or min(tensor.shape[2:]) > 1
 
 
-def _images(name: str, tensor: Tensor, label: list[str]) -> Figure:
-    """Stretched from the batch's own smallest to its largest value, which the title names."""
+def _images(name: str, tensor: Tensor, label: list[str], undo: Normalisation | None = None) -> Figure:
+    """As they were before the transform normalised them; else stretched from the smallest to the largest value.
+
+    The title says which.
+    """
     shown = tensor[:TILES].detach().float().cpu()
     if shown.shape[1] not in (1, 3) and shown.shape[-1] in (1, 3):
         shown = shown.permute(0, 3, 1, 2)
@@ -112,18 +120,22 @@ def _images(name: str, tensor: Tensor, label: list[str]) -> Figure:
         shown = shown[:, :1]
     shown = shown.nan_to_num(0.0, 0.0, 0.0)
     low, high = float(shown.min()), float(shown.max())
-    grey = ((shown - low) / max(high - low, 1e-12) * 255).round().to(torch.uint8)
-    tiles = [{"png": _png(image), "caption": caption} for image, caption in zip(grey, label)]
-    return Figure("images", f"{name} right before the model, {low:.4g} black to {high:.4g} white", {"tiles": tiles})
+    before = undo.undone(shown) if undo else None
+    told = f"{low:.4g} black to {high:.4g} white" if before is None else f"shown without the transform's {undo}"
+    share = (shown - low) / max(high - low, 1e-12) if before is None else before
+    tiles = [
+        {"png": _png(image), "caption": caption} for image, caption in zip((share * 255).round().to(torch.uint8), label)
+    ]
+    return Figure("images", f"{name} right before the model, {told}", {"tiles": tiles})
 
 
-def picture_of(sample: Tensor) -> str:
+def picture_of(sample: Tensor, undo: Normalisation | None = None) -> str:
     """One sample as a PNG in base64; empty where it is no picture."""
     if sample.ndim == 2:
         sample = sample[None]
     if sample.ndim != 3 or not _is_image(sample[None]) or min(sample.shape[1:]) < 4:
         return ""
-    return str(_images("", sample[None], [""]).data["tiles"][0]["png"])
+    return str(_images("", sample[None], [""], undo).data["tiles"][0]["png"])
 
 
 def _png(image: Tensor) -> str:

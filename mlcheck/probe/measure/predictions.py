@@ -179,7 +179,7 @@ def _said(call: LossCall, samples: int) -> list[str]:
     if call.kind in _CLASSES and prediction.ndim == 2 and len(prediction) == samples:
         chances = prediction.softmax(1) if call.kind == "cross_entropy" else prediction.exp()
         top = chances.max(1)
-        return [f"{place} ({100 * chance:.0f} %)" for chance, place in zip(top.values.tolist(), top.indices.tolist())]
+        return [f"{place} ({100 * chance:.0f}%)" for chance, place in zip(top.values.tolist(), top.indices.tolist())]
     if call.kind == "binary_cross_entropy_with_logits":
         prediction = prediction.sigmoid()
     return _told(prediction, samples) if prediction.shape == call.target.shape else [""] * samples
