@@ -124,3 +124,33 @@ def test_what_is_no_padding() -> None:
     full = [{**batch, "tokens": torch.randint(0, WORDS, (16, PLACES))} for batch in sentences()]
     trial = trial_of(Reader("last"), full, lambda m, b: F.cross_entropy(m(b["tokens"]), b["label"]))
     assert ask(RULE, trial).outcome is Outcome.SKIP
+
+
+class Graphs(nn.Module):
+    """A dense graph convolution and a mean over the nodes, all of them or the real ones."""
+
+    def __init__(self, masks: bool) -> None:
+        super().__init__()
+        self.masks = masks
+        self.first, self.head = nn.Linear(5, 16), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor, adjacency: Tensor, mask: Tensor) -> Tensor:
+        nodes = F.relu(self.first(adjacency @ x))
+        if not self.masks:
+            return self.head(nodes.mean(1))
+        return self.head((nodes * mask[..., None]).sum(1) / mask.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize(("masks", "outcome"), [(True, Outcome.PASS), (False, Outcome.FAIL)])
+def test_graphs_that_are_padded_both_ways(masks: bool, outcome: Outcome) -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(3, PLACES + 1, (16,), generator=generator)
+    mask = (torch.arange(PLACES)[None] < sizes[:, None]).float()
+    edges = (torch.rand(16, PLACES, PLACES, generator=generator) < 0.5) * mask[:, None] * mask[..., None]
+    x = torch.randn(16, PLACES, 5, generator=generator) * mask[..., None]
+    batch = {"x": x, "adjacency": edges, "mask": mask, "label": sizes % 3}
+
+    def loss(model: Any, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch["x"], batch["adjacency"], batch["mask"]), batch["label"])
+
+    assert ask(RULE, trial_of(Graphs(masks), [batch], loss)).outcome is outcome

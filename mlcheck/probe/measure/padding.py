@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -114,23 +115,32 @@ def _largest_change(call: CapturedCall, lengths: Tensor, places: int) -> tuple[f
         length = int(lengths[row])
         if length >= places:
             continue
-        try:
-            alone = call.replay(_cut(call, row, length, places))
-        except Exception as error:
-            raise inconclusive(f"the model takes samples of one length only ({error_line(error)})") from error
-        for padded, cut in zip(whole, alone):
+        for padded, cut in zip(whole, _alone(call, row, length, places)):
             change = _change(padded, cut, row, length, places)
             if change > worst:
                 worst, where = change, row
     return worst, where
 
 
-def _cut(call: CapturedCall, row: int, length: int, places: int) -> Any:
+def _alone(call: CapturedCall, row: int, length: int, places: int) -> list[Tensor]:
+    """What one sample without its padding gives; what holds pairs of places (a graph, a mask) is cut both ways."""
+    with suppress(Exception):
+        return call.replay(_cut(call, row, length, places, both_ways=False))
+    try:
+        return call.replay(_cut(call, row, length, places, both_ways=True))
+    except Exception as error:
+        raise inconclusive(f"the model takes samples of one length only ({error_line(error)})") from error
+
+
+def _cut(call: CapturedCall, row: int, length: int, places: int, both_ways: bool) -> Any:
     """One sample by itself, without its padding."""
 
     def cut(tensor: Tensor) -> Tensor:
         alone = tensor[row : row + 1] if tensor.ndim and tensor.shape[0] == call.rows else tensor
-        return alone[:, :length] if alone.ndim > 1 and alone.shape[1] == places else alone
+        if alone.ndim < 2 or alone.shape[1] != places:
+            return alone
+        square = both_ways and alone.ndim > 2 and alone.shape[2] == places
+        return alone[:, :length, :length] if square else alone[:, :length]
 
     return map_tensors((copied(call.args), copied(call.kwargs)), cut)
 
