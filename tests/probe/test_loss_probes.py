@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
 
 
 def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
@@ -57,6 +58,15 @@ def test_a_sum_over_the_batch() -> None:
     says(ask("loss-sums-over-batch", summed), Outcome.WARN, "it doubles", "for 32 samples")
     averaged = trial_of(mlp(), classes(8), lambda m, b: F.cross_entropy(m(b[0]), b[1], reduction="sum") / len(b[0]))
     says(ask("loss-sums-over-batch", averaged), Outcome.PASS)
+
+
+def test_a_sum_beside_a_mean() -> None:
+    def mixed(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return F.cross_entropy(out, batch[1], reduction="sum") + 5 * F.mse_loss(out, torch.zeros_like(out))
+
+    verdict = ask("loss-sums-over-batch", trial_of(mlp(), classes(8), mixed))
+    says(verdict, Outcome.WARN, "`cross_entropy` is a sum over the batch and `mse_loss` a mean")
 
 
 def test_batch_norm_and_dropout_do_not_hide_a_mean() -> None:
@@ -136,3 +146,18 @@ def test_a_step_that_switches_gradients_off_in_turn() -> None:
 
     verdict = ask("penalty-outweighs-loss", trial_of(model, classes(8), cross_entropy, optimizer, step))
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+
+
+def regularised(decay: float) -> Trial:
+    torch.manual_seed(0)
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3, weight_decay=decay)
+    return trial_of(model, [(x, x[:, :5].argmax(1)) for x, _ in classes(8)], cross_entropy, optimizer)
+
+
+@pytest.mark.parametrize(("decay", "outcome"), [(5.0, Outcome.WARN), (0.1, Outcome.PASS), (0.0, Outcome.PASS)])
+def test_a_weight_decay_that_keeps_a_model_from_learning(decay: float, outcome: Outcome) -> None:
+    verdict = ask("penalty-outweighs-loss", regularised(decay))
+    assert verdict.outcome is outcome, verdict.summary
+    if outcome is Outcome.WARN:
+        assert "the weight decay of 5 keeps the model from learning" in verdict.summary

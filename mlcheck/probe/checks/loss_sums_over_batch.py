@@ -6,6 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.names import listed
 
 TOLERANCE = 0.01
 
@@ -17,6 +18,8 @@ def check(seen: FirstLoss) -> Verdict:
         return Verdict(
             Outcome.PASS, f"with every sample twice the loss is {seen.tiled:.4g} times as large", looked_at=2
         )
+    if (mixed := _mixed(seen)) is not None:
+        return mixed
     if abs(seen.tiled - 2) > TOLERANCE:
         return Verdict(
             Outcome.INCONCLUSIVE,
@@ -33,4 +36,19 @@ def check(seen: FirstLoss) -> Verdict:
         "needs no other learning rate",
         numbers={"growth": seen.tiled},
     )
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)
+
+
+def _mixed(seen: FirstLoss) -> Verdict | None:
+    """One loss is a sum and another a mean: their weights are those of one batch size alone."""
+    grown = [(loss, growth) for loss, growth in zip(seen.losses, seen.growths) if growth is not None]
+    sums = [loss for loss, growth in grown if abs(growth - 2) <= TOLERANCE]
+    means = [loss for loss, growth in grown if abs(growth - 1) <= TOLERANCE]
+    if not sums or not means:
+        return None
+    message = (
+        f"{listed([loss.kind for loss in sums])} is a sum over the batch and {listed([loss.kind for loss in means])} a "
+        "mean: with every sample twice the one doubles and the other stays, so the batch size decides what counts"
+    )
+    finding = Finding(message, sums[0].place, help="use reduction='mean' for all of them, or divide by the batch size")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)

@@ -5,12 +5,41 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.decay_trials import DecayTrials
 from mlcheck.probe.measure.first_loss import FirstLoss
 
 MUCH = 5.0
+GAIN = 0.1
+HALF = 0.5
+NEARLY_ALL = 0.95
 
 
-def check(seen: FirstLoss) -> Verdict:
+def check(seen: FirstLoss, decayed: DecayTrials | None) -> Verdict:
+    if decayed is not None and (message := _held_back(decayed)):
+        help_ = "lower weight_decay: 1e-4 to 0.1 is common, and the first experiments do without"
+        numbers = {"weight decay": decayed.decay}
+        finding = Finding(message, help=help_, numbers=numbers)
+        return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=len(decayed.kept))
+    return _added(seen)
+
+
+def _held_back(seen: DecayTrials) -> str:
+    """Where most of what training gains is lost by the decay; judged at the end of two runs over the same batches."""
+    third = len(seen.kept) // 3
+    if len(seen.freed) < len(seen.kept) or not third:
+        return ""
+    start = seen.freed[0]
+    kept, freed = (sum(losses[-third:]) / third for losses in (seen.kept, seen.freed))
+    paired = sum(a > b for a, b in zip(seen.kept[-third:], seen.freed[-third:]))
+    if start - freed < GAIN * abs(start) or start - kept > HALF * (start - freed) or paired < NEARLY_ALL * third:
+        return ""
+    return (
+        f"the weight decay of {seen.decay:g} keeps the model from learning: over the same {len(seen.kept)} batches the "
+        f"loss comes from {start:.3g} to {kept:.3g}, without it to {freed:.3g}"
+    )
+
+
+def _added(seen: FirstLoss) -> Verdict:
     penalty = seen.penalty
     if penalty is None:
         return Verdict(Outcome.SKIP, reason="no single loss of torch.nn.functional is what backward is called on")

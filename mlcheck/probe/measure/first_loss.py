@@ -68,7 +68,8 @@ class FirstLoss:
     """Losses of untrained steps, with optimizers held still.
 
     `inputs` and `targets` name the tensors of a batch that a model or a loss received. `tiled` is how the value
-    that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum. `values` are
+    that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths` the
+    same for each of the losses. `values` are
     those of each batch.
     """
 
@@ -82,6 +83,7 @@ class FirstLoss:
     place: Location = field(default_factory=Location)
     penalty: Penalty | None = None
     tiled: float | None = None
+    growths: tuple[float | None, ...] = ()
     samples: int = 0
     backwards: int = 0
 
@@ -91,6 +93,7 @@ class FirstLoss:
         scenes = [_Scene(trial, batch) for batch in batches]
         first = scenes[0]
         size = batch_size(batches[0])
+        tiled, growths = _tiled(trial, batches[0], size, first)
         return cls(
             losses=[_fact(call, pull, size or 1, scenes) for call, pull in first.seen],
             inputs=_named(batches[0], first.inputs),
@@ -98,7 +101,8 @@ class FirstLoss:
             values=[scene.value for scene in scenes],
             place=first.place,
             penalty=_penalty(scenes),
-            tiled=_tiled(trial, batches[0], size, first),
+            tiled=tiled,
+            growths=growths,
             samples=size or 0,
             backwards=first.backwards,
         )
@@ -111,6 +115,7 @@ class _Scene:
         self._parameters = [p for p in named_parameters(trial.models) if p.requires_grad]
         self._losses = LossWatch(keep_dropout=False, keep_results=True)
         self.seen: list[tuple[LossCall, float | None]] = []
+        self.parts: list[float] = []
         self.rest = 0.0
         self.ratio: float | None = None
         gradients = GradientWatch([], self._trace)
@@ -130,7 +135,9 @@ class _Scene:
         mine = [call for call in self._losses.calls if call.node in nodes and call.result is not None]
         pulls = [_pull(root, call) for call in mine]
         self.seen += list(zip(mine, pulls))
-        known = sum(float(c.result.detach().sum()) * p for c, p in zip(mine, pulls) if c.result is not None and p)
+        parts = [float(c.result.detach().sum()) * (p or 0.0) for c, p in zip(mine, pulls) if c.result is not None]
+        self.parts += parts
+        known = sum(parts)
         self.rest = float(root.detach().sum()) - known
         if mine and len(mine) == len([pull for pull in pulls if pull is not None]):
             self.ratio = self._gradient_ratio(root, mine, pulls)
@@ -231,13 +238,15 @@ def _penalty(scenes: list[_Scene]) -> Penalty | None:
     return Penalty(first.rest, first.ratio, same)
 
 
-def _tiled(trial: Trial, batch: Any, size: int | None, first: _Scene) -> float | None:
-    """None where samples cannot be repeated, or the loop insists on its batch size."""
+def _tiled(trial: Trial, batch: Any, size: int | None, first: _Scene) -> tuple[float | None, tuple[float | None, ...]]:
+    """Of the whole and of each loss. None where samples cannot be repeated, or the loop insists on its batch size."""
     if size is None or not abs(first.value) > 1e-6 or first.backwards != 1:
-        return None
+        return None, ()
     twice = rows(batch, torch.arange(size).repeat_interleave(2))
     try:
         scene = _Scene(trial, map_tensors(twice, torch.Tensor.contiguous))
     except Exception:  # a model for one batch size
-        return None
-    return scene.value / first.value
+        return None, ()
+    same = len(scene.parts) == len(first.parts) and [c.kind for c, _ in scene.seen] == [c.kind for c, _ in first.seen]
+    pairs = zip(scene.parts, first.parts) if same else ()
+    return scene.value / first.value, tuple(after / before if before else None for after, before in pairs)

@@ -57,6 +57,17 @@ def stilled(trial: Trial) -> Iterator[None]:
 
 
 @contextmanager
+def without_decay(trial: Trial) -> Iterator[None]:
+    """The same optimizers with a weight decay of 0."""
+    with ExitStack() as stack:
+        for optimizer in trial.optimizers.values():
+            for group in optimizer.param_groups:
+                if "weight_decay" in group:
+                    stack.enter_context(_entries(group, {"weight_decay": 0.0}))
+        yield
+
+
+@contextmanager
 def with_rates(trial: Trial, factor: float) -> Iterator[None]:
     """Schedules held, and every learning rate multiplied."""
     with ExitStack() as stack:
