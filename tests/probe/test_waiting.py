@@ -230,6 +230,13 @@ def test_a_few_batches_are_not_timed() -> None:
         StepTime.measure(trial_of(mlp(), classes(8, batches=4), cross_entropy), 30.0)
 
 
+def test_a_step_that_outlasts_the_limit_is_inconclusive() -> None:
+    trial = trial_of(mlp(), classes(8, batches=9), cross_entropy, step=lambda batch, _: time.sleep(0.05) or {})
+    with pytest.raises(NotMeasured, match="raise --time-limit") as told:
+        StepTime.measure(trial, 0.1)
+    assert told.value.outcome is Outcome.INCONCLUSIVE
+
+
 class Sleepy(Dataset[tuple[Tensor, Tensor]]):
     def __len__(self) -> int:
         return 32 * 400

@@ -14,6 +14,7 @@ _SAME = 1.35
 _GROWS = 1.8
 _MANY = 100
 _HALF = 0.5
+_SMALL_S = 30e-6
 
 
 def check(seen: StepOverhead, calls: StepCalls | None) -> Verdict:
@@ -28,7 +29,10 @@ def check(seen: StepOverhead, calls: StepCalls | None) -> Verdict:
         numbers |= {"operations": float(seen.table.calls), "exchanging, ms": 1e3 * seen.table.exchange_s}
     evidence += f", and one on {FACTOR} times the samples takes {ratio:.2f} times as long ({low:.2f} to {high:.2f})"
     saved = seen.batches * seen.step_s * (1 - ratio / FACTOR)
-    if ratio >= _GROWS or saved < WORTH_PASS_S:
+    each = seen.step_s / seen.table.calls if seen.table.calls else 0.0
+    if each > _SMALL_S:
+        evidence += f"; its {seen.table.calls} operations take {1e6 * each:.3g} µs each: work on weights, no overhead"
+    if ratio >= _GROWS or saved < WORTH_PASS_S or each > _SMALL_S:
         return Verdict(Outcome.PASS, evidence, numbers=numbers, looked_at=1)
     if ratio >= _SAME or high >= _GROWS:
         why = f"{evidence}: partly computing, partly not"

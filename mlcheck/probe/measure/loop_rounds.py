@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import torch
 
-from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.observe.counters import of_process
@@ -88,9 +88,10 @@ class Batches:
 class Rounds:
     """Times rounds of blocks: loop, loader, steps. Every block drops what the block before left in the queues."""
 
-    def __init__(self, trial: Trial, clock: Clock, workers: int, ahead: int) -> None:
+    def __init__(self, trial: Trial, clock: Clock, limit: Clock, workers: int, ahead: int) -> None:
+        """Blocks are cut short where `clock` runs out. Raises NotMeasured, inconclusive, where `limit` does."""
         self.batches = Batches(trial)
-        self._trial, self._clock = trial, clock
+        self._trial, self._clock, self._limit = trial, clock, limit
         self._workers, self._ahead = workers, min(ahead, _WARM_MOST)
         self._steps = 0
         self._batch: Any = None
@@ -146,10 +147,12 @@ class Rounds:
 
     def _loading(self, count: int, watch: Watch | None) -> float:
         for _ in range(self._ahead):
+            self._keep_to_limit()
             next(self.batches)
         taken, done = 0.0, 0
         with _phase(watch, "load"):
             while done < count and (self._clock.left() or done < LEAST_BATCHES):
+                self._keep_to_limit()
                 _, waited, fresh = next(self.batches)
                 if not fresh:
                     taken, done = taken + waited, done + 1
@@ -172,12 +175,17 @@ class Rounds:
 
     def _stepped(self, batch: Any, last: bool = False) -> float:
         """Seconds of a step; on a device, those until it is queued, and all that is queued with the last."""
+        self._keep_to_limit()
         start = time.perf_counter()
         self._trial.train_step(batch, self._steps)
         if last:
             self._synchronize()
         self._steps += 1
         return time.perf_counter() - start
+
+    def _keep_to_limit(self) -> None:
+        if not self._limit.left():
+            raise inconclusive("a few batches take longer than the time limit leaves: raise --time-limit")
 
     def _synchronize(self) -> None:
         if self._trial.device.type == "cuda":

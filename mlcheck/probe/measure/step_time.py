@@ -59,7 +59,7 @@ class StepTime:
         batches = _length(loader)
         place = Location(*trial.entry)
         ahead = workers * int(getattr(loader, "prefetch_factor", 0) or 2)
-        rounds = Rounds(trial, Clock(min(seconds / 2, _MOST_S)), workers, ahead)
+        rounds = Rounds(trial, Clock(min(seconds / 2, _MOST_S)), Clock(0.7 * seconds), workers, ahead)
         try:
             quick = rounds.round(_QUICK_S)
             if not worth_a_look(quick, batches):
