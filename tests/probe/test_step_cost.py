@@ -15,8 +15,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.checks import loader_settings_slow, step_mostly_overhead, sync_in_loop
+from mlcheck.probe.checks import batch_copied_slowly, loader_settings_slow, step_mostly_overhead, sync_in_loop
 from mlcheck.probe.measure import loader_search
+from mlcheck.probe.measure.batch_copy import BatchCopy
 from mlcheck.probe.measure.loader_place import loader_place
 from mlcheck.probe.measure.loader_search import LoaderSearch, Settings, Timed, like, smallest, worker_counts
 from mlcheck.probe.measure.operation_table import OperationTable, operations
@@ -238,3 +239,21 @@ def test_the_line_that_makes_the_loader(tmp_path: Path) -> None:
     assert loader_place(Location(str(path), 1), 4).line == 2
     assert loader_place(Location(str(path), 1), 3).line == 1
     assert loader_place(Location(str(tmp_path / "absent.py"), 9), 3).line == 9
+
+
+def test_copies_to_the_device_are_weighed_against_the_step() -> None:
+    ordinary = BatchCopy(0.02, 0.01, 0.004, 100.0, pins=False)
+    (finding,) = batch_copied_slowly.check(ordinary).findings
+    assert "a batch of 100 MB takes 10 ms to the device (10 GB/s, not pinned), and a step 20 ms" in finding.message
+    assert "33% of both is copying; pinned, it would take 4 ms" in finding.message
+    assert "up to 1.5 times as fast" in finding.message
+    assert "pin_memory=True" in finding.help
+    assert "pinned" not in batch_copied_slowly.check(replace(ordinary, pins=True)).findings[0].help
+    assert batch_copied_slowly.check(replace(ordinary, step_s=0.5)).outcome is Outcome.PASS
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device to copy to")
+def test_without_a_device_copies_are_not_run() -> None:
+    verdict = ask("batch-copied-slowly", trial_of(mlp(), classes(8), cross_entropy))
+    assert verdict.outcome is Outcome.SKIP
+    assert "no CUDA device" in verdict.reason

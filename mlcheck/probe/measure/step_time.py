@@ -16,6 +16,7 @@ from mlcheck.probe.measure.loading_lines import LoadingLines, loading_lines
 from mlcheck.probe.measure.loop_rounds import Round, Rounds
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.observe.gpu import GpuActivity, GpuWatch
 from mlcheck.trial.observe.stacks import SampledWorker, Sampler, Stacks, spied, worker_looks
 from mlcheck.trial.observe.watch import Phase, Watch
 from mlcheck.trial.trial import Trial
@@ -48,6 +49,7 @@ class StepTime:
     phases: dict[str, Phase] = field(default_factory=dict)
     lines: LoadingLines = field(default_factory=LoadingLines)
     place: Location = field(default_factory=Location)
+    gpu: GpuActivity = field(default_factory=GpuActivity)
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -64,7 +66,7 @@ class StepTime:
             quick = rounds.round(_QUICK_S)
             if not worth_a_look(quick, batches):
                 return cls((quick,), workers, batches, place=place)
-            with Watch() as watch:
+            with Watch() as watch, GpuWatch(trial.device.index or 0) as gpu:
                 timed = tuple(rounds.round(_BLOCK_S, watch) for _ in range(_ROUNDS))
                 if not workers:
                     with watch.phase("load"):
@@ -72,7 +74,7 @@ class StepTime:
             lines = loading_lines(_stacks(rounds, loader), loader)
         finally:
             rounds.batches.close()
-        return cls(timed, workers, batches, watch.phases(), lines, place)
+        return cls(timed, workers, batches, watch.phases(), lines, place, gpu.activity())
 
 
 def worth_a_look(found: Round, batches: int) -> bool:

@@ -56,6 +56,8 @@ def figures(seen: StepTime, found: Cause) -> tuple[Figure, ...]:
         rows = [[str(place), f"{share:.0%}"] for place, share in seen.lines.lines]
         looked = f"Where loading stands ({seen.lines.tool}, {seen.lines.seen} looks)"
         shown.append(Figure("table", looked, {"columns": ["line", "share"], "rows": rows}))
+    if seen.gpu.looks:
+        shown.append(Figure("text", "The GPU meanwhile (NVML)", {"text": str(seen.gpu)}))
     if missing := unavailable(seen):
         shown.append(Figure("text", "Not run", {"text": "\n".join(missing)}))
     return tuple(shown)
@@ -104,6 +106,8 @@ def unavailable(seen: StepTime) -> list[str]:
         missing.append("pressure: /proc/pressure is not there (a kernel without PSI, or a container that hides it)")
     if phase is not None and phase.trainer.delay is None:
         missing.append("time without a core: /proc/PID/schedstat is not there")
+    if seen.gpu.why_not:
+        missing.append(str(seen.gpu))
     if seen.lines.why_not:
         instead = "; a thread in every process looked instead" if seen.lines.tool else ""
         missing.append(f"py-spy: {seen.lines.why_not}{instead}")
