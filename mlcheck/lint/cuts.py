@@ -9,7 +9,7 @@ from mlcheck.lint import containers, holding, modes
 from mlcheck.lint.facts import Backward, Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.training import Lost
-from mlcheck.lint.values import Cut, Object, Symbol, Tensor, Traces, Value, live, traces_of
+from mlcheck.lint.values import Cut, Object, Symbol, Tensor, Traces, Value, live, owner_key, traces_of
 
 CUTTING = frozenset(["detach", "detach_", "numpy", "item", "tolist"])
 _KINDS = ("raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
@@ -79,11 +79,12 @@ def lost(m: Machine, backward: Backward, traces: Traces) -> None:
     """Modules of an optimizer whose results reach this backward only past a cut."""
     if backward.severed is not None:
         return
-    trains = any(forward.grad.kind == "on" for forward in backward.forwards)
+    trains = any(forward.grad.kind != "off" for forward in backward.forwards)
     for forward in backward.forwards if trains else ():
-        if forward.grad.kind == "off" and isinstance(forward.module, Object):
+        if forward.grad.kind == "off":
             for key in m.store.get(("optimizers",)) or ():
-                if forward.module.id in (m.store.get(("owns", key)) or ()):
+                owned, module = m.store.get(("owns", key)) or frozenset(), owner_key(forward.module)
+                if module in owned and (isinstance(forward.module, Object) or len(owned) == 1):
                     _remember(m, key, Lost(forward.place, forward, backward.place))
     for trace in traces:
         if not isinstance(trace, Cut) or trace.forward.grad.kind != "on" or trace.forward.frozen:

@@ -1,16 +1,19 @@
 """fit-on-eval: the preprocessing is fitted on data that is held out."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
-from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.latest import origin, source
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "call that fits"
+_AXIS = re.compile(r"mean\((?:[a-zA-Z_]\w*(?:, |(?=\))))?(?:(?:axis|dim)=)?0?(?:, keepdims?=True)?\)$")
+"""A mean over all rows: of each column, or of everything."""
 _RETURNING = ("fit_transform", "fit_resample")
 _FITS = ("fit", "fit_transform", "partial_fit", "adapt")
 _LEARNS = (
@@ -25,6 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     fits = list(_fits(facts.sites))
     facts.sites.seen["call that fits"] = len(fits)
     yield from _oversampled(facts.sites)
+    yield from _normalised(facts.sites)
     for call, kind in fits:
         data = call.node.args[0]
         name = _name(data)
@@ -57,6 +61,26 @@ def _oversampled(sites: Sites) -> Iterator[Finding]:
                     help="split first, and resample the training part alone",
                     related=(split.place.location,),
                 )
+
+
+def _normalised(sites: Sites) -> Iterator[Finding]:
+    """`x = (x - x.mean(0)) / x.std(0)` above `train_test_split(x, ...)`."""
+    for call in sites.calls(*_SPLITS):
+        for data in call.node.args[:1]:
+            node, context = source(call.file, data, call.context)
+            match node:
+                case ast.BinOp(left=ast.BinOp(left=ast.Name(id=name), op=ast.Sub(), right=mean), op=ast.Div()):
+                    made, there = source(call.file, mean, context)
+                    texts = (f"{name}.mean(", f"np.mean({name}", f"numpy.mean({name}")
+                    over = _AXIS.search(ast.unparse(made))
+                    if isinstance(data, ast.Name) and ast.unparse(made).startswith(texts) and over is not None:
+                        yield Finding(
+                            "The mean is that of all data, and the split comes after: the training data has seen "
+                            "the test data",
+                            call.file.place(made, there).location,
+                            help="split first; take mean and deviation of the training part for both",
+                            related=(call.place.location,),
+                        )
 
 
 def _fits(sites: Sites) -> Iterator[tuple[Call, str]]:

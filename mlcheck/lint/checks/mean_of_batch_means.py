@@ -27,6 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 seen += 1
                 if not dropped and not _SUMS.search(file.module.text_of(function.node)):
                     yield from _means(file, function, loop)
+                    yield from _listed(function, loop)
     facts.sites.seen[LOOKS_AT] = seen
 
 
@@ -41,6 +42,26 @@ def _loops(function: Function) -> Iterator[ast.For]:
             names += [part.attr for part in walk(node.iter) if isinstance(part, ast.Attribute)]
             if any(split_of_name(name) in ("val", "test") for name in names):
                 yield node
+
+
+def _listed(function: Function, loop: ast.For) -> Iterator[Finding]:
+    """`values.append(x.mean().item())` in the loop, and `sum(values) / len(values)` or their mean behind it."""
+    for node in walk(loop):
+        func = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "append":
+            continue
+        name = ast.unparse(func.value)
+        if not node.args or not _MEANS.search(ast.unparse(node.args[0])):
+            continue
+        wanted = (f"sum({name}) / len({name})", f"np.mean({name})", f"mean({name})", f"statistics.mean({name})")
+        for use in function.nodes:
+            if isinstance(use, ast.BinOp | ast.Call) and ast.unparse(use) in wanted:
+                yield Finding(
+                    "The mean of the batches' means counts the samples of a smaller last batch for more",
+                    function.place(use).location,
+                    help="add up `value * len(batch)`, and divide by the number of samples",
+                    related=(function.place(node).location,),
+                )
 
 
 def _means(file: File, function: Function, loop: ast.For) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.overwriting import Overwriting, overwritings
-from mlcheck.lint.sites.straight import read_after, rebound_between
+from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
 
 LOOKS_AT = "operation in place"
 _DATASETS = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset")
@@ -42,6 +42,14 @@ def _in_modules(sites: Sites) -> Iterator[Finding]:
 
 def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding]:
     """The tensor itself, where the result has got a name of its own, or another name of it from before."""
+    if (kept := _appended(function, change)) is not None:
+        yield Finding(
+            f"This changes `{change.name}` in place, and with it what was kept of it before",
+            function.place(change.node).location,
+            help="leave out `inplace=True`, or keep a `clone()`",
+            related=(function.place(kept).location,),
+        )
+        return
     if change.loops:
         return
     if change.result != change.name and change.is_layer:
@@ -64,6 +72,22 @@ def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding
                 related=(function.place(bound).location, function.place(later).location),
             )
             return
+
+
+def _appended(function: Function, change: Overwriting) -> ast.stmt | None:
+    """`kept.append(x)` in the same block as the layer that changes `x` after it, with nothing between them."""
+    if not change.is_layer:
+        return None
+    for block in blocks_around(function.node, change.node)[-1:]:
+        for node in block:
+            call = node.value if isinstance(node, ast.Expr) else None
+            if node.lineno >= change.node.lineno or not isinstance(call, ast.Call) or len(call.args) != 1:
+                continue
+            func, given = call.func, call.args[0]
+            if isinstance(func, ast.Attribute) and func.attr == "append" and isinstance(given, ast.Name):
+                if given.id == change.name and not rebound_between(function.node, node, change.node, change.name):
+                    return node
+    return None
 
 
 def _others(function: Function, change: Overwriting) -> Iterator[tuple[str, ast.stmt]]:
@@ -99,18 +123,27 @@ def _in_datasets(sites: Sites) -> Iterator[Finding]:
 
 def _held(reads: Function, change: Overwriting) -> ast.Attribute | None:
     """`self.data` where the name holds `self.data[index]` when it is changed."""
-    last: ast.Assign | None = None
+    last: tuple[ast.Assign, ast.expr] | None = None
     for node in walk(reads.node):
         if isinstance(node, ast.Assign) and node.lineno < change.node.lineno:
-            targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
-            if change.name in targets and (last is None or node.lineno > last.lineno):
-                last = node
-    if last is None or rebound_between(reads.node, last, change.node, change.name) or not _is_plain(last.value):
+            for target, value in _assigned(node):
+                if isinstance(target, ast.Name) and target.id == change.name:
+                    last = (node, value) if last is None or node.lineno > last[0].lineno else last
+    if last is None or rebound_between(reads.node, last[0], change.node, change.name) or not _is_plain(last[1]):
         return None
-    owner = last.value.value if isinstance(last.value, ast.Subscript) else None
+    owner = last[1].value if isinstance(last[1], ast.Subscript) else None
     if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == reads.receiver:
         return owner
     return None
+
+
+def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Targets and their values, in `x, y = self.x[i], self.y[i]` too."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
 
 
 def _is_plain(node: ast.expr) -> bool:

@@ -11,11 +11,14 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "class loss"
+_BATCHES = ("b", "B", "batch", "batch_size", "bs", "bsz", "n", "N")
+_TURNS = ("transpose", "permute", "squeeze(0)", "[0]", ".t()", ".T", "rearrange", "movedim", "swapaxes", ".view(")
 _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
+    yield from _in_forward(facts)
     for loss in losses_of(facts, LOOKS_AT, *_LOSSES):
         scores = loss.input
         if not isinstance(scores, Tensor) or scores.place is None:
@@ -31,6 +34,38 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="use `dim=1`, or `dim=-1` where the classes come last",
                 related=(loss.place.location,),
             )
+
+
+def _in_forward(facts: Facts) -> Iterator[Finding]:
+    """`b, t, d = x.shape`, and `self.score(x).softmax(dim=0)`: of what still has the batch first."""
+    for cls in facts.sites.classes:
+        forward = cls.methods.get("forward")
+        text = forward.file.module.text_of(forward.node) if forward is not None else ""
+        if forward is None or "softmax(" not in text or any(word in text for word in _TURNS):
+            continue
+        batched = {
+            name
+            for node in forward.nodes
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and len(node.targets[0].elts) > 2
+            for name in [ast.unparse(node.value).removesuffix(".shape").removesuffix(".size()")]
+            if ast.unparse(node.targets[0].elts[0]) in _BATCHES and name.isidentifier()
+        }
+        for node in forward.nodes:
+            if isinstance(node, ast.Call) and _called(node) in ("softmax", "log_softmax") and _is_over_first(node):
+                given = node.func.value if isinstance(node.func, ast.Attribute) else None
+                given = node.args[0] if given is None or ast.unparse(given) in ("F", "torch") else given
+                if isinstance(given, ast.Call) and ast.unparse(given.func).startswith("self.") and len(given.args) == 1:
+                    given = given.args[0]
+                if isinstance(given, ast.Name) and given.id in batched:
+                    yield Finding(
+                        "This normalises over the samples of the batch: dimension 0 is the batch",
+                        forward.place(node).location,
+                        help="give the dimension that is to add up to one",
+                    )
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def _winners(facts: Facts) -> Iterator[Finding]:

@@ -36,6 +36,11 @@ def rebound_between(function: _Function, first: ast.AST, last: ast.AST, name: st
     )
 
 
+def blocks_around(function: _Function, node: ast.AST) -> list[list[ast.stmt]]:
+    """The blocks of statements that a node stands in, outermost first."""
+    return [block for block, _ in _path(function, node)]
+
+
 def _path(function: _Function, node: ast.AST) -> list[tuple[list[ast.stmt], int]]:
     """The blocks around a node, outermost first, and which of their statements holds it."""
     path: list[tuple[list[ast.stmt], int]] = []
