@@ -5,7 +5,8 @@
 runs a few batches and one validation in the folder of the trial, once under mlcheck's stand-in and once under the
 package that VENV has, each in a process of its own, and compares every number that `train_batch` and `evaluate_batch`
 return. Random numbers begin anew before the trial is constructed, before data is first read and before every call, so
-that what is compared is the loop. `--prep` and `--hp` are those of `mlcheck probe`.
+that what is compared is the loop; the order of a second epoch that is shuffled is another.
+`--prep` and `--hp` are those of `mlcheck probe`.
 """
 
 from __future__ import annotations
@@ -148,11 +149,24 @@ def _recorded(kind: Any, calls: list[Any]) -> Iterator[None]:
         if name in dir(kind):
             own[name] = getattr(kind, name)
             setattr(kind, name, _noting(own[name], name, calls))
+    own["build_validation_data_loader"] = kind.build_validation_data_loader
+    kind.build_validation_data_loader = _beginning_after(kind.build_validation_data_loader)
     try:
         yield
     finally:
         for name, method in own.items():
             setattr(kind, name, method)
+
+
+def _beginning_after(method: Any) -> Any:
+    """The last thing that is built: what is drawn then decides the order of the first epoch."""
+
+    def building(*args: Any) -> Any:
+        loader = method(*args)
+        _begin()
+        return loader
+
+    return building
 
 
 def _noting(method: Any, name: str, calls: list[Any]) -> Any:

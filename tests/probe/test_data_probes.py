@@ -244,6 +244,12 @@ def test_text_that_is_read_in_order_may_have_to_be() -> None:
     says(ask("training-data-not-shuffled", trial), Outcome.INCONCLUSIVE, "carries its state")
 
 
+def test_a_program_that_only_predicts_has_nothing_to_shuffle() -> None:
+    trial = trial_on(table(), shuffle=False)
+    trial.train_step = lambda *_: {}
+    assert "nothing learns" in ask("training-data-not-shuffled", trial).reason
+
+
 def test_shuffled_samples_pass() -> None:
     says(ask("training-data-not-shuffled", trial_on(sorted_table())), Outcome.PASS, "other batches")
 

@@ -82,3 +82,23 @@ def test_metrics_that_are(name: str) -> None:
 
 def test_what_was_recomputed_is_told() -> None:
     says(ask("metric-wrong", evaluating(RIGHT["share"][0])), Outcome.PASS, "accuracy equal what was recomputed")
+
+
+class Whole:
+    """A trial that counts over the split it is given, of which one batch alone may have no score."""
+
+    def evaluate_full_dataset(self, data_loader: Any) -> dict[str, Any]:
+        return {}
+
+
+def test_a_batch_of_a_split_that_is_evaluated_at_once_may_have_no_score() -> None:
+    def best(s: Tensor, y: Tensor) -> dict[str, Any]:
+        return {"loss": float("inf") if y[0] == 3 else 0.5}
+
+    trial = evaluating(best)
+    first = [int(batch[1][0]) for batch in trial.validation_batches()][:3] if trial.validation_batches else []
+    assert 3 in first
+    assert set(first) != {3}
+    assert ask("metric-wrong", trial).outcome is Outcome.WARN
+    trial.objects = (Whole(),)
+    assert ask("metric-wrong", trial).outcome is Outcome.PASS

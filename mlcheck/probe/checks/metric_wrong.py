@@ -29,7 +29,7 @@ def check(seen: MetricTrials) -> Verdict:
     for name in names:
         trials = [trial for trial in seen.trials if name in trial.whole]
         known = next((kind for kind, pattern in _NAMES.items() if pattern.match(name.lower())), "")
-        fault = _not_finite(name, trials) or (known and _doubles(name, trials, seen.summed))
+        fault = _not_finite(name, trials, seen.at_once) or (known and _doubles(name, trials, seen.summed))
         fault = fault or (known and _not_as_named(name, known, trials))
         if fault:
             findings.append(fault)
@@ -42,10 +42,12 @@ def check(seen: MetricTrials) -> Verdict:
     return Verdict(Outcome.PASS, told, looked_at=len(names))
 
 
-def _not_finite(name: str, trials: list[MetricTrial]) -> Finding | None:
-    bad = next((trial for trial in trials if not math.isfinite(trial.whole[name])), None)
-    if bad is None:
+def _not_finite(name: str, trials: list[MetricTrial], at_once: bool) -> Finding | None:
+    """Of a program that evaluates a split at once only what no batch has: a small one may have no metric."""
+    wrong = [trial for trial in trials if not math.isfinite(trial.whole[name])]
+    if not wrong or (at_once and len(wrong) < len(trials)):
         return None
+    bad = wrong[0]
     value = "NaN" if math.isnan(bad.whole[name]) else "infinite"
     return Finding(
         f"{name} is {value} on a validation batch of {bad.samples}: averaged, it makes the whole metric {value}",

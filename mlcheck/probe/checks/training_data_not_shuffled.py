@@ -10,14 +10,17 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.labels import Labels
 from mlcheck.probe.measure.passes import Field, Passes
+from mlcheck.probe.measure.rehearsal import Rehearsal
 
 SIGMAS = 4.0
 FEW_BATCHES = 5
 SORTED = 0.5
 
 
-def check(passes: Passes, labels: Labels | None) -> Verdict:
+def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = None) -> Verdict:
     training = passes.training
+    if rehearsal and rehearsal.steps and not rehearsal.losses:
+        return Verdict(Outcome.SKIP, reason="no step calls backward: nothing learns from the order")
     batches = len(training.digests)
     if batches < FEW_BATCHES:
         return Verdict(Outcome.SKIP, reason=f"a pass has {batches} batches: there is little to shuffle")

@@ -35,13 +35,16 @@ class MetricTrial:
 
 @dataclass(frozen=True, slots=True)
 class MetricTrials:
-    """Up to three validation batches. `summed` says that the program has a reducer of its own for its metrics."""
+    """Up to three validation batches. `summed` says that the program has a reducer of its own for its metrics,
+    `at_once` that it evaluates a whole split, of which a batch alone is given to it here.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 42
 
     trials: tuple[MetricTrial, ...]
     summed: bool
+    at_once: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -52,7 +55,14 @@ class MetricTrials:
         found = [_tried(trial, batch) for batch in batches]
         if not found or not any(one.whole for one in found):
             raise NotMeasured("the evaluation of a batch returns no metric that is one number")
-        return cls(tuple(found), any("evaluation_reducer" in vars(type(owner)) for owner in trial.objects))
+        kinds = [
+            kind
+            for owner in trial.objects
+            for kind in type(owner).__mro__
+            if not kind.__module__.startswith("mlcheck.")
+        ]
+        own = {name for kind in kinds for name in vars(kind)}
+        return cls(tuple(found), "evaluation_reducer" in own, "evaluate_full_dataset" in own)
 
 
 def _tried(trial: Trial, batch: Any) -> MetricTrial:
