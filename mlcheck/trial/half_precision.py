@@ -33,7 +33,8 @@ class Requests:
 
 @contextmanager
 def recorded_autocast(act_out: bool) -> Iterator[Requests]:
-    """Record every enabled `torch.autocast`; with `act_out`, those for a GPU that is not there take effect."""
+    """Record every enabled `torch.autocast`. With `act_out` each takes effect, also one for a GPU that is not there;
+    without none does, so that the program computes in float32."""
     requests = Requests()
     init, scale = torch.autocast.__init__, torch.amp.GradScaler.scale
 
@@ -46,7 +47,7 @@ def recorded_autocast(act_out: bool) -> Iterator[Requests]:
         if absent and act_out:
             init(self, "cpu", dtype or torch.float16, enabled, cache_enabled)
         else:
-            init(self, device_type, dtype, enabled and not absent, cache_enabled)
+            init(self, device_type, dtype, enabled and act_out and not absent, cache_enabled)
 
     def recording_scale(self: Any, outputs: Any) -> Any:
         requests.scales = True

@@ -262,15 +262,17 @@ def test_what_fits_into_float16_passes(mask: float) -> None:
     assert "float16" in verdict.summary
 
 
-def test_a_mask_that_does_not_fit() -> None:
-    verdict = ask(HALF, mixed(Masked(-1e9)))
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_mask_that_does_not_fit(device: str) -> None:
+    verdict = ask(HALF, mixed(Masked(-1e9), torch.float16, device))
     assert verdict.outcome is Outcome.FAIL
     assert "in float32 it does not" in verdict.findings[0].message
     assert verdict.findings[0].location.symbol == "Masked.forward"
 
 
-def test_values_that_overflow_are_told_with_their_operation() -> None:
-    verdict = ask(HALF, mixed(Masked(-1.0, gain=3e5)))
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_values_that_overflow_are_told_with_their_operation(device: str) -> None:
+    verdict = ask(HALF, mixed(Masked(-1.0, gain=3e5), torch.float16, device))
     assert verdict.outcome is Outcome.FAIL
     assert "overflows: mul of values up to" in verdict.findings[0].message
     assert verdict.findings[0].location.path.endswith("test_equivalences.py")

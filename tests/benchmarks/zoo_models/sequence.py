@@ -223,7 +223,14 @@ def tagger() -> dict[str, Any]:
             self.head = nn.Linear(48, 2)
 
         def forward(self, tokens: Tensor) -> Tensor:
-            return self.head(self.lstm(self.embedding(tokens))[0])
+            lengths = (tokens > 0).sum(1)
+            packed = nn.utils.rnn.pack_padded_sequence(
+                self.embedding(tokens), lengths, batch_first=True, enforce_sorted=False
+            )
+            read = nn.utils.rnn.pad_packed_sequence(
+                self.lstm(packed)[0], batch_first=True, total_length=tokens.shape[1]
+            )[0]
+            return self.head(read)
 
     noise = np.random.default_rng(15)
     tokens = torch.from_numpy(noise.integers(1, 30, (1200, 12)))
