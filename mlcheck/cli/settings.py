@@ -102,8 +102,10 @@ def repeating(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _hyperparameters(pairs: Sequence[str]) -> dict[str, object]:
-    """`lr=1e-3` pairs; values are read as YAML reads them, plus floats such as 1e-3 that YAML leaves as text."""
+    """`lr=1e-3` pairs; values are read as those of a config are."""
     import yaml
+
+    from mlcheck.yaml12 import CoreLoader
 
     values: dict[str, object] = {}
     for pair in pairs:
@@ -111,7 +113,7 @@ def _hyperparameters(pairs: Sequence[str]) -> dict[str, object]:
         if not (name and equals):
             raise Mistake(f"`--hp {pair}`: write it as NAME=VALUE")
         try:
-            values[name] = float(text) if "e" in text.lower() and text[:1] in "-.0123456789" else yaml.safe_load(text)
+            values[name] = yaml.load(text, CoreLoader)  # noqa: S506 - a SafeLoader with other number rules
         except (ValueError, yaml.YAMLError):
             values[name] = text
     return values

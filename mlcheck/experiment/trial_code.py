@@ -81,6 +81,11 @@ class TrialCode:
                     found.add(node.arg)
         return found
 
+    def loads_with_pyyaml(self, file: str) -> bool:
+        """Whether a file of the project imports PyYAML and names the config's file."""
+        loads = any(source == "yaml" for module in self.modules for source, _, _ in _imports(module))
+        return loads and any(word.endswith(file) for word in self.words())
+
     def metrics(self) -> tuple[set[str], ast.FunctionDef] | None:
         """What the evaluation returns, where all of it is written out; None where it is computed."""
         for _, owner in self.bases:

@@ -86,6 +86,7 @@ def _hyperparameters(options: argparse.Namespace) -> tuple[dict[str, Any], dict[
 
 def _under_real(options: argparse.Namespace) -> list[Any]:
     from importlib import import_module
+    from inspect import signature
 
     from determined import pytorch
 
@@ -103,7 +104,7 @@ def _under_real(options: argparse.Namespace) -> list[Any]:
     with _recorded(kind, calls), starting as context:
         context._trial_seed = SEED
         _begin()
-        arguments = {"hparams": plain} if "hparams" in kind.__init__.__code__.co_varnames else {}
+        arguments = {"hparams": plain} if "hparams" in signature(kind.__init__).parameters else {}
         trial = kind(context, **arguments)
         trainer = pytorch.Trainer(trial, context)
         trainer.fit(max_length=pytorch.Batch(options.steps), checkpoint_policy="none")

@@ -116,6 +116,31 @@ def test_the_command_to_repeat_a_probe_is_the_one_that_was_given(words: tuple[st
     assert repeat_command(result, Report("probe", found.entry, (result,), arguments=again)) == command
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("1e-4", 1e-4),
+        ("1.5E3", 1500.0),
+        ("3", 3),
+        ("010", 10),
+        ("true", True),
+        ("no", "no"),
+        ("null", None),
+        ("", None),
+        ("resnet18", "resnet18"),
+        ("'3'", "3"),
+        ("[1, 2e-1]", [1, 0.2]),
+        ("{a: 1}", {"a": 1}),
+        ("[1", "[1"),
+        ("a=b", "a=b"),
+    ],
+)
+def test_values_of_hyperparameters_are_read_like_those_of_a_config(written: str, value: object) -> None:
+    found = options("a:T", "--hp", f"net.x={written}")[0].hyperparameters["net.x"]
+    assert found == value
+    assert type(found) is type(value)
+
+
 def test_lint_takes_the_table_and_the_command_line() -> None:
     write(
         "pyproject.toml",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator
 
 import yaml
@@ -13,6 +15,7 @@ from mlcheck.experiment.seen import Experiment
 _MEANT = {"None": "null", "none": "null", "nil": "null"}
 _MEANT |= dict.fromkeys(("yes", "Yes", "YES", "on", "On", "ON"), "true")
 _MEANT |= dict.fromkeys(("no", "No", "NO", "off", "Off", "OFF"), "false")
+_NO_POINT = re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+")
 
 
 def check(experiment: Experiment) -> Iterator[Finding]:
@@ -29,6 +32,23 @@ def check(experiment: Experiment) -> Iterator[Finding]:
                     f"`{parameter.path}` is the text `{node.value}`, which is neither {meant} nor false to Python",
                     experiment.document.at(node),
                     help=f"write `{meant}`, or put it in quotes where the text is meant",
+                )
+    if code.loads_with_pyyaml(os.path.basename(experiment.document.path)):
+        yield from _for_pyyaml(experiment)
+
+
+def _for_pyyaml(experiment: Experiment) -> Iterator[Finding]:
+    """PyYAML keeps to YAML 1.1, for which a number has a point before its exponent."""
+    for parameter in parameters(experiment.document):
+        for node in parameter.choices():
+            if isinstance(node, yaml.ScalarNode) and node.style is None and _NO_POINT.fullmatch(node.value):
+                mantissa, exponent = node.value.lower().split("e")
+                pointed = f"{mantissa}.0e{exponent if exponent[0] in '+-' else f'+{exponent}'}"
+                yield Finding(
+                    f"`{parameter.path}` is a number to the cluster, and the text `{node.value}` to PyYAML, "
+                    "with which the code reads this file",
+                    experiment.document.at(node),
+                    help=f"write `{pointed}`",
                 )
 
 
