@@ -309,6 +309,12 @@ def test_a_fault_is_found_without_a_loader(load: Load, rule: str) -> None:
     assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
 
 
+def test_nothing_is_said_about_batches_that_are_drawn_within_a_step(load: Load) -> None:
+    rules = ("non-finite-batch", "training-data-not-shuffled", "loader-slower-than-step", "label-out-of-range")
+    found = {rule: result.outcome for rule, result in examined(load(DRAWN), *rules).items()}
+    assert found == {**dict.fromkeys(rules, Outcome.SKIP), "label-out-of-range": Outcome.PASS}
+
+
 def test_a_batch_that_cannot_be_had_twice_is_not_learnt_by_heart(load: Load) -> None:
     verdict = ask("cannot-overfit-one-batch", load(IN_ORDER))
     assert verdict.outcome is Outcome.INCONCLUSIVE

@@ -24,6 +24,8 @@ def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = N
     batches = len(training.digests)
     if batches < FEW_BATCHES:
         return Verdict(Outcome.SKIP, reason=f"a pass has {batches} batches: there is little to shuffle")
+    if not training.fields:
+        return Verdict(Outcome.SKIP, reason="no tensor is seen in a batch before it is used")
     many = min(len(training.digests), len(passes.again.digests))
     same = training.digests[:many] == passes.again.digests[:many] and len(set(training.digests)) > 1
     for use in labels.uses if labels else ():

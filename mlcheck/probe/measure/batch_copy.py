@@ -39,7 +39,7 @@ class BatchCopy:
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - some twenty copies and steps
         if trial.device.type != "cuda":
             raise NotMeasured("the program runs on the CPU here: there is no CUDA device to copy batches to")
-        if not trial.repeats_batches:
+        if trial.draws_batches or not trial.repeats_batches:
             raise NotMeasured("the program draws its batches itself, between its own steps")
         batch = first_batches(trial, 1)[0]
         on_host = [tensor.detach().cpu() for _, tensor in leaves(batch)]

@@ -62,6 +62,9 @@ class Batches:
                 _look(name or "batch", tensor, index, found)
         if not count:
             raise NotMeasured("the training data is empty")
+        if not names:
+            drawn = "the program draws its batches itself: none is seen before it is used"
+            raise NotMeasured(drawn if trial.draws_batches else "a batch holds no tensor, as far as can be seen")
         return cls(count, samples, whole, names, list(found.values()))
 
 

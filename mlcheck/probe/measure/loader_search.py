@@ -78,7 +78,7 @@ class LoaderSearch:
         loader = trial.loaders.get("training")
         if not isinstance(loader, DataLoader):
             raise NotMeasured("the training batches come from no DataLoader whose settings could be changed")
-        if not trial.repeats_batches:
+        if trial.draws_batches or not trial.repeats_batches:
             raise NotMeasured("the program draws its batches itself, between its own steps")
         batch = first_batches(trial, 1)[0]
         step_s = _step(trial, batch)

@@ -53,7 +53,7 @@ class StepTime:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
-        if not trial.repeats_batches:
+        if trial.draws_batches or not trial.repeats_batches:
             raise NotMeasured("the program draws its batches itself, between its own steps")
         seed_all(_SEED)
         loader = trial.loaders.get("training")

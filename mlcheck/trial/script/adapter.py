@@ -90,6 +90,7 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
         objects=objects,
         loaders=loaders,
         repeats_batches=repeats,
+        draws_batches=plan.training is None,
         progress=driver,
     )
 
