@@ -43,6 +43,13 @@ def test_few_wrong_labels_pass(share: float) -> None:
     says(ask("label-noise", trial_on(relabelled(clusters(), share), clusters(seed=2))), Outcome.PASS)
 
 
+def test_one_far_value_hides_no_other_column() -> None:
+    far = clusters()
+    far.tensors[0][17, 3] = 1e9
+    says(ask("label-noise", trial_on(far, clusters(seed=2))), Outcome.PASS)
+    says(ask("label-noise", trial_on(relabelled(far, 0.2), clusters(seed=2))), Outcome.WARN, "of labels")
+
+
 def test_classes_that_overlap_are_no_noise() -> None:
     overlapping = trial_on(clusters(spread=12.0), clusters(seed=2, spread=12.0))
     assert ask("label-noise", overlapping).outcome in (Outcome.PASS, Outcome.INCONCLUSIVE)

@@ -73,7 +73,8 @@ def consensus(split: tuple[Tensor, Tensor]) -> Consensus:
     """Edited nearest neighbours (Wilson, 1972), on the first 2,000 samples."""
     x, y = split[0][:MOST], split[1][:MOST]
     spread = x.std(0, correction=0)
-    varies = spread > 1e-3 * spread.max()
+    positive = spread[spread > 0]
+    varies = spread > 1e-3 * (positive.median() if len(positive) else 0.0)  # one far value widens its column alone
     x = x[:, varies] / spread[varies]
     near = y[torch.cdist(x, x).fill_diagonal_(float("inf")).topk(NEIGHBOURS, largest=False).indices]
     winner = near.mode(1).values
