@@ -148,7 +148,7 @@ def lock_in_getitem() -> dict[str, Any]:
 
     def read(_: int) -> None:
         with lock:
-            decode(6)
+            decode(10)
 
     return program(DataLoader(Samples(read), batch_size=32, num_workers=4))
 
@@ -173,39 +173,50 @@ def heavy_decode_without_workers() -> dict[str, Any]:
     return program(DataLoader(Samples(lambda _: decode(6)), batch_size=32, num_workers=0))
 
 
-def as_records(samples: list[tuple[Tensor, int]]) -> list[dict[str, Any]]:
+class Record:
+    """A sample as an object of its own class, with its text in pieces."""
+
+    def __init__(self, row: Tensor, label: int, tokens: list[str]) -> None:
+        self.row, self.label, self.tokens = row, label, tokens
+
+
+class Texts(Samples):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = [[f"{row}-{word}" for word in range(1000)] for row in range(512)]
+
+    def __getitem__(self, index: int) -> Any:
+        return Record(self.rows[index % 512], index % 10, self.tokens[index % 512])
+
+
+def as_records(samples: list[Record]) -> list[Record]:
     """A batch of Python objects, which a worker pickles and the trainer unpickles one by one."""
-    values = list(range(200))
-    return [{"row": row, "label": label, "tokens": [str(value + label) for value in values]} for row, label in samples]
+    return list(samples)
 
 
 def pickled_batches() -> dict[str, Any]:
     def step(model: nn.Module, optimizer: Any, criterion: Any, batch: Any) -> Tensor:
         optimizer.zero_grad()
-        rows = torch.stack([record["row"] for record in batch])
-        loss = criterion(model(rows), torch.tensor([record["label"] for record in batch]))
+        rows = torch.stack([record.row for record in batch])
+        loss = criterion(model(rows), torch.tensor([record.label for record in batch]))
         loss.backward()
         optimizer.step()
         return loss.detach()
 
-    loader = DataLoader(Samples(), batch_size=512, num_workers=2, collate_fn=as_records)
+    loader = DataLoader(Texts(), batch_size=512, num_workers=2, collate_fn=as_records)
     return program(loader, network(128, 1), step)
 
 
 def workers_fight_for_cores() -> dict[str, Any]:
-    """Eight workers on a few cores, each with as many threads as it likes."""
-
-    def resample(_: int) -> None:
-        torch.set_num_threads(4)
-        kernel = torch.ones(320, 320)
-        for _ in range(4):
-            kernel = torch.tanh(kernel @ kernel)
-
-    return program(DataLoader(Samples(resample), batch_size=32, num_workers=8), network(1536, 4))
+    """Eight workers that could keep up with a step on all cores, if they did not take them from it."""
+    cores = len(os.sched_getaffinity(0))
+    torch.set_num_threads(cores)
+    samples = Samples(lambda _: decode(cores))
+    return program(DataLoader(samples, batch_size=128, num_workers=4 * cores), network(1536, 4))
 
 
 def tiny_batches() -> dict[str, Any]:
-    return program(DataLoader(Samples(), batch_size=2, num_workers=0), network(64, 6))
+    return program(DataLoader(Samples(), batch_size=2, num_workers=0), network(64, 10))
 
 
 def item_every_step() -> dict[str, Any]:
@@ -247,8 +258,9 @@ def python_overhead() -> dict[str, Any]:
 
 
 def noisy_neighbour() -> dict[str, Any]:
-    """Sound by itself; the kit burns the machine's cores meanwhile."""
-    return program(DataLoader(Samples(lambda _: decode(2)), batch_size=32, num_workers=1))
+    """Its worker just keeps up; the kit burns the machine's cores meanwhile."""
+    torch.set_num_threads(1)
+    return program(DataLoader(Samples(lambda _: decode(2)), batch_size=64, num_workers=1))
 
 
 def clean_compute() -> dict[str, Any]:

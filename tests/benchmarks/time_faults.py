@@ -78,10 +78,10 @@ def main() -> int:
     for case in cases:
         begun, load = time.perf_counter(), os.getloadavg()[0]
         with neighbours(2 * (os.cpu_count() or 1) if case.neighbours else 0):
-            report = probed(case.program)
+            report, left = probed(case.program)
         told = judged(case, report, total)
         print(f"{case.program:<30}{told}", f"  ({time.perf_counter() - begun:.0f} s, load {load:.1f})", flush=True)
-        left = leftovers()
+        left += leftovers(_BEGUN)
         if left:
             total.wrong += 1
             print(f"  left behind: {', '.join(left)}")
@@ -90,15 +90,17 @@ def main() -> int:
     return 1 if total.wrong or total.named < min(arguments.least, faults) else 0
 
 
-def probed(program: str) -> Report:
-    """Through the command, as a user runs it."""
-    names = {**os.environ, MARK: program}
+def probed(program: str) -> tuple[Report, list[str]]:
+    """Through the command, as a user runs it; and what lies where temporary files go, afterwards."""
     only = [part for rule in RULES for part in ("--only", rule)]
     command = [sys.executable, "-m", "mlcheck", "probe", f"{PROGRAMS.name}:{program}", *only, "--format", "json"]
-    done = subprocess.run(command, cwd=PROGRAMS.parent, env=names, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory(prefix="kit-") as folder:
+        names = {**os.environ, MARK: program, "TMPDIR": folder}
+        done = subprocess.run(command, cwd=PROGRAMS.parent, env=names, capture_output=True, text=True, check=False)
+        left = [path.name for path in Path(folder).iterdir()]
     if not done.stdout:
         raise SystemExit(f"{program}: {done.stderr}")
-    return read(done.stdout)
+    return read(done.stdout), left
 
 
 def judged(case: Case, report: Report, total: Outcomes) -> str:
@@ -136,8 +138,8 @@ def neighbours(count: int) -> Iterator[None]:
             process.wait()
 
 
-def leftovers() -> list[str]:
-    """Processes of the kit's probes that still run, their shared memory and their folders."""
+def leftovers(since: float) -> list[str]:
+    """Processes of the kit's probes that still run, and shared memory whose process is gone."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -145,11 +147,8 @@ def leftovers() -> list[str]:
                 found.append(f"process {entry.name}")
         except OSError:
             continue
-    shared = [
-        path for path in Path("/dev/shm").glob("torch_*") if not Path(f"/proc/{path.name.split('_')[1]}").exists()
-    ]
-    folders = [path for name in ("watch", "stacks") for path in Path(tempfile.gettempdir()).glob(f"mlcheck-{name}-*")]
-    return found + [str(path) for path in (*shared, *folders) if path.stat().st_mtime > _BEGUN]
+    shared = [path for path in Path("/dev/shm").glob("torch_*") if path.stat().st_mtime > since]
+    return found + [str(path) for path in shared if not Path(f"/proc/{path.name.split('_')[1]}").exists()]
 
 
 _BEGUN = time.time()

@@ -138,6 +138,14 @@ def test_a_noisy_machine_gives_no_verdict_on_anybodys_speed() -> None:
         assert "other programs used 50% of the 4 cores" in verdict.reason
 
 
+def test_noise_that_may_hide_a_slow_loader_is_no_pass() -> None:
+    hiding = Round(0.001, 0.3, 0.1, 0.1)
+    found = seen(working(0.3, delay=0.6), (hiding,) * 3, others=0.8)
+    found.phases["loop"] = phase(working(0.3, delay=0.6), working(0.1, delay=0.85), 0.8)
+    assert cause(found).lost is Lost.UNCLEAR
+    assert cause(seen(working(0.3), (Round(0.001, 0.1, 0.02, 0.1),) * 3, others=0.8)).lost is Lost.NOTHING
+
+
 def test_what_waits_for_no_core_is_told_on_a_noisy_machine_too() -> None:
     assert cause(seen(working(0.02, socket=0.97), others=0.9)).busy is Busy.REMOTE
 

@@ -28,6 +28,7 @@ _MOST_S = 18.0
 _LOOKS_S = 2.0
 _SEED = 2
 _NOTHING = 0.1
+_NEAR = 0.6
 WORTH_BATCH_S = 0.020
 WORTH_PASS_S = 5.0
 
@@ -78,9 +79,14 @@ class StepTime:
 
 
 def worth_a_look(found: Round, batches: int) -> bool:
-    """Whether a noticeable part of the loop, and of anybody's time, is not its steps."""
+    """Whether a noticeable part of the loop, and of anybody's time, is not its steps; or might be, in a calmer hour."""
     lost = max(found.waits, found.step - found.alone, 0.0)
-    return lost > _NOTHING * found.total and worth_mending(lost, batches)
+    return near(found, batches) or (lost > _NOTHING * found.total and worth_mending(lost, batches))
+
+
+def near(found: Round, batches: int) -> bool:
+    """Whether the loader is not clearly faster than the steps, so that a busy machine may hide which one waits."""
+    return found.load > _NEAR * found.alone and worth_mending(found.load, batches)
 
 
 def worth_mending(lost: float, batches: int) -> bool:

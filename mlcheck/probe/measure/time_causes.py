@@ -13,7 +13,7 @@ from enum import StrEnum
 from statistics import median
 
 from mlcheck.probe.measure.loading_lines import LoadingLines
-from mlcheck.probe.measure.step_time import StepTime, worth_mending
+from mlcheck.probe.measure.step_time import StepTime, near, worth_mending
 from mlcheck.trial.observe.watch import Activity, Phase
 
 # The bounds of TensorFlow's profiler for an input pipeline that matters.
@@ -76,10 +76,12 @@ def cause(seen: StepTime) -> Cause:
     waiting, slowed = ([getattr(each, kind) for each in seen.rounds] for kind in ("waiting", "slowed"))
     waits = median(each.waits for each in seen.rounds)
     fights = median(max(0.0, each.step - each.alone) for each in seen.rounds)
-    if not worth_mending(max(waits, fights), seen.batches) or max(*waiting, *slowed) < _HARDLY:
-        return _nothing(seen)
     shares = loading_shares(seen)
     busy = named(shares)
+    if not worth_mending(max(waits, fights), seen.batches) or max(*waiting, *slowed) < _HARDLY:
+        hidden = any(near(each, seen.batches) for each in seen.rounds)
+        noise = disturbed(seen, busy) if hidden else ""
+        return Cause(Lost.UNCLEAR, busy, shares=shares, why=noise) if noise else _nothing(seen)
     if noise := disturbed(seen, busy):
         calm = waiting_when_calm(seen, busy)
         if min(waiting) < NOTICEABLE or calm is None or calm < _CLEARLY * NOTICEABLE:
