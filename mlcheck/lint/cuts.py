@@ -100,13 +100,14 @@ def lost(m: Machine, backward: Backward, traces: Traces) -> None:
 
 def _remember(m: Machine, optimizer: object, fact: Lost) -> None:
     held: dict[object, Lost] = dict(m.store.get(("lost", optimizer)) or {})
+    held.pop(fact.forward.place.spot, None)
     held[fact.forward.place.spot] = fact
     m.store.set(("lost", optimizer), held)
 
 
 def stepped(m: Machine, optimizer: object) -> None:
-    """A step that lacks those gradients."""
-    for fact in (m.store.get(("lost", optimizer)) or {}).values():
-        m.facts.training.lost.append(fact)
-    if m.store.get(("lost", optimizer)):
+    """A step that lacks those gradients: what the last backward before it could not give."""
+    held = list((m.store.get(("lost", optimizer)) or {}).values())
+    if held:
+        m.facts.training.lost += [fact for fact in held if fact.backward == held[-1].backward]
         m.store.set(("lost", optimizer), {})

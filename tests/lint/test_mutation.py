@@ -5,6 +5,7 @@ Each folder of `fixtures` is a program, with the changes that break it in its `m
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -71,6 +72,45 @@ def test_mutant_is_reported(
     assert alarms(files, tmp_path, monkeypatch, mutant["rule"]) == {
         (mutant["rule"], where, line_of(mutant["at"], files[where]))
     }
+
+
+NEEDED = {"zero_grad", "backward", "manual_backward", "step", "eval", "unscale_", "update"}
+"""Calls by the last part of their names: a sound program without one of them is sound no more."""
+HARMLESS = {
+    ("mixed-precision-with-accumulation", "optimizer.zero_grad()", 9): "nothing has been accumulated yet",
+}
+UNTOLD = {
+    ("closures-and-a-decorator", "optimizer.step()", 30): "the step is one of a closure that is handed out",
+    ("lightning-with-manual-optimisation", "self.manual_backward(loss)", 21): "the framework may differentiate",
+    ("lightning-with-manual-optimisation", "optimizer.step()", 22): "the framework may step",
+    ("mixed-precision-with-accumulation", "scaler.update()", 18): "somebody else has the scaler too",
+}
+
+
+def without_one_call(code: str) -> Iterator[tuple[str, int, str]]:
+    """The text and the line of each needed call that is a statement, and the program without it."""
+    lines = code.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(code)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute)
+        ):
+            if node.value.func.attr in NEEDED:
+                rest = [*lines[: node.lineno - 1], " " * node.col_offset + "pass\n", *lines[node.end_lineno :]]
+                yield ast.unparse(node), node.lineno, "".join(rest)
+
+
+@pytest.mark.parametrize("program", [pytest.param(program, id=program.name) for program in PROGRAMS])
+def test_no_needed_call_goes_missing_unnoticed(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, silent = read(program), set()
+    for name, code in files.items():
+        for number, (text, line, mutant) in enumerate(without_one_call(code)):
+            folder = tmp_path / f"{name.replace('/', '-')}-{number}"
+            folder.mkdir()
+            if not alarms({**files, name: mutant}, folder, monkeypatch):
+                silent.add((program.name, text, line))
+    assert silent == {known for known in HARMLESS | UNTOLD if known[0] == program.name}
 
 
 def test_there_is_a_mutant_for_every_rule() -> None:

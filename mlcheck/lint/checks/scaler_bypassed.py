@@ -46,6 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 related=(last.place.location,),
             )
     yield from _never_updated(facts.sites)
+    yield from _updated_before(facts.sites)
 
 
 def _never_updated(sites: Sites) -> Iterator[Finding]:
@@ -62,6 +63,26 @@ def _never_updated(sites: Sites) -> Iterator[Finding]:
                 help=f"call `{name}.update()` after `{name}.step(optimizer)`",
                 related=(made.place.location,),
             )
+
+
+def _updated_before(sites: Sites) -> Iterator[Finding]:
+    """`scaler.update()` right above `scaler.step(optimizer)`: the step unscales once more, with another scale."""
+    for file in sites.mentioning([".unscale_("]):
+        for call in file.calls("update"):
+            owner, function = ast.unparse(call.node.func).removesuffix(".update"), call.function
+            if function is None or "scaler" not in owner.lower() or call.node.args:
+                continue
+            steps = [step for step in file.calls("step") if ast.unparse(step.node.func) == f"{owner}.step"]
+            near = [step for step in steps if step.context is call.context]
+            unscaled = [other for other in file.calls("unscale_") if other.context is call.context]
+            if near and unscaled and unscaled[0].node.lineno < call.node.lineno < near[0].node.lineno:
+                yield Finding(
+                    "The scaler is updated before its step: the step takes the gradients for scaled, and scales them "
+                    "down once more",
+                    call.place.location,
+                    help=f"call `{owner}.update()` after `{owner}.step(...)`",
+                    related=(near[0].place.location,),
+                )
 
 
 def _last(node: ast.expr) -> str:
