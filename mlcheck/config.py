@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from mlcheck.core.duration import seconds
 from mlcheck.core.mistake import Mistake
+
+_TIMES = ("budget", "time-limit")
 
 
 class BadConfig(Mistake):
@@ -100,6 +103,11 @@ def _checked(where: str, key: str, value: Any, default: Any) -> Any:
         if not isinstance(value, dict):
             raise BadConfig(f"{where}: `{key}` must be a table of file pattern = list of rule names")
         return {pattern: _checked(where, f"{key}.{pattern}", names, ()) for pattern, names in value.items()}
+    if key in _TIMES and isinstance(value, str):
+        try:
+            value = seconds(value)
+        except ValueError as error:
+            raise BadConfig(f"{where}: `{key}`: {error}") from None
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not type(default):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from mlcheck import __version__
 from mlcheck.cli.output import FORMATS
 from mlcheck.cli.words import Overview, Parser, add_command, commands_of, near, options_of
+from mlcheck.core.duration import seconds
 
 _EXIT_CODES = "Exit code: 0 nothing failed, 1 failures, 2 misuse or a check that broke."
 _FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
@@ -242,8 +243,15 @@ def _add_probe_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ranks", type=int, default=0, metavar="N", help="processes for several devices (default: 2)")
     group.add_argument("--seed", type=int, metavar="N", help="for everything random (default: 0)")
     group.add_argument("--epochs", type=int, default=0, metavar="N", help="how long the run is planned to be")
-    group.add_argument("--time-limit", type=float, metavar="SECONDS", help="for one probe (default: 60)")
-    group.add_argument("--budget", type=float, metavar="SECONDS", help="for all probes together (default: 600)")
+    group.add_argument("--time-limit", type=_seconds, metavar="TIME", help="for one probe (default: 60s)")
+    group.add_argument("--budget", type=_seconds, metavar="TIME", help="for all probes together (default: 600s)")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _add_report_options(parser: argparse.ArgumentParser, html: str | None, json: str | None) -> None:

@@ -105,6 +105,7 @@ class _Run:
         self._options = options
         self._progress = progress
         self._catalog = Catalog()
+        self._began = time.monotonic()
         self._dead: dict[str, str] = {}
         self._blocked: dict[str, str] = {}
         self._current, self._measuring = ENTRY_RULE, ""
@@ -142,6 +143,7 @@ class _Run:
             seed=options.seed,
             time_limit=options.time_limit,
             budget=budget,
+            whole_budget=options.budget,
             rules=self.open,
             dead=self._dead,
             blocked=self._blocked,
@@ -191,7 +193,8 @@ class _Run:
 
     def _bury(self, end: ChildEnd) -> None:
         """The child died: say so where it died, and keep the others away from what killed it."""
-        told = str(end)
+        spent = end.how is End.TIMEOUT and time.monotonic() - self._began >= self._options.budget
+        told = f"the budget of {self._options.budget:g} s was spent on it" if spent else str(end)
         if self._current and self._current != ENTRY_RULE and self._current not in self.results:
             outcome = Outcome.INCONCLUSIVE if end.how is End.TIMEOUT else Outcome.ERROR
             self.results[self._current] = self._crash(self._current, outcome, told, end)

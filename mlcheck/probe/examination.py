@@ -18,11 +18,14 @@ from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplai
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.plan import ordered
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
+
+_GRACE_S = 10.0
 
 
 class Listener(Protocol):
@@ -49,11 +52,11 @@ class Examination:
         self._end = time.monotonic() + job.budget
 
     def run(self, checks: list[Check]) -> None:
-        """Answer every check, the cheap ones first."""
+        """Answer every check, first those that tell most for their cost."""
         wanted = [(check, measurements_of(check.run)) for check in checks]
         waiting: list[tuple[Check, Verdict, float, str]] = []
-        for check, types in sorted(wanted, key=lambda pair: (max(t.order for t in pair[1]), pair[0].rule)):
-            self._listener.send({"kind": "begun", "rule": check.rule})
+        for check, types in ordered(wanted, lambda rule: self._catalog[rule].severity):
+            self._listener.send({"kind": "begun", "rule": check.rule, "time_limit_s": self._limit(_GRACE_S)})
             begun = time.monotonic()
             verdict, trace = self._answer(check, types)
             if verdict.outcome is Outcome.ERROR:
@@ -78,7 +81,9 @@ class Examination:
 
     def _answer(self, check: Check, types: list[type[Measurement]]) -> tuple[Verdict, str]:
         if time.monotonic() > self._end:
-            return Verdict(Outcome.SKIP, reason="the time budget was spent: raise --budget, or choose with --only"), ""
+            budget = self._job.whole_budget or self._job.budget
+            reason = f"the budget of {budget:g} s was spent: raise --budget, or choose probes with --only"
+            return Verdict(Outcome.SKIP, reason=reason), ""
         for needed in types:
             if (why := self._out_of_reach(needed)) and needed not in optional_measurements(check.run):
                 return Verdict(Outcome.SKIP, reason=why), ""
@@ -100,6 +105,10 @@ class Examination:
         """Whether the rehearsal broke on the same error, so that `entry-does-not-run` tells of it."""
         rehearsal = self._kept.get(Rehearsal)
         return isinstance(rehearsal, Rehearsal) and any(one.error == line for one in rehearsal.breakages)
+
+    def _limit(self, grace: float = 0.0) -> float:
+        """What one probe may take: its own limit, or what is left of the budget."""
+        return min(self._job.time_limit, max(1.0, self._end - time.monotonic()) + grace)
 
     def _out_of_reach(self, needed: type[Measurement]) -> str:
         """Why this cannot be measured, empty where it can."""
@@ -139,7 +148,7 @@ class Examination:
         try:
             with restored(self._trial) as state, control.counting():
                 try:
-                    found: Measurement | NotMeasured = needed.measure(self._trial, self._job.time_limit)
+                    found: Measurement | NotMeasured = needed.measure(self._trial, self._limit())
                 except NotMeasured as reason:
                     found = reason
         except NotReached as why:

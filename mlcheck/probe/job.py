@@ -11,7 +11,8 @@ from typing import Any
 class Job:
     """`rules` in the order to answer them. `dead` are measurements that ended an earlier child, with the reason.
 
-    `blocked` says how far the program was seen to get: measurements that need more of it are skipped.
+    `budget` is what is left of `whole_budget`, 0 where it is all. `blocked` says how far the program was seen to get:
+    measurements that need more of it are skipped.
     """
 
     entry: str
@@ -25,6 +26,7 @@ class Job:
     arguments: tuple[str, ...] = ()
     ranks: int = 0
     cpu_shim: bool = False
+    whole_budget: float = 0.0
     epochs: int = 0
     dead: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -14,6 +15,14 @@ from mlcheck.core.report import Report, Result, report_from_dict
 from mlcheck.probe.engine import ENTRY_RULE, ProbeOptions, probe_rules, run_probes
 from mlcheck.trial import child
 
+SEEDED = (
+    "batch-not-reviewed",
+    "missing-zero-grad",
+    "initial-loss-too-high",
+    "dead-units",
+    "samples-repeat",
+    "batch-mixing",
+)
 PROGRAM = """
     import ctypes, os, sys, time
     import torch
@@ -184,6 +193,13 @@ def test_a_probe_that_takes_too_long_decides_nothing(tmp_path: Path) -> None:
 def test_a_budget_that_is_spent_leaves_a_complete_report(tmp_path: Path) -> None:
     report = examine(tmp_path, budget=0.0)
     assert all("budget" in result.reason or "choose it with --only" in result.reason for result in report.results)
+
+
+def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:
+    one, other = (examine(tmp_path, only=SEEDED, seed=3) for _ in range(2))
+    plain = [[replace(result, seconds=0.0) for result in report.results] for report in (one, other)]
+    assert plain[0] == plain[1]
+    assert {Outcome.PASS} <= {result.outcome for result in one.results}
 
 
 def test_places_are_told_from_where_mlcheck_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

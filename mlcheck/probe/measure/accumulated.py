@@ -41,7 +41,7 @@ class Accumulated:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 75
+    order: ClassVar[int] = 4
 
     weights: tuple[float, ...]
     rest: float

@@ -77,7 +77,7 @@ class Activations:
     """Units and layers of an untrained model over at least 400 rows, where the data has them."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 28
+    order: ClassVar[int] = 22
 
     units: list[Units]
     layers: list[Layer]

@@ -36,7 +36,7 @@ class AutocastError:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 69
+    order: ClassVar[int] = 7
 
     dtype: str
     roundoff: float

@@ -59,7 +59,7 @@ class AveragedCopies:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 65
+    order: ClassVar[int] = 4
 
     copies: tuple[Copy, ...]
     steps: int

@@ -37,7 +37,7 @@ class Batches:
     """A pass over the training data: at least 20 batches, then as many as a few seconds allow."""
 
     reach: ClassVar[Reach] = "data"
-    order: ClassVar[int] = 10
+    order: ClassVar[int] = 4
 
     batches: int
     samples: int

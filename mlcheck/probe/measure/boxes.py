@@ -29,7 +29,7 @@ class Boxed:
     """The pictures of the first batch with their boxes."""
 
     reach: ClassVar[Reach] = "data"
-    order: ClassVar[int] = 9
+    order: ClassVar[int] = 2
 
     figure: Figure
 

@@ -31,7 +31,7 @@ class Collated:
     """
 
     reach: ClassVar[Reach] = "nothing"
-    order: ClassVar[int] = 6
+    order: ClassVar[int] = 5
 
     samples: int
     inputs: str

@@ -30,7 +30,7 @@ class Evaluation:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 40
+    order: ClassVar[int] = 4
 
     training: tuple[tuple[str, Location], ...]
     modal: int

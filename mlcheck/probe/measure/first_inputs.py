@@ -36,7 +36,7 @@ class FirstInputs:
     """Layers that see the data itself, in three batches."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 24
+    order: ClassVar[int] = 4
 
     inputs: tuple[FirstInput, ...]
 

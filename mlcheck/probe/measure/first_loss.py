@@ -74,7 +74,7 @@ class FirstLoss:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 22
+    order: ClassVar[int] = 20
 
     losses: list[LossFact] = field(default_factory=list)
     inputs: tuple[str, ...] = ()

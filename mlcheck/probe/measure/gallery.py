@@ -37,7 +37,7 @@ class Gallery:
     """What enters the model and the loss in the first training step, with pictures. `inputs` are (name, shape)."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 30
+    order: ClassVar[int] = 6
 
     samples: int
     facts: tuple[str, ...]

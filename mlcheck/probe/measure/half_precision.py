@@ -39,7 +39,7 @@ class HalfPrecision:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 68
+    order: ClassVar[int] = 4
 
     dtype: str
     scales: bool

@@ -27,7 +27,7 @@ class BatchIndependence:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 50
+    order: ClassVar[int] = 4
 
     model: str
     rows: int

@@ -28,7 +28,7 @@ class InputUse:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 45
+    order: ClassVar[int] = 10
 
     model: str
     rows: int

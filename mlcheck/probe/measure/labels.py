@@ -47,7 +47,7 @@ class Labels:
     """The classification losses of a first training step. `raised` tells the error that ended the step, if any."""
 
     reach: ClassVar[Reach] = "data"
-    order: ClassVar[int] = 11
+    order: ClassVar[int] = 4
 
     uses: tuple[LabelUse, ...]
     raised: str

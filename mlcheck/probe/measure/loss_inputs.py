@@ -58,7 +58,7 @@ class LossInputs:
     """The inputs of every recognised loss in three training steps, by place."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 25
+    order: ClassVar[int] = 11
 
     inputs: tuple[LossInput, ...]
 

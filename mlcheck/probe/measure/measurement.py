@@ -27,7 +27,7 @@ class Measurement(Protocol):
     """Plain numbers about a trial. `reach` says how far the user's program must work for it:
 
     `nothing` needs neither, `data` batches, `step` a training step as well, `loss` one whose loss is the user's own.
-    `order` runs the cheap ones first.
+    `order` is what it costs, in training steps of a small model: what tells most for its cost is measured first.
     """
 
     reach: ClassVar[Reach]

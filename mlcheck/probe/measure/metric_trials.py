@@ -40,7 +40,7 @@ class MetricTrials:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 42
+    order: ClassVar[int] = 35
 
     trials: tuple[MetricTrial, ...]
     summed: bool

@@ -25,7 +25,7 @@ class Overfit:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 90
+    order: ClassVar[int] = 280
 
     samples: int
     kind: str

@@ -38,7 +38,7 @@ class Padding:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 49
+    order: ClassVar[int] = 7
 
     told_by: str
     places: int

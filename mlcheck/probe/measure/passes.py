@@ -77,7 +77,7 @@ class Passes:
     """
 
     reach: ClassVar[Reach] = "data"
-    order: ClassVar[int] = 12
+    order: ClassVar[int] = 22
 
     training: Pass
     again: Pass

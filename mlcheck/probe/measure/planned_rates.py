@@ -41,7 +41,7 @@ class PlannedRates:
     """Every scheduler's course over `batches` batches, which are `epochs` epochs where an epoch's length is known."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 40
+    order: ClassVar[int] = 20
 
     planned: Planned
     batches: int

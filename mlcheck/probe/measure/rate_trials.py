@@ -54,7 +54,7 @@ class RateTrials:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 95
+    order: ClassVar[int] = 220
 
     rate: float
     steps: int

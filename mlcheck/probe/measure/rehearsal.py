@@ -42,7 +42,7 @@ class Rehearsal:
     """
 
     reach: ClassVar[Reach] = "data"
-    order: ClassVar[int] = 0
+    order: ClassVar[int] = 13
 
     batches: int = 0
     steps: int = 0

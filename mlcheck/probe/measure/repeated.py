@@ -35,7 +35,7 @@ class Repeated:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 66
+    order: ClassVar[int] = 13
 
     parting: str
     what: str

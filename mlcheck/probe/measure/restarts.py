@@ -32,7 +32,7 @@ class Restart:
     """The validation samples of a start and of a restart: how many there are, and how many are others."""
 
     reach: ClassVar[Reach] = "data"
-    order: ClassVar[int] = 30
+    order: ClassVar[int] = 15
 
     samples: int
     others: int
@@ -64,7 +64,7 @@ class Ranks:
     """
 
     reach: ClassVar[Reach] = "data"
-    order: ClassVar[int] = 31
+    order: ClassVar[int] = 15
 
     same: int
     compared: int

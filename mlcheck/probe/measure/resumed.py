@@ -46,7 +46,7 @@ class Resumed:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 70
+    order: ClassVar[int] = 15
 
     saved: tuple[str, ...]
     differing: tuple[str, ...]

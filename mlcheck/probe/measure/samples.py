@@ -83,7 +83,7 @@ class Samples:
     """Both splits, where the loaders read from data sets that can be asked by index."""
 
     reach: ClassVar[Reach] = "nothing"
-    order: ClassVar[int] = 5
+    order: ClassVar[int] = 85
 
     training: Split
     validation: Split | None

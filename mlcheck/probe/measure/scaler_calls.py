@@ -45,7 +45,7 @@ class ScalerCalls:
     """All deeds of a few updates, in order."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 67
+    order: ClassVar[int] = 2
 
     deeds: tuple[Deed, ...]
     updates: int

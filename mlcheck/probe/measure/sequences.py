@@ -30,7 +30,7 @@ class NextToken:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 48
+    order: ClassVar[int] = 7
 
     shift: int
     length: int

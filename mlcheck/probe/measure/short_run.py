@@ -48,7 +48,7 @@ class ShortRun:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 60
+    order: ClassVar[int] = 180
 
     steps: int = 0
     epochs: float = 0.0

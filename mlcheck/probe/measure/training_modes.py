@@ -34,7 +34,7 @@ class TrainingModes:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 35
+    order: ClassVar[int] = 7
 
     owns_loop: bool
     modal: int

@@ -64,7 +64,7 @@ class TrainingSteps:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 20
+    order: ClassVar[int] = 9
 
     steps: int
     owns_loop: bool

@@ -54,7 +54,7 @@ class Wiring:
     """What one training step shows of a model's structure. `dropouts` and `norms` are settings of modules that ran."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 26
+    order: ClassVar[int] = 4
 
     linears: int
     pairs: tuple[LinearPair, ...]

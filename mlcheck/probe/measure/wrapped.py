@@ -18,7 +18,7 @@ class WrappedWeights:
     """`outside` are the names of weights that an optimizer holds and no model of the framework's, `trained` all."""
 
     reach: ClassVar[Reach] = "nothing"
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 1
 
     outside: tuple[str, ...]
     trained: int

@@ -1,0 +1,38 @@
+"""In which order the probes are asked: what tells most for its cost comes first, and a short budget is well spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from mlcheck.core.check import Check
+from mlcheck.core.outcome import Severity
+from mlcheck.probe.measure.measurement import Measurement
+from mlcheck.probe.measure.rehearsal import Rehearsal
+
+Needs = list[type[Measurement]]
+Open = dict[str, frozenset[type[Measurement]]]
+WEIGHT = {Severity.ERROR: 4, Severity.WARNING: 2, Severity.NOTE: 1}
+
+
+def ordered(wanted: Iterable[tuple[Check, Needs]], severity: Callable[[str], Severity]) -> list[tuple[Check, Needs]]:
+    """Greedily by the weight of all rules that the next measurements would answer, over what these cost.
+
+    The rehearsal comes first: it says what can be asked at all. What is measured already costs nothing.
+    """
+    pairs = {check.rule: (check, needs) for check, needs in wanted}
+    weight = {rule: WEIGHT[severity(rule)] for rule in pairs}
+    needed: Open = {rule: frozenset(needs) - {Rehearsal} for rule, (_, needs) in sorted(pairs.items())}
+    found: list[str] = []
+    while needed:
+        answered = [rule for rule, needs in needed.items() if not needs]
+        found += sorted(answered, key=lambda rule: (Rehearsal not in pairs[rule][1], -weight[rule], rule))
+        needed = {rule: needs for rule, needs in needed.items() if needs}
+        if needed:
+            next_ones = max(dict.fromkeys(needed.values()), key=lambda group: _worth(group, needed, weight))
+            needed = {rule: needs - next_ones for rule, needs in needed.items()}
+    return [pairs[rule] for rule in found]
+
+
+def _worth(group: frozenset[type[Measurement]], needed: Open, weight: dict[str, int]) -> float:
+    told = sum(weight[rule] for rule, needs in needed.items() if needs <= group)
+    return told / (1 + sum(one.order for one in group))

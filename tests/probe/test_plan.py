@@ -1,0 +1,111 @@
+"""The order of the probes: what tells much for little comes first, whatever the order of their names."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from probe_programs import classes, cross_entropy, mlp, trial_of
+
+from mlcheck.core.catalog import Catalog
+from mlcheck.core.check import Check, Verdict, find_checks
+from mlcheck.core.outcome import Outcome, Severity
+from mlcheck.probe import checks
+from mlcheck.probe.examination import Examination, measurements_of
+from mlcheck.probe.job import Job
+from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.plan import ordered
+from mlcheck.probe.result import from_message
+from mlcheck.trial.trial import Trial
+
+
+def costing(steps: int) -> Any:
+    return type(f"Costing{steps}", (), {"order": steps})
+
+
+CHEAP, MIDDLE, DEAR = costing(2), costing(20), costing(200)
+
+
+def rules(needs: dict[str, list[Any]], severities: dict[str, Severity] | None = None) -> list[str]:
+    wanted = [(Check(rule, lambda: None), types) for rule, types in needs.items()]
+    return [check.rule for check, _ in ordered(wanted, lambda rule: (severities or {}).get(rule, Severity.ERROR))]
+
+
+def test_the_cheap_come_first_and_the_rehearsal_before_all() -> None:
+    assert rules({"a": [DEAR], "b": [CHEAP], "c": [MIDDLE], "z": [Rehearsal]}) == ["z", "b", "c", "a"]
+
+
+def test_many_rules_make_up_for_a_cost() -> None:
+    many = {f"m{place}": [MIDDLE] for place in range(9)}
+    assert rules({"b": [CHEAP], **many}) == [*many, "b"]
+    assert rules({"b": [CHEAP], "m0": [MIDDLE]}) == ["b", "m0"]
+
+
+def test_a_grave_rule_comes_before_a_slight_one() -> None:
+    assert rules({"a": [costing(9)], "b": [costing(9)]}, {"a": Severity.NOTE}) == ["b", "a"]
+
+
+def test_what_is_measured_for_one_rule_costs_the_next_nothing() -> None:
+    assert rules({"a": [CHEAP], "both": [CHEAP, MIDDLE], "c": [costing(25)]}) == ["a", "both", "c"]
+
+
+def test_every_check_is_asked_once_and_what_it_needs_decides_nothing_else() -> None:
+    catalog = Catalog()
+    wanted = [(check, measurements_of(check.run)) for check in find_checks(checks)]
+    found = [check.rule for check, _ in ordered(wanted, lambda rule: catalog[rule].severity)]
+    assert sorted(found) == sorted(check.rule for check, _ in wanted)
+    assert found[0] == "entry-does-not-run"
+    assert found.index("missing-zero-grad") < found.index("cannot-overfit-one-batch")
+    assert [check.rule for check, _ in ordered(wanted[::-1], lambda rule: catalog[rule].severity)] == found
+
+
+@pytest.mark.parametrize("rule", ["batch-mixing", "dead-units"])
+def test_one_rule_alone_is_asked_alone(rule: str) -> None:
+    assert rules({rule: [DEAR]}) == [rule]
+
+
+class Timed:
+    """Keeps how long it was given."""
+
+    reach, order = "nothing", 1
+    given: ClassVar[list[float]] = []
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Timed:
+        cls.given.append(seconds)
+        return cls()
+
+
+def timed(seen: Timed) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+class Heard(list[dict[str, Any]]):
+    def send(self, message: dict[str, Any]) -> None:
+        self.append(message)
+
+
+def examined(budget: float) -> Heard:
+    """One check of one measurement, with `budget` left of 60 seconds."""
+    heard, trial = Heard(), trial_of(mlp(), classes(8), cross_entropy)
+    job = Job("", "", {}, "", 0, 30.0, budget, (), whole_budget=60.0)
+    Examination(trial, job, heard).run([Check("dead-units", timed)])
+    return heard
+
+
+def test_a_probe_gets_no_more_than_is_left_of_the_budget() -> None:
+    Timed.given.clear()
+    examined(1000.0)
+    heard = examined(7.0)
+    assert Timed.given[0] == 30.0
+    assert 6 < Timed.given[1] <= 7
+    assert heard[0]["time_limit_s"] <= 17
+
+
+def test_what_a_budget_leaves_out_names_it() -> None:
+    Timed.given.clear()
+    (_, finished) = examined(0.0)
+    result = from_message(finished["report"])
+    assert result.outcome is Outcome.SKIP
+    assert "the budget of 60 s was spent" in result.reason
+    assert not Timed.given
