@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.cli.output import write
 from mlcheck.cli.settings import known_rules
+from mlcheck.cli.streams import say
 from mlcheck.config import load_config
 from mlcheck.core.git import asked
 from mlcheck.core.mistake import Mistake
@@ -57,7 +58,7 @@ def sign(arguments: argparse.Namespace) -> int:
         entry["link"] = arguments.link
     if shown := _shown(rule, config):
         entry["evidence"] = print_of_evidence(shown)
-        print(f"the evidence: {shown.summary}")
+        say(f"the evidence: {shown.summary}")
     if arguments.files:
         try:
             entry |= {"files": arguments.files, "print": print_of_files(arguments.files, _folder(config))}
@@ -126,5 +127,5 @@ def _write(kind: str, rule: str, entry: Entry, config: Config) -> int:
     signed = with_entry(text, kind, rule, entry)
     results_of(signed, catalog, path, date.today())
     write(str(path), signed)
-    print(f"{'signed' if kind == 'sign' else 'waived'} {rule} in {path}: by {entry['by']} on {entry['date']}")
+    say(f"{'signed' if kind == 'sign' else 'waived'} {rule} in {path}: by {entry['by']} on {entry['date']}")
     return 0

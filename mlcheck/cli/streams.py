@@ -6,6 +6,7 @@ import codecs
 import shutil
 import sys
 from textwrap import wrap
+from typing import TextIO
 
 _PLAIN = {
     "·": "-", "×": "x", "→": "->", "←": "<-", "…": "...", "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"',
@@ -27,11 +28,19 @@ def _in_plain(error: UnicodeError) -> tuple[str, int]:
 
 def complain(sentence: str) -> None:
     """One sentence on standard error, broken between words where a person reads it."""
-    text = f"mlcheck: {sentence}"
-    if sys.stderr.isatty():
+    _tell(f"mlcheck: {sentence}", sys.stderr)
+
+
+def say(sentence: str) -> None:
+    """One sentence on standard output, in the same way."""
+    _tell(sentence, sys.stdout)
+
+
+def _tell(text: str, stream: TextIO) -> None:
+    if stream.isatty():
         columns = max(40, shutil.get_terminal_size().columns)
         text = "\n".join(wrap(text, columns, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "))
-    print(text, file=sys.stderr)
+    print(text, file=stream)
 
 
 def make_safe() -> None:
