@@ -82,21 +82,25 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
             if not outer:
                 continue
             value = _is_value(call.func, context, modules, defined)
-            handed = {_last(part) for part in (*call.args, *(each.value for each in call.keywords))} & defined
+            handed = _handed(call, defined)
             telling = told or value or _is_of(call.func, libraries)
             runs = name in modules and value and _in_loop(context)
             for sketch in outer:
-                if not _has_forward(sketch.owner):  # its layers are the module's own business
-                    sketch.judged |= runs
-                    sketch.calls_modules |= name in modules and value
                 sketch.calls.add(name)
-                sketch.judged |= judged
-                sketch.telling |= telling
-                sketch.calls_values |= value
-                sketch.scores |= value and len(call.args) > 1
-                sketch.makes_loss |= loss
+                if telling:
+                    sketch.telling = True
+                if judged:
+                    sketch.judged = True
+                if loss:
+                    sketch.makes_loss = True
+                if value:
+                    sketch.calls_values = True
+                    sketch.scores |= len(call.args) > 1
+                    if name in modules and not _has_forward(sketch.owner):  # its layers are the module's own business
+                        sketch.judged |= runs
+                        sketch.calls_modules = True
                 if handed:
-                    sketch.calls |= handed
+                    sketch.calls.update(handed)
                     sketch.hands_on = True
     for assigned in file.walk.attributes:
         if assigned.target.attr in _STATES:
@@ -110,6 +114,14 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
         if idle and not sketch.judged:
             sketch.judged = any(sketch.node.lineno <= line <= (sketch.node.end_lineno or 0) for line in idle)
     return found
+
+
+def _handed(call: ast.Call, defined: Set[str]) -> list[str]:
+    """The functions of the program, by their names, that a call is given."""
+    names = [_last(part) for part in call.args] if call.args else []
+    if call.keywords:
+        names += [_last(each.value) for each in call.keywords]
+    return [name for name in names if name in defined]
 
 
 def _idle_lines(text: str) -> list[int]:
