@@ -104,8 +104,10 @@ def import_on_demand(m: Machine, module: ModuleInfo, name: str, seen: frozenset[
                 if not hasattr(builtins, name):
                     return External(canonical(f"{star[1:]}.{name}"))
             continue
-        value = module_attribute(m, star, name, seen=seen) if star not in seen else None
-        if value is not None:
+        source = m.facts.sites.files[star]
+        if star in seen or not (name in source.names or (source.hands_on_torch and not hasattr(builtins, name))):
+            continue
+        if (value := module_attribute(m, star, name, seen=seen)) is not None:
             return value
     return None
 

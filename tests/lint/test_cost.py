@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from mlcheck.lint import reading
-from mlcheck.lint.engine import Crash, analyse
+from mlcheck.lint import names, reading
+from mlcheck.lint.engine import Crash, Seen, analyse
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import Program
 from mlcheck.lint.run import LintSettings, run_lint
@@ -206,3 +206,21 @@ def test_names_of_a_package_that_passes_on_hundreds_of_others_are_looked_up_at_o
     assert [getattr(each, "name", "") for each in found] == [f"Net{number}" for number in range(60)]
     assert file.resolve(ast.Name("Missing", ast.Load()), file.walk.module) is None
     assert steps[0] < 60 * 5
+
+
+def test_names_that_star_imports_do_not_bring_are_not_looked_for_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Modules that take all names from all modules before them: a thousand ways lead from the last to the first."""
+    texts = [f"{''.join(f'from m{k} import *{chr(10)}' for k in range(n))}value{n} = len(str(n))\n" for n in range(12)]
+    texts[-1] += "import torch\nnet = torch.nn.Linear(value0, 1)\nnet(unknown).sum().backward()\n"
+    sources = [Source(f"m{n}.py", text, ast.parse(text), f"m{n}") for n, text in enumerate(texts)]
+    steps = [0]
+    module_attribute = names.module_attribute
+
+    def counting(*arguments: Any, **more: Any) -> Any:
+        steps[0] += 1
+        return module_attribute(*arguments, **more)
+
+    monkeypatch.setattr(names, "module_attribute", counting)
+    seen = [answer for answer in analyse(sources) if isinstance(answer, Seen)]
+    assert seen[0].counts["backward pass"] == 1
+    assert 0 < steps[0] < 200

@@ -8,7 +8,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
-from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes
+from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes, text_of
+from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "weight initialisation"
 _FILLS = re.compile(r"\binit\.\w+_\(|\b(?:xavier|kaiming|trunc_normal|orthogonal)\w*_\(|\.weight(?:\.data)?\.\w+_\(")
@@ -70,7 +71,11 @@ def _too_early(cls: Class) -> Iterator[Finding]:
         rest = body[number + 1 :]
         if any(_OWN_WAYS.search(ast.unparse(other)) or _applies_in(other, init) for other in rest):
             continue
-        later = [assigned for assigned in _assigned(cls, init) if assigned[1] > line.lineno]
+        assert isinstance(line.value, ast.Call)
+        kinds = _asked_for(init, line.value)
+        later = [
+            (name, at) for name, at, made in _assigned(cls, init) if at > line.lineno and _has_any(cls, made, kinds)
+        ]
         if later:
             yield Finding(
                 f"The weights are initialised before `self.{later[0][0]}` is there: it keeps PyTorch's default",
@@ -105,10 +110,33 @@ def _applies_in(statement: ast.stmt, init: Function) -> bool:
     return any(isinstance(node, ast.Call) and _applies(node, init) for node in walk(statement))
 
 
-def _assigned(cls: Class, init: Function) -> list[tuple[str, int]]:
+def _asked_for(init: Function, call: ast.Call) -> set[str]:
+    """The classes that the initialisation tells apart by `isinstance`, by their last names; empty: it may be any."""
+    named = init.file.resolve(call.args[0] if call.args else call.func, init.inner)
+    found = set()
+    for node in named.nodes if isinstance(named, Function) else ():
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
+            kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+            found |= {ast.unparse(kind).rpartition(".")[2] for kind in kinds}
+    return found
+
+
+def _has_any(cls: Class, made: ast.expr, kinds: set[str]) -> bool:
+    """Whether what is made is, or may hold, a layer of one of the kinds."""
+    if not kinds:
+        return True
+    for node in walk(made):
+        last = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+        named = cls.file.resolve(node.func, cls.defined.inner) if isinstance(node, ast.Call) else None
+        if last in kinds or (isinstance(named, Class) and any(occurrences(kind, text_of(named)) for kind in kinds)):
+            return True
+    return False
+
+
+def _assigned(cls: Class, init: Function) -> list[tuple[str, int, ast.expr]]:
     """The layers with parameters that `__init__` makes, with their lines."""
     return [
-        (name, assigned.node.lineno)
+        (name, assigned.node.lineno, assigned.value)
         for name, found in cls.attributes.items()
         for function, assigned in found
         if function is init and assigned.value is not None

@@ -237,14 +237,24 @@ class File:
         Without it, a look-up would go through hundreds of files for each name.
         """
         found: set[str] = set()
-        seen, todo = {self}, [self]
-        while todo:
-            file = todo.pop()
+        for file in self._passed_on:
             found.update(file.walk.module.scope.bindings, self.sites.below.get(file.name, ()))
-            more = {source for _, source in file._stars if source is not None} - seen
-            seen |= more
-            todo.extend(more)
         return frozenset(found)
+
+    @cached_property
+    def hands_on_torch(self) -> bool:
+        """Whether what it passes on by star imports comes from torch too: that may be any name."""
+        return any(node.module in _STARRED for file in self._passed_on for node, source in file._stars if not source)
+
+    @cached_property
+    def _passed_on(self) -> set[File]:
+        """It and the files whose names it passes on by star imports, near or far."""
+        found, todo = {self}, [self]
+        while todo:
+            more = {source for _, source in todo.pop()._stars if source is not None} - found
+            found |= more
+            todo.extend(more)
+        return found
 
     @cached_property
     def _stars(self) -> list[tuple[ast.ImportFrom, File | None]]:
