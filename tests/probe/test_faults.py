@@ -143,6 +143,17 @@ def test_accumulated_gradients_that_every_batch_clears() -> None:
     assert ask("accumulation-destroyed", accumulating(1, clear_always=True)).outcome is Outcome.SKIP
 
 
+def test_steps_that_a_scaler_leaves_out_are_no_lost_batches() -> None:
+    trial = accumulating(4, clear_always=True)
+    inner = trial.train_step
+
+    def overflowing(batch: Any, index: int) -> Any:
+        return inner((batch[0] * (float("inf") if index % 4 == 0 else 1.0), batch[1]), index)
+
+    trial.train_step = overflowing
+    assert ask("accumulation-destroyed", trial).outcome is Outcome.INCONCLUSIVE
+
+
 def test_a_step_that_raises_is_told_once() -> None:
     trial = accumulating(4, clear_always=False)
     sound = trial.train_step

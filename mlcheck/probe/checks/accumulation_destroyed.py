@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.training_steps import ParameterStory, TrainingSteps
 
 
@@ -16,6 +19,8 @@ def check(steps: TrainingSteps) -> Verdict:
         return Verdict(Outcome.SKIP, reason="every batch has its own update")
     for name, updates in rare.items():
         held = [story for story in steps.parameters if name in story.optimizers and story.trace.nonzero]
+        if any(not math.isfinite(story.trace.largest) for story in held):
+            raise inconclusive("a gradient was not finite, and a scaler leaves out such a step")
         if held and all(_is_thrown_away(story, updates) for story in held):
             return _fault(name, updates, steps)
     kept = ", ".join(f"`{name}`" for name in rare)

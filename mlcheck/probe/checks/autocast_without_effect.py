@@ -13,8 +13,8 @@ def check(seen: AutocastError) -> Verdict:
     if not seen.products:
         return Verdict(Outcome.SKIP, reason="no linear or convolutional layer ran in the step")
     count = len(seen.products)
-    if seen.halved:
-        told = f"{len(seen.halved)} of {count} linear and convolutional layers compute in {seen.dtype}"
+    if seen.halved or any(error for *_, error in seen.layers):
+        told = f"{len(seen.halved)} of {count} linear and convolutional layers give out {seen.dtype}"
         return Verdict(Outcome.PASS, told, looked_at=count)
     message = (
         f"autocast to {seen.dtype} is entered, and none of {count} linear and convolutional layers computes in it "
