@@ -81,10 +81,14 @@ class TrialCode:
                     found.add(node.arg)
         return found
 
-    def loads_with_pyyaml(self, file: str) -> bool:
-        """Whether a file of the project imports PyYAML and names the config's file."""
-        loads = any(source == "yaml" for module in self.modules for source, _, _ in _imports(module))
-        return loads and any(word.endswith(file) for word in self.words())
+    def loads_with_pyyaml(self, file: str) -> set[str] | None:
+        """The words that are made numbers where a module reads this file with PyYAML; None where none does."""
+        for module in self.modules:
+            nodes = list(ast.walk(module.tree))
+            named = any(isinstance(n, ast.Constant) and str(n.value).endswith(file) for n in nodes)
+            if named and any(_is_yaml_load(n) for n in nodes):
+                return {word for n in nodes if _is_conversion(n) for word in _texts(n)}
+        return None
 
     def metrics(self) -> tuple[set[str], ast.FunctionDef] | None:
         """What the evaluation returns, where all of it is written out; None where it is computed."""
@@ -181,6 +185,23 @@ def _bases(folder: str, module: Module, name: str) -> list[tuple[Module, ast.Cla
 
 def _is_get_hparam(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_hparam"
+
+
+def _is_yaml_load(node: ast.AST) -> bool:
+    """A call of PyYAML that reads numbers as numbers: its BaseLoader leaves every value a text."""
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"yaml.safe_load", "yaml.full_load", "yaml.load", "yaml.unsafe_load"}
+        and "BaseLoader" not in ast.unparse(node)
+    )
+
+
+def _is_conversion(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float"
+
+
+def _texts(node: ast.AST) -> set[str]:
+    return {n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
 def _is_batch_size(node: ast.AST) -> bool:

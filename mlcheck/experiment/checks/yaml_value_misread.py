@@ -33,14 +33,15 @@ def check(experiment: Experiment) -> Iterator[Finding]:
                     experiment.document.at(node),
                     help=f"write `{meant}`, or put it in quotes where the text is meant",
                 )
-    if code.loads_with_pyyaml(os.path.basename(experiment.document.path)):
-        yield from _for_pyyaml(experiment)
+    converted = code.loads_with_pyyaml(os.path.basename(experiment.document.path))
+    if converted is not None:
+        yield from _for_pyyaml(experiment, converted)
 
 
-def _for_pyyaml(experiment: Experiment) -> Iterator[Finding]:
+def _for_pyyaml(experiment: Experiment, converted: set[str]) -> Iterator[Finding]:
     """PyYAML keeps to YAML 1.1, for which a number has a point before its exponent."""
     for parameter in parameters(experiment.document):
-        for node in parameter.choices():
+        for node in parameter.choices() if parameter.path.split(".")[-1] not in converted else ():
             if isinstance(node, yaml.ScalarNode) and node.style is None and _NO_POINT.fullmatch(node.value):
                 mantissa, exponent = node.value.lower().split("e")
                 pointed = f"{mantissa}.0e{exponent if exponent[0] in '+-' else f'+{exponent}'}"
