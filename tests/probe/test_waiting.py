@@ -90,7 +90,11 @@ def test_batches_that_the_trainer_unpickles_are_told_from_workers_that_wait() ->
     lines = replace(READS, reading=0.02, collating=0.1)
     busy = Activity(main=0.9, delay=0.05, waits={"run": 0.95, "poll": 0.05})
     assert cause(seen(working(0.1, poll=0.88), lines=lines, trainer=busy)).busy is Busy.HANDOVER
+    mapping = Activity(main=0.06, delay=0.82, waits={"run": 0.87, "socket": 0.1, "poll": 0.03})
+    assert cause(seen(working(0.02, poll=0.94), lines=lines, trainer=mapping)).busy is Busy.HANDOVER
     assert cause(seen(working(0.02, poll=0.9), lines=lines)).busy is Busy.UNKNOWN
+    delayed = replace(IDLE, delay=0.3)
+    assert cause(seen(working(0.02, poll=0.9), lines=lines, trainer=delayed, others=0.9)).lost is Lost.UNCLEAR
 
 
 def test_loading_without_workers_takes_turns_with_training() -> None:
@@ -211,6 +215,7 @@ def test_the_users_own_collate_is_known_by_its_code() -> None:
     stack = (Frame("/t/_utils/fetch.py", 5, "fetch"), Frame(__file__, join.__code__.co_firstlineno + 1, "join"))
     lines = loading_lines(Stacks("py-spy", workers=Counter({stack: 4})), Loader())
     assert (lines.reading, lines.collating) == (0.0, 1.0)
+    assert (lines.collate.line, lines.collate.symbol) == (join.__code__.co_firstlineno, "join")
 
 
 def slow(batches: list[Any]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.step_time import StepTime
 from mlcheck.probe.measure.time_causes import Busy, Cause, Lost, cause
-from mlcheck.probe.measure.time_told import figures, ms, numbers, told
+from mlcheck.probe.measure.time_told import figures, ms, numbers, times, told
 
 _BUSY = {
     Busy.CPU: "computes",
@@ -38,6 +38,8 @@ def check(seen: StepTime) -> Verdict:
         return Verdict(Outcome.PASS, evidence, numbers=counted, looked_at=seen.batches or len(seen.rounds))
     share = seen.lines.lines[0][1] if seen.lines.lines else 0.0
     place = seen.lines.line if share else seen.place
+    if found.busy is Busy.HANDOVER and seen.lines.collate.path:
+        place, share = seen.lines.collate, 0.0
     by = " (by processor time and waiting alone, as other programs used the cores)" if found.why else ""
     message = f"{_message(seen, found)}{by}, {_at(found, share)}"
     finding = Finding(message, place, _help(seen, found), related=tuple(at for at, _ in seen.lines.lines[1:]))
@@ -49,7 +51,7 @@ def check(seen: StepTime) -> Verdict:
 
 def _message(seen: StepTime, found: Cause) -> str:
     last = seen.rounds[-1]
-    gain = f"without waiting it is up to {found.gain:.2g} times as fast"
+    gain = f"without waiting it is up to {times(found.gain)} as fast"
     if not seen.workers:
         return (
             f"loading and training take turns, as there are no worker processes: {found.share:.0%} of the loop is "

@@ -8,7 +8,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.loader_place import loader_place
 from mlcheck.probe.measure.step_time import StepTime
 from mlcheck.probe.measure.time_causes import Lost, cause
-from mlcheck.probe.measure.time_told import figures, ms, numbers, told
+from mlcheck.probe.measure.time_told import figures, ms, numbers, times, told
 
 
 def check(seen: StepTime) -> Verdict:
@@ -25,7 +25,7 @@ def check(seen: StepTime) -> Verdict:
     message = (
         f"workers and training fight for {loop.cores} cores: a step takes {ms(last.step)} while {seen.workers} "
         f"workers load, and {ms(last.alone)} when they rest{lacks if loop.trainer.delay else ''}; "
-        f"without it the loop is up to {found.gain:.2g} times as fast"
+        f"without it the loop is up to {times(found.gain)} as fast"
     )
     help_ = (
         f"fewer workers (num_workers={max(1, loop.cores - 1)} leaves training a core), each with one thread: "

@@ -26,7 +26,8 @@ class LoadingLines:
     """Shares of the looks at whoever loads: in `reading` samples, in `collating` them; the rest waits to be asked.
 
     `handing` is the share in which a worker's other threads pickle batches. `lines` are the user's own, most seen
-    first, with their shares of reading and collating. `tool` looked, empty for nobody; `why_not` is about py-spy.
+    first, with their shares of reading and collating; `collate` is where their own collate_fn begins. `tool` looked,
+    empty for nobody; `why_not` is about py-spy.
     """
 
     tool: str = ""
@@ -36,6 +37,7 @@ class LoadingLines:
     lines: tuple[tuple[Location, float], ...] = ()
     why_not: str = ""
     seen: int = field(default=0, compare=False)
+    collate: Location = field(default_factory=Location)
 
     @property
     def line(self) -> Location:
@@ -66,6 +68,7 @@ def loading_lines(stacks: Stacks, loader: Any) -> LoadingLines:
         lines=tuple((place, count / at_work) for place, count in lines.most_common(_SHOWN)),
         why_not=stacks.why_not,
         seen=total,
+        collate=_beginning(collate),
     )
 
 
@@ -93,6 +96,12 @@ def _code(function: Any) -> CodeType | None:
     function = getattr(function, "__func__", function)
     found = getattr(function, "__code__", None) or getattr(vars(type(function)).get("__call__"), "__code__", None)
     return found if isinstance(found, CodeType) else None
+
+
+def _beginning(code: CodeType | None) -> Location:
+    if code is None or not is_users(code.co_filename):
+        return Location()
+    return Location(as_given(code.co_filename), code.co_firstlineno, symbol=code.co_qualname)
 
 
 def users_line(stack: Stack) -> Location | None:

@@ -84,7 +84,8 @@ def cause(seen: StepTime) -> Cause:
         return Cause(Lost.UNCLEAR, busy, shares=shares, why=noise) if noise else _nothing(seen)
     if noise := disturbed(seen, busy):
         calm = waiting_when_calm(seen, busy)
-        if min(waiting) < NOTICEABLE or calm is None or calm < _CLEARLY * NOTICEABLE:
+        sure = busy is not Busy.UNKNOWN and calm is not None and calm >= _CLEARLY * NOTICEABLE
+        if min(waiting) < NOTICEABLE or calm is None or not sure:
             return Cause(Lost.UNCLEAR, busy, shares=shares, why=noise)
         return Cause(Lost.WAITING, busy, calm, 1.0 / (1.0 - calm), shares, noise)
     if max(*waiting, *slowed) < NOTICEABLE:
@@ -199,9 +200,12 @@ def _split(load: Phase, workers: int, lines: LoadingLines) -> dict[Busy, float]:
 
 
 def _takes_over(load: Phase, worker: Activity) -> bool:
-    """Whether those that pickle and unpickle batches are at work while the workers' main threads are not."""
+    """Whether those that pickle and unpickle batches are at work while the workers' main threads are not.
+
+    A trainer that waits for a worker polls its queue; reading, unpickling and mapping a batch it does not.
+    """
     pickling = max(0.0, worker.user + worker.system - worker.main)
-    takes = load.trainer.main / max(1.0 - (load.trainer.delay or 0.0), _FIGHT)
+    takes = 1.0 - load.trainer.waits.get("poll", 0.0) if load.trainer.waits else 0.0
     return takes + pickling >= _MOST
 
 

@@ -11,7 +11,11 @@ from mlcheck.trial.observe.watch import Activity, Phase
 
 
 def ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+    return f"{1e3 * seconds:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"
+
+
+def times(factor: float) -> str:
+    return f"{factor:.2g} times" if factor < 99.5 else "a hundred times"
 
 
 def told(seen: StepTime) -> str:
