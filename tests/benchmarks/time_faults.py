@@ -47,7 +47,7 @@ CASES = (
     Case("slow_remote", RULES[0], ("waits for another machine",)),
     Case("lock_in_getitem", RULES[0], ("waits for a lock",)),
     Case("huge_collate", RULES[0], ("joins samples",)),
-    Case("pickled_batches", RULES[0], ("handed over between processes",)),
+    Case("pickled_batches", RULES[0], ("hands batches over",)),
     Case("heavy_decode_without_workers", RULES[0], ("take turns",)),
     Case("workers_fight_for_cores", RULES[1], ("fight for",)),
     Case("tiny_batches", RULES[2], ("too small",)),

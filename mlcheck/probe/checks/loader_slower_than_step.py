@@ -16,7 +16,7 @@ _BUSY = {
     Busy.REMOTE: "waits for another machine (a socket)",
     Busy.SLEEP: "sleeps",
     Busy.LOCK: "waits for a lock that another process holds",
-    Busy.HANDOVER: "is handed over between processes: pickled by the worker, unpickled by the trainer",
+    Busy.HANDOVER: "hands batches over between processes: pickled by the worker, unpickled by the trainer",
 }
 _HELP = {
     Busy.CPU: "make this line cheaper: decode, resize or tokenize once and store the result",
