@@ -7,10 +7,10 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "Accelerator"
-_OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax")
 _ACCELERATOR = "accelerate.Accelerator"
 
 
@@ -89,7 +89,7 @@ def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
                     related=(prepared[0].place.location,),
                 )
 
-    for optimizer in facts.sites.calls(*(f"torch.optim.{name}" for name in _OPTIMIZERS)):
+    for optimizer in facts.sites.once(optimizers):
         if optimizer.file is not file or optimizer.function is not function or id(optimizer.node) in given:
             continue
         names = file.names_given(optimizer.node)

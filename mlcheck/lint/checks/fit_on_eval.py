@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, File, Sites
+from mlcheck.lint.sites.cutting import cut_in_two
 from mlcheck.lint.sites.latest import origin, source
+from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 
@@ -29,6 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen["call that fits"] = len(fits)
     yield from _oversampled(facts.sites)
     yield from _normalised(facts.sites)
+    yield from _standardised(facts.sites)
     for call, kind in fits:
         data = call.node.args[0]
         name = _name(data)
@@ -38,6 +42,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="fit on the training data alone, and call `transform` on the rest",
             )
+        elif (cut := _cut_later(call)) is not None:
+            yield Finding(
+                f"`{kind}` is fitted on all data before it is split: the training data has seen the test data",
+                call.place.location,
+                help="fit on the training part, and call `transform` on the rest",
+                related=(call.file.place(cut, call.context).location,),
+            )
         elif (split := _split_later(call)) is not None:
             yield Finding(
                 f"`{kind}` is fitted on all data before it is split: the training data has seen the test data",
@@ -45,6 +56,66 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="split first; fit on the training part, and call `transform` on the rest",
                 related=(split.place.location,),
             )
+
+
+def _cut_later(fit: Call) -> ast.Subscript | None:
+    """The slice of what `fit_transform` returned that is held out."""
+    names = fit.file.names_given(fit.node)
+    if not isinstance(fit.node.func, ast.Attribute) or fit.node.func.attr not in _RETURNING or len(names) != 1:
+        return None
+    made = next((n for n in walk(around(fit)) if isinstance(n, ast.Assign) and n.value is fit.node), None)
+    return cut_in_two(around(fit), made, names[0]) if made is not None else None
+
+
+def _standardised(sites: Sites) -> Iterator[Finding]:
+    """`x = (x - x.mean(0)) / x.std(0)`, and then `train, test = x[:n], x[n:]`."""
+    for file in sites.mentioning([".std("]):
+        for call in file.calls("std"):
+            whole = around(call)
+            for made in walk(whole):
+                target = made.targets[0] if isinstance(made, ast.Assign) else None
+                if not isinstance(made, ast.Assign) or not isinstance(target, ast.Name):
+                    continue
+                if not _is_scaled_by(file, made.value, call):
+                    continue
+                cut = cut_in_two(whole, made, target.id)
+                if cut is not None:
+                    yield Finding(
+                        "Mean and deviation are those of all data before it is split: the training data has seen "
+                        "the test data",
+                        file.place(made, call.context).location,
+                        help="take both from the training part alone",
+                        related=(file.place(cut, call.context).location,),
+                    )
+
+
+def _is_scaled_by(file: File, node: ast.expr, std: Call) -> bool:
+    """Whether it is `(x - m) / s` of one `x`, with `m` its mean and `s` the deviation that this call takes."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+        return False
+    shifted, scale = node.left, node.right
+    if isinstance(scale, ast.BinOp) and isinstance(scale.op, ast.Add):
+        scale = scale.left
+    if not isinstance(shifted, ast.BinOp) or not isinstance(shifted.op, ast.Sub):
+        return False
+    mean = file.value(shifted.right, std.context)[0]
+    owners = [
+        part.func.value
+        for part, name in ((mean, "mean"), (file.value(scale, std.context)[0], "std"))
+        if isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr == name
+        and _is_over_samples(part)
+    ]
+    if len(owners) != 2 or file.value(scale, std.context)[0] is not std.node:
+        return False
+    return isinstance(shifted.left, ast.Name) and {ast.unparse(owner) for owner in owners} == {shifted.left.id}
+
+
+def _is_over_samples(call: ast.Call) -> bool:
+    """`x.mean()`, `x.mean(0)`, `x.mean(axis=(0, 1))`: each sample has part in it."""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in ("axis", "dim"))]
+    return not given or any(isinstance(node, ast.Constant) and node.value == 0 for node in ast.walk(given[0]))
 
 
 def _oversampled(sites: Sites) -> Iterator[Finding]:

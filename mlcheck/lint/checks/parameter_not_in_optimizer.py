@@ -6,14 +6,25 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, File, canonical
+from mlcheck.lint.sites.optimizers import following, loads, optimizers, stores
 from mlcheck.lint.training import Optimizer, Unheld
 
 LOOKS_AT = "optimizer"
-_OPTIMIZERS = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "SGD", "RMSprop", "NAdam", "RAdam", "Adagrad"))
+_WITHOUT_PARAMETERS = (
+    *("Identity", "Dropout", "ReLU", "ELU", "GELU", "Softmax", "Flatten", "Sigmoid", "Tanh", "Pool", "Parameter"),
+    *("SiLU", "Hardswish", "Mish", "Upsample", "PixelShuffle", "Pad", "Loss"),
+)
+_HANDED_ON = ("add_param_group", "param_groups")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    yield from _replaced(facts)
+    replaced = list(_replaced(facts))
+    yield from replaced
+    told = {(finding.location.path, finding.location.line) for finding in replaced}
+    for finding in _put_in_later(facts):
+        if (finding.location.path, finding.location.line) not in told:
+            yield finding
     yield from _thawed(facts)
     yield from _left_behind(facts)
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
@@ -51,6 +62,52 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _put_in_later(facts: Facts) -> Iterator[Finding]:
+    """`optimizer = SGD(model.parameters())`, and beneath it in the same block `model.fc = nn.Linear(...)`."""
+    for made in facts.sites.once(optimizers):
+        params = made.argument("params", 0)
+        func = params.func if isinstance(params, ast.Call) and not params.args else None
+        names = made.file.names_given(made.node)
+        if not isinstance(func, ast.Attribute) or func.attr != "parameters" or not isinstance(func.value, ast.Name):
+            continue
+        if len(names) == 1 and (layer := _layer_put_in(made, func.value.id, names[0])) is not None:
+            yield Finding(
+                f"`{ast.unparse(layer)}` is put in after the optimizer was made: its parameters are never updated",
+                made.file.place(layer, made.context).location,
+                help="make the optimizer after the last change to the model",
+                related=(made.place.location,),
+            )
+
+
+def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:
+    """The attribute that gets a new layer, where nothing beneath makes or extends the optimizer anew."""
+    found: ast.expr | None = None
+    used = False
+    for statement in following(made):
+        text = made.file.module.text_of(statement)
+        if stores(statement, optimizer) or any(word in text for word in _HANDED_ON):
+            return None
+        if found is None and stores(statement, model):
+            return None
+        used = used or (found is not None and loads(statement, optimizer))
+        if found is None and isinstance(statement, ast.Assign) and _is_layer(made.file, statement.value, made):
+            target = statement.targets[0]
+            root: ast.expr = target
+            while isinstance(root, ast.Attribute | ast.Subscript):
+                root = root.value
+            if root is not target and isinstance(root, ast.Name) and root.id == model:
+                found = target
+    return found if used else None
+
+
+def _is_layer(file: File, node: ast.expr, near: Call) -> bool:
+    named = file.resolve(node.func, near.context) if isinstance(node, ast.Call) else None
+    last = canonical(named).removeprefix("torch.nn.") if isinstance(named, str) else "."
+    if not isinstance(node, ast.Call) or "." in last or any(word in last for word in _WITHOUT_PARAMETERS):
+        return False
+    return last != "Sequential" or any(_is_layer(file, layer, near) for layer in node.args)
+
+
 def _thawed(facts: Facts) -> Iterator[Finding]:
     stepped = {step.key for step in facts.steps}
     for thawed in facts.training.thawed:
@@ -69,8 +126,8 @@ def _thawed(facts: Facts) -> Iterator[Finding]:
 
 def _left_behind(facts: Facts) -> Iterator[Finding]:
     """A group of parameters that is written out, and that nothing reads."""
-    optimizers = [call for call in facts.sites.calls(*_OPTIMIZERS) if call.function is not None]
-    for function in {id(call.function): call.function for call in optimizers}.values():
+    made = [call for call in facts.sites.once(optimizers) if call.function is not None]
+    for function in {id(call.function): call.function for call in made}.values():
         assert function is not None
         for name, bindings in function.inner.scope.bindings.items():
             group = bindings[0].value if len(bindings) == 1 else None

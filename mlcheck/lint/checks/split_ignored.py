@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.optimizers import around, loads
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
@@ -15,6 +18,7 @@ _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _unused_part(facts)
+    yield from _part_of_the_other(facts)
     for loader in facts.sites.once(loaders):
         data, file = loader.dataset, loader.call.file
         if not isinstance(data, ast.Attribute) or data.attr != "dataset":
@@ -44,14 +48,51 @@ def _unused_part(facts: Facts) -> Iterator[Finding]:
             part = _first_part(call.file.module.source.tree, split.node)
             if named != "torch.utils.data.random_split" or not part or split.node.lineno > call.node.lineno:
                 continue
-            around = call.function.node if call.function is not None else call.file.module.source.tree
-            if not any(isinstance(n, ast.Name) and n.id == part and isinstance(n.ctx, ast.Load) for n in walk(around)):
+            if not loads(around(call), part):
                 yield Finding(
                     f"`{data.id}` is the whole data set, and `{part}`, the part that was split off, is never used",
                     call.place.location,
                     help=f"give the loader `{part}`",
                     related=(split.place.location,),
                 )
+
+
+def _part_of_the_other(facts: Facts) -> Iterator[Finding]:
+    """`val_loader = DataLoader(train_set)`, where `val_set` is made beside it and nothing reads it."""
+    for loader in facts.sites.once(loaders):
+        data, call = loader.dataset, loader.call
+        named = {split_of_name(name) for name in loader.names}
+        if not isinstance(data, ast.Name) or len(named) != 1:
+            continue
+        (meant,) = named
+        if not meant or split_of_name(data.id) in ("", meant) or "train" not in (meant, split_of_name(data.id)):
+            continue
+        names = [n for n in walk(around(call)) if isinstance(n, ast.Name)]
+        read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
+        idle = [n for n in names if isinstance(n.ctx, ast.Store) and n.id not in read and _is_part(call, n, meant)]
+        if idle and not (call.function is None and _is_used_elsewhere(facts, call.file, idle[0].id)):
+            yield Finding(
+                f"`{loader.names[0]}` reads `{data.id}`, and nothing reads `{idle[0].id}`",
+                call.place.location,
+                help=f"give the loader `{idle[0].id}`",
+                related=(call.file.place(idle[0], call.context).location,),
+            )
+
+
+def _is_used_elsewhere(facts: Facts, file: File, name: str) -> bool:
+    return any(other is not file for other in facts.sites.mentioning([name], tests=True))
+
+
+def _is_part(call: Call, name: ast.Name, split: str) -> bool:
+    """Whether the name is bound to data of that split: a part, or a data set of its own."""
+    if split_of_name(name.id) != split or name.lineno > call.node.lineno:
+        return False
+    for found in origins(call.file, name, call.context):
+        last = found.node.func if isinstance(found.node, ast.Call) else None
+        text = ast.unparse(last).rpartition(".")[2] if last is not None else ""
+        if text in ("random_split", "Subset") or "dataset" in text.lower():
+            return True
+    return False
 
 
 def _first_part(tree: ast.AST, split: ast.Call) -> str:

@@ -1,14 +1,65 @@
 """training-under-no-grad: a backward through a forward that recorded no graph."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
 
 LOOKS_AT = "backward pass"
+_OFF = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.grad_mode.no_grad")
+_ON = ("enable_grad", "set_grad_enabled", "inference_mode(False")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = set()
+    for finding in _through_forwards(facts):
+        told.add((finding.location.path, finding.location.line))
+        yield finding
+    if any(True for _ in facts.sites.mentioning(_ON)):
+        return
+    for file in facts.sites.mentioning(["no_grad", "inference_mode"]):
+        for call in file.calls("backward"):
+            decorator = _switched_off(call)
+            place = call.place.location
+            if decorator is None or (place.path, place.line) in told or not _is_computed_here(call):
+                continue
+            yield Finding(
+                "`backward()` runs on a loss that was computed with gradients switched off",
+                place,
+                help="take the decorator off, and put what is only measured under `with torch.no_grad():`",
+                related=(file.place(decorator, call.context).location,),
+            )
+
+
+def _switched_off(call: Call) -> ast.expr | None:
+    """The decorator that switches gradients off in the function around a call."""
+    function = call.function
+    if function is None:
+        return None
+    for decorator in function.node.decorator_list:
+        named = call.file.resolve(decorator.func if isinstance(decorator, ast.Call) else decorator, function.inner)
+        if isinstance(named, str) and named in _OFF and not (isinstance(decorator, ast.Call) and decorator.args):
+            return decorator
+    return None
+
+
+def _is_computed_here(call: Call) -> bool:
+    """`loss.backward()` of a name that this function gives what a call returns: no loss that was handed in."""
+    func = call.node.func
+    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name) or call.function is None:
+        return False
+    bindings = call.file.bindings(func.value.id, call.context)
+    return bool(bindings) and all(
+        binding.kind == "value"
+        and isinstance(binding.value, ast.Call)
+        and call.file.function_around(binding.context) is call.function
+        for binding in bindings
+    )
+
+
+def _through_forwards(facts: Facts) -> Iterator[Finding]:
     for backward in facts.backwards:
         switches = [forward.grad for forward in backward.forwards]
         if switches and not backward.unseen and all(switch.kind == "off" for switch in switches):

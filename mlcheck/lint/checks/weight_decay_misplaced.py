@@ -8,10 +8,10 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import OPEN, Call, Context, File
+from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "optimizer"
-_OPTIMIZERS = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "SGD", "RMSprop", "NAdam", "RAdam", "Adamax"))
 _SPARED = re.compile(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")
 _DECAYED = re.compile(r"(?:^|_)(?:weight_)?(?:decay|decayed|wd)(?:_|$)")
 _SMALL = re.compile(r"bias|norm|\bbn\b|ln_|\.ndim <= 1|\.ndim == 1|\.ndim < 2|dim\(\) == 1|dim\(\) <= 1|shape\) == 1")
@@ -19,7 +19,7 @@ _LIBRARIES = ("transformers", "timm", "pytorch_transformers", "torchvision", "de
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    made = list(facts.sites.calls(*_OPTIMIZERS))
+    made = facts.sites.once(optimizers)
     facts.sites.seen[LOOKS_AT] = len(made)
     for call in made:
         yield from _groups_exchanged(call)

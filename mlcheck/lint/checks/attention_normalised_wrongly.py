@@ -1,0 +1,138 @@
+"""attention-normalised-wrongly: scores of queries against keys get a softmax over the queries."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, canonical
+from mlcheck.lint.sites.latest import source
+
+LOOKS_AT = "softmax over scores"
+_FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax")
+_PRODUCTS = ("torch.matmul", "torch.bmm")
+_KEPT = ("masked_fill", "masked_fill_", "float", "div", "mul", "clamp", "contiguous")
+_ITSELF = ("dropout", "drop", "attn_dropout", "attn_drop", "to", "type_as", "contiguous")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["softmax("]):
+        for call in file.calls("softmax"):
+            scores, dim = _asked(call)
+            if call.function is None or scores is None or not isinstance(dim, int):
+                continue
+            product = _product(call, scores)
+            if product is None:
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            if (dim == -2 or (dim == 1 and _has_three_dimensions(call, product))) and _weighs(call):
+                yield Finding(
+                    "This softmax runs over the queries, and the product after it sums over the keys: "
+                    "the weights of a query do not sum to one",
+                    call.place.location,
+                    help="`softmax(dim=-1)`",
+                    related=(file.place(product, call.context).location,),
+                )
+
+
+def _asked(call: Call) -> tuple[ast.expr | None, object]:
+    """What the softmax is taken of, and the constant dimension."""
+    named = call.file.resolve(call.node.func, call.context)
+    if isinstance(named, str) and canonical(named) in _FUNCTIONS:
+        return call.argument("input", 0), call.constant("dim", 1)
+    func = call.node.func
+    if isinstance(func, ast.Attribute) and named is None:
+        return func.value, call.constant("dim", 0)
+    return None, None
+
+
+def _product(call: Call, scores: ast.expr) -> ast.expr | None:
+    """`q @ k.transpose(-2, -1)` behind the scores, scaled and masked as may be."""
+    node, context = scores, call.context
+    for _ in range(8):
+        node, context = source(call.file, node, context)
+        func = node.func if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Mult | ast.Add | ast.Sub):
+            node = node.left
+        elif isinstance(func, ast.Attribute) and func.attr in _KEPT:
+            node = func.value
+        else:
+            break
+    right = _factors(call, node)[1]
+    if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute) or right.func.attr != "transpose":
+        return None
+    return node if sorted(_constants(right)) in ([-2, -1], [1, 2], [2, 3]) else None
+
+
+def _factors(call: Call, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
+    """Both sides of a matrix product."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return node.left, node.right
+    if isinstance(node, ast.Call) and call.file.resolve(node.func, call.context) in _PRODUCTS and len(node.args) == 2:
+        return node.args[0], node.args[1]
+    return None, None
+
+
+def _constants(call: ast.Call) -> list[int]:
+    found = []
+    for node in call.args:
+        value = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+        if isinstance(value, ast.Constant) and isinstance(value.value, int):
+            found.append(value.value if value is node else -value.value)
+    return found
+
+
+def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
+    """`torch.bmm` takes no other number of them, and of three alone `transpose(1, 2)` swaps the last two."""
+    if isinstance(product, ast.Call) and call.file.resolve(product.func, call.context) == "torch.bmm":
+        return True
+    right = _factors(call, product)[1]
+    return isinstance(right, ast.Call) and sorted(_constants(right)) == [1, 2]
+
+
+def _weighs(call: Call) -> bool:
+    """Whether the softmax, as it is, is the left factor of a product, and nothing normalises it anew."""
+    assert call.function is not None
+    nodes = call.function.nodes
+    lefts = [left for node in nodes if isinstance(node, ast.expr) and (left := _factors(call, node)[0]) is not None]
+    if any(_itself(left) is call.node for left in lefts):
+        return True
+    names = {
+        node.targets[0].id
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _itself(node.value) is call.node
+    }
+    if len(names) != 1:
+        return False
+    name = names.pop()
+    reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    reads = [n for n in reads if n.lineno > call.node.lineno]
+    weighed = {id(_itself(left)) for left in lefts} & {id(read) for read in reads}
+    return bool(weighed) and all(_is_plain(nodes, read, weighed) for read in reads)
+
+
+def _itself(node: ast.expr) -> ast.expr:
+    """`x` of `self.dropout(x)` and of `x.to(v.dtype)`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    if isinstance(node, ast.Call) and isinstance(func, ast.Attribute | ast.Name):
+        last = func.attr if isinstance(func, ast.Attribute) else func.id
+        if last in _ITSELF and node.args and last not in ("to", "type_as"):
+            return _itself(node.args[0])
+        if last in _ITSELF and isinstance(func, ast.Attribute) and last in ("to", "type_as", "contiguous"):
+            return _itself(func.value)
+    return node
+
+
+def _is_plain(nodes: list[ast.AST], read: ast.Name, weighed: set[int]) -> bool:
+    """A use that leaves the weights what they are: the product itself, dropout, a return."""
+    if id(read) in weighed:
+        return True
+    for node in nodes:
+        if isinstance(node, ast.Return) and any(n is read for n in walk(node)):
+            values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+            return any(value is read for value in values)
+        if isinstance(node, ast.Assign) and node.value is not read and _itself(node.value) is read:
+            return isinstance(node.targets[0], ast.Name) and node.targets[0].id == read.id
+    return False

@@ -1,0 +1,99 @@
+"""vae-formula-wrong: the divergence or the sampling of a variational autoencoder has something amiss."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Function
+
+LOOKS_AT = "formula of a variational autoencoder"
+_WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std", "log_variance")
+_VARIANCES = ("logvar", "log_var", "log_variance", "z_logvar", "z_log_var")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(_WORDS):
+        for function in file.functions:
+            for node in walk(function.node):
+                if isinstance(node, ast.BinOp) and (told := _judged(node)) is not None:
+                    facts.sites.seen[LOOKS_AT] += 1
+                    if told:
+                        yield Finding(
+                            told,
+                            function.place(node).location,
+                            help="`-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())`, summed over the latent dimensions",
+                        )
+                elif isinstance(node, ast.BinOp) and (raised := _deviation(function, node)):
+                    facts.sites.seen[LOOKS_AT] += 1
+                    yield Finding(
+                        f"Noise is multiplied by the variance, `exp({raised})`, and not by the deviation",
+                        function.place(node).location,
+                        help=f"the deviation is `torch.exp(0.5 * {raised})`",
+                    )
+
+
+def _judged(node: ast.BinOp) -> str | None:
+    """What is amiss with `1 + l - m.pow(2) - l.exp()`, "" where nothing is; None for any other sum.
+
+    With unit variance and zero mean it is zero and does not change with `l`: the prior itself.
+    """
+    terms = list(_terms(node, 1))
+    ones = [sign for sign, term in terms if isinstance(term, ast.Constant) and term.value == 1]
+    squares = [sign for sign, term in terms if _is_square(term)]
+    rest = [(sign, term) for sign, term in terms if not isinstance(term, ast.Constant) and not _is_square(term)]
+    if len(terms) != 4 or len(ones) != 1 or len(squares) != 1:
+        return None
+    logs = [(sign, ast.unparse(term)) for sign, term in rest if isinstance(term, ast.Name | ast.Attribute)]
+    logs = [(sign, name) for sign, name in logs if any(word in name.lower() for word in _WORDS)]
+    raised = [(sign, _raised(term)) for sign, term in rest if _raised(term)]
+    if len(logs) == 2 and logs[0][1] == logs[1][1]:
+        return f"`{logs[0][1]}` stands in this divergence twice, and its exponential not at all"
+    if len(logs) != 1 or len(raised) != 1 or logs[0][1] != raised[0][1]:
+        return None
+    if logs[0][0] == ones[0] and raised[0][0] == -ones[0] and squares[0] == -ones[0]:
+        return ""
+    return "The signs of this divergence do not agree: it is not smallest where both distributions are the same"
+
+
+def _deviation(function: Function, node: ast.BinOp) -> str:
+    """`logvar` of `eps * logvar.exp()`, where `eps` is drawn from a normal distribution."""
+    if not isinstance(node.op, ast.Mult):
+        return ""
+    for noise, factor in ((node.left, node.right), (node.right, node.left)):
+        drawn = function.file.value(noise, function.inner)[0]
+        named = function.file.resolve(drawn.func, function.inner) if isinstance(drawn, ast.Call) else None
+        name = _raised(function.file.value(factor, function.inner)[0])
+        if named in ("torch.randn_like", "torch.randn") and name.rpartition(".")[2].lower() in _VARIANCES:
+            return name
+    return ""
+
+
+def _terms(node: ast.expr, sign: int) -> Iterator[tuple[int, ast.expr]]:
+    """The terms of a sum with their signs; what stands in parentheses on the right is one term."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        yield from _terms(node.left, sign)
+        yield (sign if isinstance(node.op, ast.Add) else -sign), node.right
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield from _terms(node.operand, -sign)
+    else:
+        yield sign, node
+
+
+def _is_square(node: ast.expr) -> bool:
+    """`mu.pow(2)`, `mu ** 2`, `torch.square(mu)`, `mu * mu`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        return isinstance(node.right, ast.Constant) and node.right.value == 2
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return ast.unparse(node.left) == ast.unparse(node.right)
+    last = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    return last in ("pow", "square")
+
+
+def _raised(node: ast.expr) -> str:
+    """`logvar` of `logvar.exp()` and of `torch.exp(logvar)`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "exp":
+        return ""
+    return ast.unparse(node.args[0] if node.args else node.func.value)

@@ -1,0 +1,46 @@
+"""Where an array is cut in two: `train, test = x[:n], x[n:]`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.optimizers import stores
+from mlcheck.lint.values import split_of_name
+
+
+def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
+    """The held-out part of what the statement `made` gave `name`, where the names of both parts tell them apart."""
+    heads: dict[str, ast.Subscript] = {}
+    tails: dict[str, ast.Subscript] = {}
+    for statement in walk(around):
+        if not isinstance(statement, ast.Assign) or statement.lineno <= (made.end_lineno or made.lineno):
+            continue
+        for target, part in _parts(statement):
+            if isinstance(part.value, ast.Name) and part.value.id == name:
+                split, bounds = split_of_name(target), part.slice
+                assert isinstance(bounds, ast.Slice)
+                if bounds.lower is None and bounds.upper is not None and split == "train":
+                    heads[ast.unparse(bounds.upper)] = part
+                elif bounds.upper is None and bounds.lower is not None and split in ("val", "test"):
+                    tails[ast.unparse(bounds.lower)] = part
+    found = next((tails[bound] for bound in heads if bound in tails), None)
+    if found is None or _is_made_again(around, made, found, name):
+        return None
+    return found
+
+
+def _parts(statement: ast.Assign) -> Iterator[tuple[str, ast.Subscript]]:
+    """The names that get a slice, with the slice: of the first dimension where there are several."""
+    target, value = statement.targets[0], statement.value
+    many = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
+    pairs = zip(target.elts, value.elts, strict=True) if many else [(target, value)]  # type: ignore[attr-defined]
+    for one, part in pairs:
+        if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
+            yield (one.id if isinstance(one, ast.Name) else one.attr if isinstance(one, ast.Attribute) else ""), part
+
+
+def _is_made_again(around: ast.AST, made: ast.stmt, cut: ast.Subscript, name: str) -> bool:
+    lines = range((made.end_lineno or made.lineno) + 1, cut.lineno)
+    return any(isinstance(n, ast.stmt) and n.lineno in lines and stores(n, name) for n in walk(around))
