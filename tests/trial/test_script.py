@@ -315,6 +315,25 @@ def test_nothing_is_said_about_batches_that_are_drawn_within_a_step(load: Load) 
     assert found == {**dict.fromkeys(rules, Outcome.SKIP), "label-out-of-range": Outcome.PASS}
 
 
+ONE_BATCH = """
+x_all, y_all = next(iter(DataLoader(TensorDataset(x, y), len(x))))
+for layer in range(3):
+    for step in range(50):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x_all), y_all).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("clears", "outcome"), [("optimizer.zero_grad()", Outcome.PASS), ("pass", Outcome.FAIL)])
+def test_a_script_that_takes_all_its_data_at_once_is_followed_through_its_own_loop(
+    load: Load, clears: str, outcome: Outcome
+) -> None:
+    trial = load(HEAD + ONE_BATCH.replace("optimizer.zero_grad()", clears))
+    assert "without a DataLoader" in trial.notices[0]
+    assert ask("missing-zero-grad", trial).outcome is outcome
+
+
 def test_a_batch_that_cannot_be_had_twice_is_not_learnt_by_heart(load: Load) -> None:
     verdict = ask("cannot-overfit-one-batch", load(IN_ORDER))
     assert verdict.outcome is Outcome.INCONCLUSIVE

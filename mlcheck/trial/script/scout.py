@@ -27,10 +27,11 @@ MOST_UPDATES = 400
 
 @dataclass
 class _Sight:
-    """What was seen of one loop: steps on its batches, backward passes, the models called and when the last was."""
+    """What was seen of one loop: its batches, steps on them, backward passes, models called and when the last was."""
 
     order: int
     loader: DataLoader[Any]
+    batches: int = 0
     steps: int = 0
     backwards: int = 0
     called: dict[int, nn.Module] = field(default_factory=dict)
@@ -98,6 +99,7 @@ class Scout:
         for other in [other for other, of in self._group.items() if of.over]:
             del self._group[other]
         self._group[key] = request.of
+        sight.batches += 1
         return Answer.REAL
 
     def _is_enough(self, sight: _Sight, given: int) -> bool:
@@ -189,6 +191,8 @@ class Scout:
         found = max(steps, key=lambda key: (steps[key], -self._sights[key].order), default=None)
         if found is None or not steps[found] or 2 * steps[found] < (self._updates or self._backwards):
             return None, frozenset()
+        if self._sights[found].batches == 1 and steps[found] >= ENOUGH_UPDATES:
+            return None, frozenset()  # all its data in one batch, which it goes over by itself
         together = [group for group, times in self._groups.items() if found in group and 2 * times > steps[found]]
         return found, frozenset(key for group in together for key in group if key != found)
 
