@@ -84,6 +84,7 @@ def _members(m: Machine, info: ClassInfo, body: list[ast.stmt]) -> None:
                         info.assigned[target.id] = value
             case ast.AnnAssign(target=ast.Name(id=name), value=value):
                 info.assigned[name] = value
+                info.annotated.add(name)
             case ast.If():
                 _members(m, info, node.body)
                 _members(m, info, node.orelse)

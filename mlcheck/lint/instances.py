@@ -49,6 +49,10 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
         left = [(name, m.symbol(name)) for name in fields[len(args) :]] if "**" in kwargs else []
         for name, value in [*left, *zip(fields, args, strict=False), *kwargs.items()]:
             m.store.set(("a", made.id, name), value)
+    if "**" in kwargs and not module and any(base.node.decorator_list for base in info.mro):
+        for name in sorted(name for base in info.mro for name in base.annotated):
+            if m.store.get(("a", made.id, name)) is None:  # a field by some decorator; what is written is its default
+                m.store.set(("a", made.id, name), m.symbol(name))
     if gradients.is_optimizer(m, made):
         gradients.register(m, made)
     return made

@@ -59,6 +59,7 @@ class ClassInfo:
     bases: tuple[Value, ...] = ()
     methods: dict[str, FunctionInfo] = field(default_factory=dict)
     assigned: dict[str, ast.expr | None] = field(default_factory=dict)
+    annotated: set[str] = field(default_factory=set)
     scope: Hashable = None
     dataclass: bool = False
 
