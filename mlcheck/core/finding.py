@@ -28,7 +28,8 @@ class Location:
 class Figure:
     """A picture as plain data, drawn by the renderers. `data` by kind:
 
-    - `curves`: `series` [{name, y, x?}], optional `lines` [{name, y}], `x_label`, `y_label`, `log_y`
+    - `curves`: `series` [{name, y, x?}], optional `lines` [{name, y}], `marks` [{name, x}], `x_label`, `y_label`,
+      `log_x`, `log_y`
     - `bars`: `labels`, `values`, optional `unit`
     - `matrix`: `rows`, `columns` (labels), `values` (rows of numbers or None)
     - `images`: `tiles` [{png (base64), caption}]

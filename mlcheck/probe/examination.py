@@ -20,7 +20,7 @@ from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.measure.short_run import ShortRun
 from mlcheck.probe.plan import ordered
 from mlcheck.probe.result import result_of, to_message
-from mlcheck.trial.generators import seed_all
+from mlcheck.trial.generators import global_cells, seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
@@ -54,6 +54,14 @@ class Examination:
     def run(self, checks: list[Check]) -> None:
         """Answer every check, first those that tell most for their cost."""
         wanted = [(check, measurements_of(check.run)) for check in checks]
+        drawn_next = list(global_cells())
+        try:
+            self._ask(wanted)
+        finally:
+            for cell in drawn_next:
+                cell.restore()
+
+    def _ask(self, wanted: list[tuple[Check, list[type[Measurement]]]]) -> None:
         waiting: list[tuple[Check, Verdict, float, str]] = []
         for check, types in ordered(wanted, lambda rule: self._catalog[rule].severity):
             self._listener.send({"kind": "begun", "rule": check.rule, "time_limit_s": self._limit(_GRACE_S)})

@@ -19,7 +19,12 @@ from mlcheck.core.finding import Figure
 from mlcheck.core.report import Report, Result, UnreadableReport, report_from_dict
 
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_FIGURE_NUMBERS = {"curves": ("series", "lines"), "bars": ("values",), "matrix": ("values",), "table": ("rows",)}
+_FIGURE_NUMBERS = {
+    "curves": ("series", "lines", "marks"),
+    "bars": ("values",),
+    "matrix": ("values",),
+    "table": ("rows",),
+}
 
 
 def render(report: Report) -> str:

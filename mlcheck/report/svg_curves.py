@@ -35,11 +35,19 @@ def curves(figure: Figure) -> str:
     lines = [entry for entry in data.get("lines", ()) if _fits(entry["y"], log)]
     xs = [x for curve in drawn for x, _ in curve.points]
     ys = [y for curve in drawn for _, y in curve.points if _fits(y, log)] + [entry["y"] for entry in lines]
-    across = scale(xs or [0.0, 1.0], _LEFT, _RIGHT, padding=0.0)
+    marks = [entry for entry in data.get("marks", ()) if plottable(entry["x"])]
+    log_x = bool(data.get("log_x")) and bool(xs) and min(xs) > 0
+    across = scale(xs or [0.0, 1.0], _LEFT, _RIGHT, padding=0.0, log=log_x)
     up = scale(ys, _BOTTOM, _TOP, log=log)
     parts = [
-        *_axes(across, up, data.get("x_label", ""), data.get("y_label", "") + (" (log)" if log else "")),
+        *_axes(
+            across,
+            up,
+            data.get("x_label", "") + (" (log)" if log_x else ""),
+            data.get("y_label", "") + (" (log)" if log else ""),
+        ),
         *_references(lines, up),
+        *_marks([entry for entry in marks if xs and min(xs) <= entry["x"] <= max(xs)], across),
         *(part for curve in drawn for part in _drawing(curve, across, up)),
         *_names(drawn, up),
     ]
@@ -78,6 +86,16 @@ def _references(lines: list[dict[str, Any]], up: Scale) -> Iterator[str]:
         y = up(entry["y"])
         yield line(_LEFT, y, _RIGHT, y, INK, "3 4")
         yield label(_LEFT + 6, y - 4, f"{entry['name']} = {number(entry['y'])}", fill=INK)
+
+
+def _marks(marks: list[dict[str, Any]], across: Scale) -> Iterator[str]:
+    for entry in marks:
+        x = across(entry["x"])
+        right = x > (_LEFT + _RIGHT) / 2
+        yield line(x, _TOP - 8, x, _BOTTOM, INK, "3 4")
+        yield label(
+            x + (-5 if right else 5), _TOP - 2, str(entry["name"]), anchor="end" if right else "start", fill=INK
+        )
 
 
 def _drawing(curve: _Curve, across: Scale, up: Scale) -> Iterator[str]:

@@ -61,6 +61,20 @@ def test_a_log_scale_does_not_draw_what_is_not_positive():
     assert "1 value not drawable" in figure.find("svg/desc").text
 
 
+def test_marks_stand_upright_where_they_belong_on_a_log_axis():
+    marks = [{"name": "yours", "x": 0.01}, {"name": "far", "x": 9.0}, {"name": "none", "x": math.nan}]
+    line = {"name": "loss", "x": [0.001, 0.1], "y": [2.0, 1.0]}
+    data = {"series": [line], "log_x": True, "x_label": "rate", "marks": marks}
+    figure = drawn("curves", data)
+    assert {"yours", "rate (log)"} <= set(texts(figure))
+    assert not {"far", "none"} & set(texts(figure))
+    upright = [one for one in figure.iter("line") if one.get("x1") == one.get("x2") and one.get("stroke-dasharray")]
+    (mark,) = upright
+    (curve,) = figure.iter("polyline")
+    first, last = (float(point.split(",")[0]) for point in curve.get("points").split())
+    assert abs(float(mark.get("x1")) - (first + last) / 2) < 0.2
+
+
 def test_a_huge_series_is_thinned_and_keeps_its_spike():
     values = [1.0] * 200_000
     values[77_777] = 50.0

@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.rate_range import rate_range
 from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
 
 HALF = 0.5
@@ -42,7 +43,7 @@ def check(seen: RateTrials) -> Verdict:
         Outcome.PASS,
         f"the loss falls at {seen.rate:g} to {mine.tail(third):.3g}, at {seen.rate * best.factor:g} to "
         f"{best.tail(third):.3g}",
-        figures=(figure(seen),),
+        figures=_figures(seen),
         numbers=numbers,
         looked_at=seen.steps,
     )
@@ -58,11 +59,20 @@ def _worse(mine: RateTrial, best: RateTrial, length: int) -> float:
 def _verdict(outcome: Outcome, seen: RateTrials, message: str, numbers: dict[str, float]) -> Verdict:
     if seen.warms_up:
         reason = f"{message}; but your schedule begins lower and is held still for this"
-        return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(figure(seen),), looked_at=seen.steps)
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=_figures(seen), looked_at=seen.steps)
     finding = Finding(message, help="lower it by a factor of ten, or warm it up", numbers=numbers)
     return Verdict(
-        outcome, message, findings=(finding,), figures=(figure(seen),), numbers=numbers, looked_at=seen.steps
+        outcome,
+        message,
+        findings=(finding,),
+        figures=_figures(seen),
+        numbers=numbers,
+        looked_at=seen.steps,
     )
+
+
+def _figures(seen: RateTrials) -> tuple[Figure, ...]:
+    return rate_range(seen), figure(seen)
 
 
 def figure(seen: RateTrials) -> Figure:

@@ -1,0 +1,29 @@
+"""The learning-rate range as a picture: what the loss comes to at each rate, with the user's own among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlcheck.core.finding import Figure
+from mlcheck.probe.measure.rate_trials import RateTrials
+
+
+def rate_range(seen: RateTrials) -> Figure:
+    """One point a rate, over the same batches from the same start; a rate that diverges has a mark and no point."""
+    fine = sorted((trial for trial in seen.trials if trial.losses and not trial.diverged), key=lambda one: one.factor)
+    third = max(1, min((len(trial.losses) for trial in fine), default=1) // 3)
+    x, y = [seen.rate * trial.factor for trial in fine], [trial.tail(third) for trial in fine]
+    broken = [seen.rate * trial.factor for trial in seen.trials if trial.diverged]
+    marks = [{"name": f"{rate:g} diverges", "x": rate} for rate in broken[:1] if rate != seen.rate]
+    marks.append({"name": f"yours, {seen.rate:g}{' (diverges)' if seen.rate in broken else ''}", "x": seen.rate})
+    start = next((trial.losses[0] for trial in seen.trials if trial.losses), 0.0)
+    data: dict[str, Any] = {
+        "series": [{"name": "loss", "x": [*x, *broken], "y": [*y, *(None for _ in broken)]}],
+        "lines": [{"name": "at the start", "y": start}],
+        "marks": marks,
+        "x_label": "learning rate",
+        "y_label": "loss",
+        "log_x": True,
+        "log_y": start > 0 and all(value > 0 for value in y),
+    }
+    return Figure("curves", f"the loss after {seen.steps} steps at each learning rate", data)
