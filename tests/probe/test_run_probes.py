@@ -246,6 +246,22 @@ def test_a_rate_that_diverges_under_a_schedule_is_too_high_unless_it_is_warmed_u
     assert ask("learning-rate-too-high", warm).outcome is Outcome.INCONCLUSIVE
 
 
+def test_a_closure_that_is_called_ever_more_often_is_no_rising_loss() -> None:
+    trial = loop(1.0)
+    model, optimizer = trial.models["model"], trial.optimizers["optimizer"]
+
+    def step(batch: Any, index: int) -> Any:
+        searching = optimizer.param_groups[0]["lr"] >= 1.0
+        for _ in range(1 + index // 5 if searching else 1):
+            optimizer.zero_grad()
+            cross_entropy(model, batch).backward()
+        optimizer.step()
+        return {}
+
+    trial.train_step = step
+    assert ask("learning-rate-too-high", trial).outcome is not Outcome.FAIL
+
+
 def test_a_learning_rate_that_hardly_moves() -> None:
     asked = Asked(loop(1e-5))
     says(asked.verdict("learning-rate-too-low"), Outcome.WARN, "hardly moves the model")

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, ClassVar, Self
 
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
-from mlcheck.probe.measure.gradients import GradientWatch
+from mlcheck.probe.measure.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.simplified import without_decay
 from mlcheck.probe.measure.tree import copied
@@ -58,7 +58,7 @@ def _run(trial: Trial, batches: list[Any], clock: Clock) -> tuple[float, ...]:
             watch = GradientWatch([])
             with watch:
                 trial.train_step(copied(batch), index)
-            losses.append(sum(float(backward.root.double().sum()) for backward in watch.backwards))
+            losses.append(loss_of_step(watch.backwards))
             if not math.isfinite(losses[-1]) or not clock.left():
                 break
     return tuple(losses)

@@ -53,6 +53,14 @@ class Backward:
     place: Location
 
 
+def loss_of_step(backwards: list[Backward]) -> float:
+    """The losses of a step, summed; one line that calls backward again and again (a closure of LBFGS) by its mean."""
+    by_place: dict[Location, list[float]] = {}
+    for backward in backwards:
+        by_place.setdefault(backward.place, []).append(float(backward.root.double().sum()))
+    return sum(sum(values) / len(values) for values in by_place.values())
+
+
 class GradientWatch:
     """While entered, traces `parameters` through backward passes and optimizer steps, whoever calls them."""
 

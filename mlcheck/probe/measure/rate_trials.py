@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
-from mlcheck.probe.measure.gradients import GradientWatch
+from mlcheck.probe.measure.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.simplified import learning_rate, nominal_rate, with_rates
 from mlcheck.probe.measure.tree import copied
@@ -121,7 +121,7 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
                 diverged = True
                 raised = "" if _exploded(trial, losses, error) else error_line(error)
                 break
-            losses.append(sum(float(backward.root.double().sum()) for backward in watch.backwards))
+            losses.append(loss_of_step(watch.backwards))
             if not watch.backwards:
                 raise inconclusive("the training step calls no backward, so there is no loss to follow")
             diverged = not math.isfinite(losses[-1]) or abs(losses[-1]) > 1e3 * max(abs(losses[0]), 1e-3)
