@@ -334,6 +334,14 @@ def test_a_script_that_takes_all_its_data_at_once_is_followed_through_its_own_lo
     assert ask("missing-zero-grad", trial).outcome is outcome
 
 
+def test_a_script_that_cannot_be_followed_step_by_step_decides_nothing(load: Load) -> None:
+    """It calls no module, as the forward-forward example does: nothing tells where a step begins."""
+    trial = load(HEAD + ONE_BATCH.replace("model(x_all)", "x_all @ model.body.weight[:5].T"))
+    result = examined(trial, "missing-zero-grad")["missing-zero-grad"]
+    assert result.outcome is Outcome.INCONCLUSIVE
+    assert "ended after" in result.reason
+
+
 def test_a_batch_that_cannot_be_had_twice_is_not_learnt_by_heart(load: Load) -> None:
     verdict = ask("cannot-overfit-one-batch", load(IN_ORDER))
     assert verdict.outcome is Outcome.INCONCLUSIVE

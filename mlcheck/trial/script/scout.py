@@ -191,7 +191,8 @@ class Scout:
         found = max(steps, key=lambda key: (steps[key], -self._sights[key].order), default=None)
         if found is None or not steps[found] or 2 * steps[found] < (self._updates or self._backwards):
             return None, frozenset()
-        if self._sights[found].batches == 1 and steps[found] >= ENOUGH_UPDATES:
+        sight = self._sights[found]
+        if sight.batches == 1 and sight.called and steps[found] >= ENOUGH_UPDATES:
             return None, frozenset()  # all its data in one batch, which it goes over by itself
         together = [group for group, times in self._groups.items() if found in group and 2 * times > steps[found]]
         return found, frozenset(key for group in together for key in group if key != found)
