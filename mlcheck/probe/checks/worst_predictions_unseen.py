@@ -32,7 +32,7 @@ def check(run: ShortRun) -> Verdict:
 
 
 def _worst(seen: Predictions, steps: int) -> Figure | None:
-    title = f"the worst predictions after {steps} steps, of `{seen.field}`: label, what the model says, loss"
+    title = f"the worst predictions after {steps} steps, {seen.field} with label, what the model says, and loss"
     return laid_out(title, [one.input for one in seen.worst], [_caption(one) for one in seen.worst], seen.decode)
 
 
