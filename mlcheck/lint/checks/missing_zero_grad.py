@@ -1,14 +1,80 @@
 """missing-zero-grad: a step takes gradients that an earlier step has already used."""
 
+import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Class, Sites
+from mlcheck.lint.sites.optimizers import optimizers
 
 LOOKS_AT = "optimizer step"
+_HARMLESS = r"(?!\s*=[^=]|\.step\(\)|\.(?:load_)?state_dict\(|\.param_groups)"
+_PLAIN_BASES = frozenset(["torch.nn.Module", "abc.ABC", "builtins.object", "object"])
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = set()
+    for finding in _seen(facts):
+        told.add((finding.location.path, finding.location.line))
+        yield finding
+    for made in facts.sites.once(optimizers):
+        for finding in _never_cleared(facts.sites, made):
+            if (finding.location.path, finding.location.line) not in told:
+                yield finding
+
+
+def _never_cleared(sites: Sites, made: Call) -> Iterator[Finding]:
+    """An optimizer that a class keeps and steps, while everything that is cleared anywhere is another of its own."""
+    cls, names = made.cls, made.file.names_given(made.node)
+    if cls is None or len(names) != 1 or not cls.libraries <= _PLAIN_BASES or names[0] not in _optimizers_of(cls):
+        return
+    other_use = re.compile(rf"\.{re.escape(names[0])}\b{_HARMLESS}")
+    if ".grad" in made.file.text or any(
+        other_use.search(f.text) for f in sites.mentioning([f".{names[0]}"], tests=True)
+    ):
+        return
+    if not all(_is_of_another(call, cls, names[0]) for call in _clearings(sites)):
+        return
+    for method in cls.methods.values():
+        calls = [call for call in made.file.calls("backward", "step") if call.function is method]
+        steps = [c.node.lineno for c in calls if ast.unparse(c.node.func) == f"{method.receiver}.{names[0]}.step"]
+        backward = next((c for c in calls if ast.unparse(c.node.func).endswith(".backward")), None)
+        if backward is not None and any(line >= backward.node.lineno for line in steps):
+            yield Finding(
+                f"This backward adds to gradients that `{names[0]}` has already stepped along: nothing clears them",
+                backward.place.location,
+                help=f"call `{method.receiver}.{names[0]}.zero_grad()` for every step, before this backward",
+                related=(made.place.location,),
+            )
+
+
+def _optimizers_of(cls: Class) -> set[str]:
+    """The attributes that are set once, to one of torch's optimizers."""
+    found = set()
+    for name, assigned in cls.attributes.items():
+        function, first = assigned[0]
+        named = function.file.resolve(getattr(first.value, "func", None), first.context)
+        if len(assigned) == 1 and isinstance(named, str) and named.startswith("torch.optim."):
+            found.add(name)
+    return found
+
+
+def _clearings(sites: Sites) -> Iterator[Call]:
+    for file in sites.mentioning(["zero_grad"], tests=True):
+        yield from file.calls("zero_grad")
+
+
+def _is_of_another(clearing: Call, cls: Class, name: str) -> bool:
+    func = clearing.node.func
+    owner = func.value if isinstance(func, ast.Attribute) else None
+    if clearing.cls is not cls or not isinstance(owner, ast.Attribute) or not isinstance(owner.value, ast.Name):
+        return False
+    return owner.attr != name and owner.attr in _optimizers_of(cls)
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     for step in facts.steps:
         for grads in step.grads:
             if grads.kind == "stale" and grads.place is not None:
