@@ -158,6 +158,14 @@ def test_labels_of_one_logit_are_labels_too() -> None:
     says(ask("label-noise", trial_on(zero_or_one(clusters()), held_out, loss=one_logit)), Outcome.PASS)
 
 
+def test_one_logit_is_not_taken_for_another_field_of_the_batch() -> None:
+    x, y = clusters().tensors
+    order = y.argsort()  # the first batch has class 0 alone, as the other target has zeros alone
+    digit, rare = y[order], torch.zeros(len(y))
+    trial = trial_on(TensorDataset(x[order], digit, rare), loss=lambda m, b: one_logit(m, (b[0], b[2])), shuffle=False)
+    says(ask("label-out-of-range", trial), Outcome.PASS, "labels 0 to 0 for 2 outputs")
+
+
 def test_labels_of_one_logit_in_order() -> None:
     x, y = zero_or_one(clusters()).tensors
     order = y.argsort()

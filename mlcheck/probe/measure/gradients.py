@@ -54,11 +54,11 @@ class Backward:
 
 
 def loss_of_step(backwards: list[Backward]) -> float:
-    """The losses of a step, summed; one line that calls backward again and again (a closure of LBFGS) by its mean."""
-    by_place: dict[Location, list[float]] = {}
+    """The losses of a step, summed; of a line that calls backward again and again (a closure of LBFGS) the first."""
+    by_place: dict[Location, float] = {}
     for backward in backwards:
-        by_place.setdefault(backward.place, []).append(float(backward.root.double().sum()))
-    return sum(sum(values) / len(values) for values in by_place.values())
+        by_place.setdefault(backward.place, float(backward.root.double().sum()))
+    return sum(by_place.values())
 
 
 class GradientWatch:

@@ -83,6 +83,7 @@ def _is_of_two(call: LossCall) -> bool:
 
 def _use(call: LossCall, batch: Any) -> LabelUse:
     two = call.kind in _BINARY_LOSSES
+    sure = not two or len(call.target.unique()) > 1  # zeros alone are any other field's first class, too
     ignored = int(call.options.get("ignore_index", -100))
     flat = call.target.detach().cpu().flatten()
     kept = flat[flat != ignored]
@@ -90,7 +91,7 @@ def _use(call: LossCall, batch: Any) -> LabelUse:
         kind=call.kind,
         place=call.place,
         classes=2 if two else call.input.shape[1] if call.input.ndim > 1 else call.input.shape[0],
-        field=next((name for name, leaf in leaves(batch) if _same(leaf, flat)), ""),
+        field=next((n for n, leaf in leaves(batch) if _same(leaf, flat) and (leaf.is_floating_point() or sure)), ""),
         ignored=ignored,
         weighted=any(call.options.get(name) is not None for name in ("weight", "pos_weight")),
         low=int(kept.min()) if kept.numel() else 0,
