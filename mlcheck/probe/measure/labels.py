@@ -83,7 +83,7 @@ def _is_of_two(call: LossCall) -> bool:
 
 def _use(call: LossCall, batch: Any) -> LabelUse:
     two = call.kind in _BINARY_LOSSES
-    sure = not two or len(call.target.unique()) > 1  # zeros alone are any other field's first class, too
+    sure = not two or bool(call.target.min() != call.target.max())  # zeros alone are any other field's first class, too
     ignored = int(call.options.get("ignore_index", -100))
     flat = call.target.detach().cpu().flatten()
     kept = flat[flat != ignored]
