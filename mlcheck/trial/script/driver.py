@@ -130,9 +130,7 @@ class Driver:
             if has_trained:
                 raise
         if isinstance(self._request, Ended) and not has_trained:
-            for cell in self._beginning:  # it evaluates at its end: what comes next begins where this began
-                cell.restore()
-            self._start()
+            self._start()  # it evaluates at its end: what comes next begins where this began
 
     def close(self) -> None:
         if self._run:
@@ -141,7 +139,10 @@ class Driver:
         self._outputs.uninstall()
 
     def _start(self) -> None:
-        self._beginning = tuple(global_cells())
+        """Every run begins from the random numbers of the first: what seeds nothing makes the same weights again."""
+        self._beginning = self._beginning or tuple(global_cells())
+        for cell in self._beginning:
+            cell.restore()
         if self._run:
             self._run.abandon()
         self._run, self._loader, self._evaluated = None, None, None
