@@ -114,8 +114,7 @@ class Driver:
             self._start()
         elif self._is_elsewhere:
             self._go_to_training()
-        if self._depth == 0:
-            self._steps_before = self._steps
+        self._steps_before = self._steps if self._depth == 0 else self._steps_before
         self._depth += 1
         return None
 
