@@ -92,13 +92,18 @@ def ancestors(m: Machine, key: Hashable) -> Iterator[Hashable]:
 
 
 def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
-    """The modes the module may be in: of the settings on it and around it, the latest."""
+    """The modes the module may be in: of the settings on it and around it, the latest.
+
+    To be put into a new module changes nothing.
+    """
     best: frozenset[Mode] = frozenset([Mode("unknown")])
     stamp = -1.0
-    for key in ancestors(m, owner_key(value)):
+    own = owner_key(value)
+    for key in ancestors(m, own):
         found: frozenset[Mode] | None = m.store.get(("mode", key))
-        if found and max(mode.stamp for mode in found) > stamp:
-            best, stamp = found, max(mode.stamp for mode in found)
+        latest = max((mode.stamp for mode in found), default=stamp) if found else stamp
+        if found and latest > stamp and (key == own or latest != m.store.get(("born", key))):
+            best, stamp = found, latest
     return best
 
 
