@@ -104,7 +104,21 @@ def modes_of(m: Machine, value: Value) -> frozenset[Mode]:
         latest = max((mode.stamp for mode in found), default=stamp) if found else stamp
         if found and latest > stamp and (key == own or latest != m.store.get(("born", key))):
             best, stamp = found, latest
+    if stamp == m.store.get(("born", own)) and isinstance(value, Object) and _holds_evaluating(m, value):
+        return frozenset([Mode("unknown")])
     return best
+
+
+def _holds_evaluating(m: Machine, value: Object, depth: int = 3) -> bool:
+    """Whether a part of the module, or a part of that, was put in eval mode by itself."""
+    for child in children(m, value) or ():
+        if isinstance(child, Object) and is_module(child):
+            found = m.store.get(("mode", owner_key(child)))
+            if found and all(mode.kind == "eval" for mode in found):
+                return True
+            if depth and _holds_evaluating(m, child, depth - 1):
+                return True
+    return False
 
 
 def born(m: Machine, made: Object) -> None:
