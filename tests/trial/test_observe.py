@@ -15,7 +15,7 @@ import pytest
 
 from mlcheck.trial.observe import counters, gpu, stacks, waits
 from mlcheck.trial.observe.gpu import GpuWatch
-from mlcheck.trial.observe.stacks import SampledWorker, Sampler, spied, worker_looks
+from mlcheck.trial.observe.stacks import Frame, SampledWorker, Sampler, parsed, spied, worker_looks
 from mlcheck.trial.observe.watch import Watch
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -211,3 +211,14 @@ def test_what_nvml_tells_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     found = watch.activity()
     assert (found.used, found.memory, found.clock, found.power, found.heat) == (0.4, 0.75, 0.5, 1.0, 0.0)
     assert "held down by power 100%" in str(found)
+
+
+def test_a_command_line_of_several_lines_is_one_process() -> None:
+    raw = (
+        'process 7:"python -c import sys\nmain(sys.argv); 1";thread (9): MainThread;f (a.py:3) 12\n'
+        'process 7:"python -c import sys\nmain(sys.argv); 1";process 8:"python -c import sys\nmain(sys.argv); 1";'
+        "thread (10): MainThread;g (b.py:5) 30\n"
+    )
+    found = parsed(raw, pid=7)
+    assert dict(found.trainer) == {(Frame("a.py", 3, "f"),): 12}
+    assert dict(found.workers) == {(Frame("b.py", 5, "g"),): 30}

@@ -94,10 +94,13 @@ def _refusal(said: str) -> str:
 
 
 def parsed(raw: str, pid: int) -> Stacks:
-    """py-spy's raw format: `process 7:"python x";thread (9): MainThread;f (file:3);g (file:5) 12`."""
+    """py-spy's raw format: `process 7:"python x";thread (9): MainThread;f (file:3);g (file:5) 12`.
+
+    A command line that has line breaks in it is printed with them.
+    """
     found = Stacks("py-spy")
-    for line in raw.splitlines():
-        text, _, count = line.rpartition(" ")
+    for line in re.split(r"\n(?=process \d+:)", raw) if raw.startswith("process ") else raw.splitlines():
+        text, _, count = line.rstrip().rpartition(" ")
         process, thread, frames = pid, "", []
         for part in text.split(";"):
             if part.startswith("process "):
