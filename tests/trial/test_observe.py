@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -164,14 +165,18 @@ def test_a_thread_sees_where_the_program_stands_and_a_worker_writes_it(tmp_path:
         doze()
     assert any(frame.name == "doze" for stack in seen for frame in stack)
     called: list[int] = []
+    others = set(threading.enumerate())
     SampledWorker(str(tmp_path), called.append)(3)
-    time.sleep(0.05)
+    (writer,) = set(threading.enumerate()) - others
     end = time.monotonic() + 10
     while not worker_looks(tmp_path) and time.monotonic() < end:
         doze()
     assert called == [3]
     assert any(frame.name == "doze" for stack in worker_looks(tmp_path) for frame in stack)
-    assert threading.active_count() < 10
+    while tmp_path.exists():  # it may write once more while the folder is emptied
+        shutil.rmtree(tmp_path, ignore_errors=True)
+    writer.join(10)
+    assert not writer.is_alive()
 
 
 def test_without_nvml_or_a_driver_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
