@@ -162,7 +162,8 @@ class Examination:
         except NotReached as why:
             return NotMeasured(str(why), Outcome.INCONCLUSIVE)
         except RejectedConfig as why:
-            return NotMeasured(f"configuration rejected: {why}")
+            told = f"the trial rejects its hyperparameters: {why}; choose others with --hp NAME=VALUE"
+            return NotMeasured(told, Outcome.ERROR if needed is Rehearsal else Outcome.SKIP)
         except Exception as error:
             other = control.explained(error, self._job.time_limit / 4) if needed.reach in ("step", "loss") else None
             if other is None:

@@ -30,6 +30,7 @@ from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import RejectedConfig, Trial
 
 ENTRY_RULE = "entry-does-not-run"
+_REJECTED = "probe it with values that it accepts: --hp NAME=VALUE"
 _ABSENT = "install it beside mlcheck, or install mlcheck where the program runs and start it from there"
 
 
@@ -92,7 +93,8 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
     try:
         return load_trial(job.entry, options)
     except RejectedConfig as error:
-        _answer_all(job, channel, Verdict(Outcome.SKIP, reason=f"configuration rejected: {error}"))
+        line = f"the trial rejects its hyperparameters: {error}"
+        _answer_all(job, channel, _broken(line, error, Outcome.ERROR))
     except Mistake as error:
         cause = error.__cause__
         outcome = Outcome.ERROR if cause is None else Outcome.FAIL
@@ -107,9 +109,14 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
 
 
 def _broken(line: str, error: BaseException | None, outcome: Outcome) -> Verdict:
-    help_ = _ABSENT if isinstance(error, ModuleNotFoundError) else advice(error) if error else ""
-    finding = Finding(line, raised_at(error) if error else Location(), help=help_)
+    finding = Finding(line, raised_at(error) if error else Location(), help=_remedy(error) if error else "")
     return Verdict(outcome, summary=line, findings=(finding,))
+
+
+def _remedy(error: BaseException) -> str:
+    if isinstance(error, RejectedConfig):
+        return _REJECTED
+    return _ABSENT if isinstance(error, ModuleNotFoundError) else advice(error)
 
 
 def _answer_all(job: Job, channel: Channel, verdict: Verdict, trace: str = "") -> None:

@@ -45,23 +45,43 @@ class Headline:
 
 
 def headline(checklist: Sequence[Item], found: Sequence[Cause]) -> Headline:
-    """The verdict and the cause that accounts for most of it; a pass says what it rests on."""
+    """The verdict and the cause that accounts for most of it; without an alarm, what is open and what was seen."""
     counted = counts(checklist)
     if found:
         decided = found[0].item.decided
         worst = next(outcome for outcome in ALARMS if outcome in counted)
         sure = decided.outcome is not Outcome.WARN
         return Headline(worst, evidence(decided), decided.rule, short_place(decided), found[0].symptoms, sure)
-    rest = ", ".join(
-        f"{number} {words(outcome)}" for outcome, number in counted.items() if outcome is not Outcome.PENDING
-    )
-    if Outcome.PENDING in counted:
-        waiting = counted[Outcome.PENDING]
-        waits = f"{plural(waiting, 'question')} {'waits' if waiting == 1 else 'wait'} for a person's sign-off"
-        return Headline(Outcome.PENDING, f"{waits}; nothing failed: {rest}" if rest else waits)
-    if Outcome.PASS in counted:
-        return Headline(Outcome.PASS, f"nothing failed: {rest}")
-    return Headline(Outcome.SKIP, f"nothing was checked: {rest or 'there was no rule to answer'}")
+    if Outcome.PENDING not in counted and Outcome.INCONCLUSIVE not in counted and Outcome.PASS not in counted:
+        return Headline(Outcome.SKIP, f"nothing was checked: {_rest(counted) or 'there was no rule to answer'}")
+    gravest = next(one for one in (Outcome.PENDING, Outcome.INCONCLUSIVE, Outcome.PASS) if one in counted)
+    told = "; ".join(part for part in (_waiting(counted), _undecided(counted), _good(counted)) if part)
+    return Headline(gravest, told)
+
+
+def _waiting(counted: dict[Outcome, int]) -> str:
+    waiting = counted.get(Outcome.PENDING, 0)
+    if not waiting:
+        return ""
+    return f"{plural(waiting, 'question')} {'waits' if waiting == 1 else 'wait'} for a person's sign-off"
+
+
+def _undecided(counted: dict[Outcome, int]) -> str:
+    """Of the questions that a program can answer and that this program raises, how many stay open."""
+    undecided = counted.get(Outcome.INCONCLUSIVE, 0)
+    asked = undecided + counted.get(Outcome.PASS, 0)
+    return f"{undecided} of {plural(asked, 'question')} could not be decided" if undecided else ""
+
+
+def _good(counted: dict[Outcome, int]) -> str:
+    """`nothing failed` is said only where something passed."""
+    return f"nothing failed: {_rest(counted)}" if Outcome.PASS in counted else _rest(counted)
+
+
+def _rest(counted: dict[Outcome, int]) -> str:
+    """What needs nobody's attention, the most welcome first."""
+    calm = (Outcome.PASS, Outcome.WAIVED, Outcome.SKIP)
+    return ", ".join(f"{counted[outcome]} {words(outcome)}" for outcome in calm if outcome in counted)
 
 
 def counts(checklist: Iterable[Item]) -> dict[Outcome, int]:

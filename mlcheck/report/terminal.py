@@ -14,6 +14,7 @@ from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
 from mlcheck.report.rows import Row, printed
 from mlcheck.report.safe import block, one_line
+from mlcheck.report.traceback import folded
 
 _LABEL = {Outcome.INCONCLUSIVE: "UNCLEAR"}
 _STYLE = {
@@ -32,7 +33,7 @@ _SHOWN_FINDINGS = 5
 _SHOWN_NAMES = 12
 _FEW = 3
 WHOLE = "the whole report, with pictures: "
-_SHOWN_TRACEBACK_LINES = 12
+_SHOWN_TRACEBACK_LINES = 40
 
 
 def render(report: Report, *, width: int, color: bool) -> str:
@@ -131,7 +132,7 @@ def _alarm(item: Item) -> Iterator[Row]:
     if left > 0:
         yield _under(Text(f"... and {left:,} more like it"))
     if result.traceback:
-        for line in block(result.traceback, _SHOWN_TRACEBACK_LINES).split("\n"):
+        for line in block(folded(result.traceback), _SHOWN_TRACEBACK_LINES).split("\n"):
             yield Row(Text(line, style="dim"), margin=_MARGIN + 2)
     yield from _overruled(item)
 

@@ -23,6 +23,7 @@ SEEDED = (
     "samples-repeat",
     "batch-mixing",
 )
+REJECTS = "from mlcheck.trial.trial import RejectedConfig; raise RejectedConfig('too wide')"  # Determined's InvalidHP
 PROGRAM = """
     import ctypes, os, sys, time
     import torch
@@ -114,6 +115,7 @@ def test_the_parent_imports_no_torch(tmp_path: Path) -> None:
         ({"entry": "program.py:torch"}, Outcome.ERROR, "cannot be driven"),
         ({"building": "raise ValueError('no disk')"}, Outcome.FAIL, "ValueError: no disk"),
         ({"building": "sys.exit(3)"}, Outcome.FAIL, "sys.exit(3)"),
+        ({"building": REJECTS}, Outcome.ERROR, "the trial rejects its hyperparameters: too wide"),
         ({"data": "[]"}, Outcome.FAIL, "empty"),
         ({"stepping": "os._exit(7)"}, Outcome.FAIL, "exited with code 7"),
         ({"stepping": "ctypes.string_at(0)"}, Outcome.FAIL, "SIGSEGV"),
@@ -123,7 +125,7 @@ def test_the_parent_imports_no_torch(tmp_path: Path) -> None:
             "nothing was heard from the process for 4 s",
         ),
     ],
-    ids=["module", "not-a-trial", "constructor", "exit", "empty", "os-exit", "segfault", "hang"],
+    ids=["module", "not-a-trial", "constructor", "exit", "rejected", "empty", "os-exit", "segfault", "hang"],
 )
 def test_a_program_that_does_not_run(fault: dict[str, object], outcome: Outcome, words: str, tmp_path: Path) -> None:
     report = examine(tmp_path, **fault)  # type: ignore[arg-type]
@@ -154,6 +156,13 @@ def test_a_step_that_raises_leaves_the_data_to_be_looked_at(tmp_path: Path) -> N
     assert entry.findings[0].location.line == 16
     assert result(report, "missing-zero-grad").outcome is Outcome.SKIP
     assert result(report, "non-finite-batch").outcome is Outcome.PASS
+
+
+def test_hyperparameters_rejected_within_a_step_were_not_examined(tmp_path: Path) -> None:
+    report = examine(tmp_path, stepping=REJECTS, only=("missing-zero-grad",))
+    assert result(report, ENTRY_RULE).outcome is Outcome.ERROR
+    assert "too wide; choose others with --hp" in result(report, ENTRY_RULE).headline
+    assert result(report, "missing-zero-grad").outcome is Outcome.SKIP
 
 
 def test_a_loss_that_is_nan(tmp_path: Path) -> None:
