@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from torch.utils.data import DataLoader
 
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.generators import global_cells
+from mlcheck.trial.script.calls import calls_through, watched_calls
 from mlcheck.trial.script.coroutine import Run
-from mlcheck.trial.script.instruments import Instruments, watched_calls
+from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.objects import Held, Newcomers, Start, globals_of, held_by
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
@@ -47,7 +47,7 @@ class Driver:
         self._request: Request = Ended()
         self._loader: DataLoader[Any] | None = None
         self._evaluated: DataLoader[Any] | None = None
-        self._held = Held({}, {}, {}, [])
+        self._newcomers, self._held = Newcomers(), Held({}, {}, {}, [])
         self._depth = self._steps = self._steps_before = 0
         self._has_cut = False
         self._is_elsewhere = True
@@ -134,6 +134,7 @@ class Driver:
     def close(self) -> None:
         if self._run:
             self._run.abandon()
+        self._newcomers.close()
         self._instruments.remove()
         self._outputs.uninstall()
 
@@ -147,7 +148,7 @@ class Driver:
         self._run, self._loader, self._evaluated = None, None, None
         self._outputs.scratch.clear()
         self._outputs.forgives = True
-        new = Newcomers()
+        self._newcomers.mark()
         run = self._run = Run(self._program)
         self._instruments.begin(run)
         self._instruments.waits_for, self._instruments.turn = self._waits(), 0
@@ -156,7 +157,7 @@ class Driver:
         self._advance(None)
         self._until(self._plan.is_training)
         frames = run.frames()
-        self._held = held_by(frames, new)
+        self._held = held_by(frames, self._newcomers)
         validation = self._instruments.loader_of(self._plan.evaluating) or self._plan.validation
         self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
 
@@ -190,16 +191,6 @@ class Driver:
             self._pass_by_as_cut(self._request)
         raise NotReached(f"{self._program.name} did not get there in {self._seconds:.0f} s")
 
-    @contextmanager
-    def _unwatched(self) -> Iterator[None]:
-        """What the script does on its way to what is examined is none of the examiner's business."""
-        watching = nn.Module.__call__
-        nn.Module.__call__ = self._plain_call  # type: ignore[method-assign]
-        try:
-            yield
-        finally:
-            nn.Module.__call__ = watching  # type: ignore[method-assign]
-
     def _note_loader(self) -> None:
         if isinstance(self._request, WantsBatch):
             if self._plan.is_training(self._request):
@@ -219,11 +210,13 @@ class Driver:
             raise NotReached(f"{self._program.name} raised {told}, where mlcheck had cut its loops short") from error
 
     def _pass_by(self, request: Request) -> None:
-        """Answer a request on the way to somewhere else: loops that call models are cut short and not watched."""
+        """Answer a request on the way to somewhere else: loops that call models are cut short, and what
+        they do is none of the examiner's business.
+        """
         if isinstance(request, Did):
             if request.what == "forward":
                 self._instruments.turn = self._plan.turn
-            with self._unwatched():
+            with calls_through(self._plain_call):
                 self._advance(None, watched=False)
             return
         assert isinstance(request, WantsBatch)
@@ -233,7 +226,7 @@ class Driver:
             return
         stops = request.of.given >= enough
         self._has_cut |= stops
-        with self._unwatched():
+        with calls_through(self._plain_call):
             self._advance(Answer.STOP if stops else Answer.REAL, watched=False)
 
     def _go_to_training(self) -> None:

@@ -195,23 +195,6 @@ class Instruments:
         return plain
 
 
-@contextmanager
-def watched_calls(see: Callable[[list[torch.Tensor]], None]) -> Iterator[None]:
-    """While entered, `see` gets copies of the tensors that any module is given by position or by name."""
-    original = nn.Module.__call__
-
-    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
-        see([value.detach().clone() for value in given if not value.requires_grad])
-        return original(module, *args, **kwargs)
-
-    nn.Module.__call__ = call  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        nn.Module.__call__ = original  # type: ignore[method-assign]
-
-
 def _has_parameters(module: nn.Module) -> bool:
     return next(module.parameters(), None) is not None
 

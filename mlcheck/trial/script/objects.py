@@ -45,14 +45,32 @@ _KINDS = (nn.Module, Optimizer, LRScheduler, torch.amp.GradScaler)
 
 
 class Newcomers:
-    """Tells what was made since this was, whoever made it: by constructor, `deepcopy` or `torch.load`."""
+    """Tells what was made since the last `mark`, whoever made it: by constructor, `deepcopy` or `torch.load`.
+
+    A hundred thousand objects of torch stay as they are from run to run: they are frozen out of the collector's
+    sight, so that neither a collection nor a look at all objects passes them again.
+    """
 
     def __init__(self) -> None:
         gc.collect()
-        self._before: WeakSet[Any] = WeakSet(_alive())
+        self._old: WeakSet[Any] = WeakSet(_alive())
+        self._before: WeakSet[Any] = WeakSet()
+        gc.freeze()
+        self._frozen = gc.get_freeze_count()
+
+    def mark(self) -> None:
+        """Forget what an ended run left behind, and take note of what is alive."""
+        gc.collect()
+        self._before = WeakSet(_alive())
 
     def all(self) -> list[Any]:
-        return [one for one in _alive() if one not in self._before]
+        if gc.get_freeze_count() > self._frozen:  # the script froze its objects too, as is done before a fork
+            gc.unfreeze()
+        return [one for one in _alive() if one not in self._before and one not in self._old]
+
+    def close(self) -> None:
+        """Leave everything to the collector again."""
+        gc.unfreeze()
 
 
 def _alive() -> Iterator[Any]:

@@ -1,0 +1,35 @@
+"""Calls of modules, led through another function for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+
+@contextmanager
+def calls_through(call: Callable[..., Any]) -> Iterator[None]:
+    """While entered, `call(module, *args, **kwargs)` is what calling a module does."""
+    before = nn.Module.__call__
+    nn.Module.__call__ = call  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.__call__ = before  # type: ignore[method-assign]
+
+
+@contextmanager
+def watched_calls(see: Callable[[list[torch.Tensor]], None]) -> Iterator[None]:
+    """While entered, `see` gets copies of the tensors that any module is given by position or by name."""
+    original = nn.Module.__call__
+
+    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        see([value.detach().clone() for value in given if not value.requires_grad])
+        return original(module, *args, **kwargs)
+
+    with calls_through(call):
+        yield

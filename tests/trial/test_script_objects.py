@@ -1,0 +1,56 @@
+"""What a script has made is told from what was there, however it was made and whoever freezes it."""
+
+from __future__ import annotations
+
+import copy
+import gc
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+from mlcheck.trial.script.objects import Newcomers
+
+
+@pytest.fixture
+def newcomers() -> Iterator[tuple[nn.Module, Newcomers]]:
+    there = nn.Linear(2, 2)
+    found = Newcomers()
+    found.mark()
+    yield there, found
+    found.close()
+
+
+def test_what_is_copied_is_new_and_what_was_there_is_not(newcomers: tuple[nn.Module, Newcomers]) -> None:
+    there, found = newcomers
+    made, copied = nn.Linear(2, 2), copy.deepcopy(there)
+    optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
+    assert {id(one) for one in found.all()} == {id(made), id(copied), id(optimizer)}
+    found.mark()
+    assert found.all() == []
+    later = nn.Linear(2, 2)
+    assert found.all() == [later]
+
+
+def test_what_the_script_freezes_is_found_too(newcomers: tuple[nn.Module, Newcomers]) -> None:
+    _, found = newcomers
+    made = nn.Linear(2, 2)
+    gc.freeze()
+    later = nn.Linear(2, 2)
+    assert {id(one) for one in found.all()} == {id(made), id(later)}
+
+
+def test_what_an_ended_run_leaves_is_collected(newcomers: tuple[nn.Module, Newcomers]) -> None:
+    _, found = newcomers
+    held = nn.Linear(2, 2)
+    held.__dict__["circle"] = held
+    del held
+    found.mark()
+    assert gc.collect() == 0
+    assert found.all() == []
+
+
+def test_at_the_end_nothing_stays_frozen() -> None:
+    Newcomers().close()
+    assert gc.get_freeze_count() == 0
