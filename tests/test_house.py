@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,19 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
 
 
+def imports_at_start(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Of the imports those at the top level, run whenever the module is loaded."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield from imports(ast.Module([statement], []))
+
+
+def modules_behind(name: str) -> set[str]:
+    """The modules loaded for an import of `name`: that of `mlcheck.lint.machine.Machine` is `mlcheck.lint.machine`."""
+    here = {name, name.rpartition(".")[0]}
+    return (here | {f"{part}.__init__" for part in here}) & set(MODULES)
+
+
 def within(name: str, parts: set[str]) -> bool:
     return any(name == part or name.startswith(f"{part}.") for part in parts)
 
@@ -135,6 +149,15 @@ def test_a_part_imports_only_what_it_may(module: str) -> None:
         and not within(name, allowed)
     ]
     assert not strays
+
+
+def test_no_module_imports_itself_by_a_detour() -> None:
+    """Any module can be imported first. Imports for typing only, and those within functions, run later or never."""
+    needed = {
+        module: {found for _, name in imports_at_start(tree) for found in modules_behind(name) if found != module}
+        for module, tree in TREES.items()
+    }
+    TopologicalSorter(needed).prepare()
 
 
 @pytest.mark.parametrize("module", [name for name in sorted(MODULES) if re.search(r"\.checks\.(?!__init__)", name)])

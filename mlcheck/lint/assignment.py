@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from mlcheck.lint import arithmetic, attributes, containers, expressions, keeping, snapshots
+from mlcheck.lint import arithmetic, attributes, containers, keeping, snapshots
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
     Const,
@@ -22,7 +22,7 @@ from mlcheck.lint.values import (
 
 
 def plain(m: Machine, node: ast.Assign) -> bool:
-    value = expressions.evaluate(m, node.value)
+    value = m.evaluate(node.value)
     keeping.rebound(m, node, value)
     for target in node.targets:
         assign(m, target, value)
@@ -31,7 +31,7 @@ def plain(m: Machine, node: ast.Assign) -> bool:
 
 def annotated(m: Machine, node: ast.AnnAssign) -> bool:
     if node.value is not None:
-        assign(m, node.target, expressions.evaluate(m, node.value))
+        assign(m, node.target, m.evaluate(node.value))
     return True
 
 
@@ -40,7 +40,7 @@ def augmented(m: Machine, node: ast.AugAssign) -> bool:
     reading: ast.expr = target
     if isinstance(target, ast.Name):
         reading = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-    old, change = expressions.evaluate(m, reading), expressions.evaluate(m, node.value)
+    old, change = m.evaluate(reading), m.evaluate(node.value)
     if isinstance(target, ast.Attribute) and target.attr == "grad":
         return True
     keeping.added(m, node, target, change)
@@ -66,11 +66,11 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
             attributes.name_object(m, value, name)
             m.bind(name, value)
         case ast.Attribute():
-            attributes.put(m, expressions.evaluate(m, target.value), target.attr, value, target)
+            attributes.put(m, m.evaluate(target.value), target.attr, value, target)
         case ast.Subscript():
-            owner = expressions.evaluate(m, target.value)
+            owner = m.evaluate(target.value)
             if not isinstance(target.slice, ast.Slice):
-                containers.store_item(m, owner, expressions.evaluate(m, target.slice), value)
+                containers.store_item(m, owner, m.evaluate(target.slice), value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _unpack(m, targets, value)
         case ast.Starred():

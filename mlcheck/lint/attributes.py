@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import (
-    calls,
-    cuts,
-    decorators,
-    expressions,
-    following,
-    gradients,
-    holding,
-    instances,
-    modes,
-    names,
-    shape_rules,
-)
-from mlcheck.lint.machine import Frame, Machine, Sink
+from mlcheck.lint import cuts, decorators, gradients, holding, modes, names, shape_rules
+from mlcheck.lint.frames import Frame, Sink
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
     Class,
@@ -99,7 +88,7 @@ def _not_none(value: Select) -> Value:
 
 
 def _of_object(m: Machine, owner: Object, name: str, node: ast.AST) -> Value:
-    instances.ready(m, owner)
+    m.ready(owner)
     stored: Value | None = m.store.get(("a", owner.id, name))
     if stored is not None:
         return stored
@@ -130,7 +119,7 @@ def _class_variable(m: Machine, cls: ClassInfo, name: str) -> Value | None:
             if expression is None:
                 return None
             with InScope(m, info):
-                return expressions.evaluate(m, expression)
+                return m.evaluate(expression)
     return None
 
 
@@ -155,22 +144,18 @@ def _of_class(m: Machine, owner: Class, info: ClassInfo, name: str) -> Value:
         return stored
     method = info.find(name)
     if method is not None:
-        return decorators.decorated(m, Function(method, info_scope(method)), method, owner)
+        return decorators.decorated(m, Function(method, method.scope), method, owner)
     found = _class_variable(m, info, name)
     if found is not None:
         return found
     return Symbol(("attr", info.qualname, name), name)
 
 
-def info_scope(info: FunctionInfo) -> object:
-    return info.cls.scope if info.cls is not None else None
-
-
 def bind_method(m: Machine, info: FunctionInfo, owner: Value, node: ast.AST) -> Value:
     """The method bound to the object; a property's value."""
-    value = decorators.decorated(m, Function(info, info_scope(info), owner), info, owner)
+    value = decorators.decorated(m, Function(info, info.scope, owner), info, owner)
     if isinstance(value, Object) and value.type == "builtins.property":
-        return calls.call(m, value.args[0], [], {}, node)
+        return m.call(value.args[0], [], {}, node)
     return value
 
 
@@ -178,7 +163,7 @@ def after_method(m: Machine, bound: Value, after: ClassInfo, name: str) -> Value
     """The method `super()` finds, or None when only a library base can have it."""
     start = bound.cls if isinstance(bound, Object) and bound.cls else after
     info = start.find(name, after) or after.find(name, after)
-    return Function(info, info_scope(info), bound) if info is not None else None
+    return Function(info, info.scope, bound) if info is not None else None
 
 
 def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> None:
@@ -198,7 +183,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         holding.freeze_in_vain(m, owner, value, node)
     key = owner_key(owner)
     if isinstance(owner, Object):
-        instances.ready(m, owner)
+        m.ready(owner)
     if isinstance(owner, Class):
         m.store.set(("a", owner.info.node, name), value)
     elif isinstance(owner, Module):
@@ -208,7 +193,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
     if isinstance(owner, Object) and owner.cls is not None:
         setter = owner.cls.find(name + "=")
         if setter is not None:
-            following.follow(m, Function(setter, info_scope(setter), owner), [value], {}, node)
+            m.follow(Function(setter, setter.scope, owner), [value], {}, node)
             return
     if name == "training":
         modes.set_mode(m, owner, value, m.place(node))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import containers, expressions, strangers
+from mlcheck.lint import containers, strangers
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Function, Table, Tuple, Value
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import Args, Function, Kwargs, Table, Tuple, Value
 
 
 def bind(m: Machine, function: Function, args: Args, kwargs: Kwargs) -> None:
@@ -45,7 +42,7 @@ def _named_or_default(
         scope = m.frame.scope
         m.frame.scope = function.scope
         try:
-            return expressions.evaluate(m, default)
+            return m.evaluate(default)
         finally:
             m.frame.scope = scope
     return strangers.argument(m, function, parameter)

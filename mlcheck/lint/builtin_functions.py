@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import attributes, calls, containers, instances, modes, snapshots
+from mlcheck.lint import attributes, containers, elements, modes, snapshots
 from mlcheck.lint.conditions import key_of
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
     NONE,
+    Args,
     Class,
     Const,
     External,
+    Kwargs,
     Object,
     Partial,
     Super,
@@ -24,9 +26,6 @@ from mlcheck.lint.values import (
     split_of,
     traces_of,
 )
-
-Args = list[Value]
-Kwargs = dict[str, Value]
 
 
 def asked(m: Machine, name: str, args: Args) -> Value:
@@ -52,7 +51,7 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     value = args[0] if args else NONE
     if not isinstance(value, Object):
         return Symbol(m.fresh()) if isinstance(value, Symbol) else value
-    instances.ready(m, value)
+    m.ready(value)
     made = Object(value.type, m.fresh(), value.cls, value.args, value.kwargs, value.place)
     for tag in ("items", "mode", "attrs"):
         cell = m.store.get((tag, value.id))
@@ -83,13 +82,13 @@ def _setattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
 
 
 def _next(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    return containers.element(m, args[0]) if args else m.symbol()
+    return elements.element(m, args[0]) if args else m.symbol()
 
 
 def _object(kind: str) -> Callable[[Machine, Args, Kwargs, ast.AST], Value]:
     def make(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         if kind == "builtins.enumerate" and args:
-            known = containers.finite(m, args[0])
+            known = elements.finite(m, args[0])
             if known is not None:
                 return Tuple(tuple(Tuple((Const(index), item)) for index, item in enumerate(known)))
         if kind == "builtins.zip":
@@ -132,8 +131,8 @@ def _sum(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
 def _map(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if len(args) < 2:
         return m.symbol()
-    known = containers.finite(m, args[1])
-    found = [calls.call(m, args[0], [item], {}, node) for item in known or [containers.element(m, args[1])]]
+    known = elements.finite(m, args[1])
+    found = [m.call(args[0], [item], {}, node) for item in known or [elements.element(m, args[1])]]
     return Tuple(tuple(found), known is None)
 
 

@@ -5,25 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import (
-    attributes,
-    following,
-    gradients,
-    graph,
-    instances,
-    libraries,
-    methods,
-    modes,
-    modules,
-)
+from mlcheck.lint import attributes, gradients, graph, instances, libraries, methods, modes, modules
 from mlcheck.lint.facts import Bypass
 from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
+    Args,
     Class,
     Const,
     External,
     Function,
+    Kwargs,
     Method,
     Object,
     Partial,
@@ -38,15 +30,12 @@ from mlcheck.lint.values import (
     traces_of,
 )
 
-Args = list[Value]
-Kwargs = dict[str, Value]
-
 
 def call(m: Machine, function: Value, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """Call any value."""
     match function:
         case Function():
-            return following.follow(m, function, args, kwargs, node)
+            return m.follow(function, args, kwargs, node)
         case Class(info=info):
             return instances.instantiate(m, info, args, kwargs, node)
         case Object():
@@ -101,7 +90,7 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
             m.facts.bypasses.append(Bypass(m.place(node), called))
     if isinstance(owner, Object | Symbol):
         if isinstance(owner, Object) and name not in modes.OUTSIDE:
-            instances.ready(m, owner)
+            m.ready(owner)
         stored: Value | None = m.store.get(("a", owner.id if isinstance(owner, Object) else owner.key, name))
         if stored is not None:
             return call(m, stored, args, kwargs, node)

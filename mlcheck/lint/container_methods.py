@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import containers
+from mlcheck.lint import containers, elements
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import NONE, Const, Object, Table, Tuple, Value
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import NONE, Args, Const, Object, Table, Tuple, Value
 
 
 def call(m: Machine, owner: Value, name: str, args: Args) -> Value:
@@ -27,7 +24,7 @@ def call(m: Machine, owner: Value, name: str, args: Args) -> Value:
             m.store.set(("items", owner.id), Tuple((*found.items, *more)[:16], open_ and name != "insert"))
             return NONE
         if name == "pop" and found.items:
-            return containers.element(m, owner)
+            return elements.element(m, owner)
         if name == "copy":
             return containers.new_list(m, found)
     return m.symbol()
@@ -49,7 +46,7 @@ def _table(m: Machine, owner: Value, found: Table, name: str, args: Args) -> Val
             if name == "setdefault" and len(args) > 1 and not found.open:
                 containers.store_item(m, owner, args[0], args[1])
             return args[1] if len(args) > 1 and not found.open else m.symbol()
-        return containers.item(m, owner, args[0], ast.Subscript(ast.Constant(None), ast.Constant(None), ast.Load()))
+        return elements.item(m, owner, args[0], ast.Subscript(ast.Constant(None), ast.Constant(None), ast.Load()))
     if name == "update" and args and isinstance(owner, Object):
         extra = containers.table(m, args[0])
         merged = {**found.items, **(extra.items if extra else {})}

@@ -6,12 +6,10 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from mlcheck.lint import calls, containers, shape_rules
-from mlcheck.lint.machine import DeadPath, Machine
-from mlcheck.lint.values import Const, Object, Shape, Symbol, Tensor, Tuple, Value
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint import containers, shape_rules
+from mlcheck.lint.frames import DeadPath
+from mlcheck.lint.machine import Machine
+from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value
 
 _TENSORS = "torch.utils.data.TensorDataset"
 _SUBSET = "torch.utils.data.Subset"
@@ -54,7 +52,7 @@ def _sample(m: Machine, data: Value) -> list[Shape | None] | None:
         return list(known)
     mark = m.store.mark()
     try:
-        found = calls.call_method(m, data, "__getitem__", [Const(1)], {}, info.node)
+        found = m.call_method(data, "__getitem__", [Const(1)], {}, info.node)
     except DeadPath:
         return None
     finally:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, contexts, expressions
+from mlcheck.lint import grad_modes
 from mlcheck.lint.facts import Place
-from mlcheck.lint.machine import Frame, Machine, Sink
+from mlcheck.lint.frames import Frame, Sink
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.values import Class, External, Function, Object, Partial, Value
 
@@ -22,7 +23,7 @@ def decorated(m: Machine, value: Function, info: FunctionInfo, owner: Value | No
             continue
         m.frames.append(Frame(info.module, value.scope, Sink(m.store.mark()), m.frame.call))
         try:
-            applied = expressions.evaluate(m, decorator)
+            applied = m.evaluate(decorator)
             result = _decorate(m, applied, result, decorator, owner)
         finally:
             m.frames.pop()
@@ -38,7 +39,7 @@ def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, own
         plain = function
         if isinstance(function, Function) and bound is not None and not function.static:
             plain = Function(function.info, function.scope, None, function.grad, function.place)
-        made = calls.call(m, decorator, [plain], {}, node)
+        made = m.call(decorator, [plain], {}, node)
         if bound is not None and isinstance(made, Function):
             return Partial(made, (bound,), {}) if made.bound is None else made
         return made if isinstance(made, Function | Partial | Object) else function
@@ -50,9 +51,9 @@ def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, own
 def _of_library(m: Machine, name: str, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
     """A function under a library's decorator."""
     place: Place = m.place(node)
-    if name in contexts.IDLE:
+    if name in grad_modes.MANAGERS:
         made = decorator if isinstance(decorator, Object) else Object(name, m.fresh(), place=place)
-        mode = contexts.grad_mode(m, made, node).kind
+        mode = grad_modes.of(m, made, node).kind
         return _with_grad(function, mode, place)
     if name == "builtins.staticmethod" and isinstance(function, Function):
         return Function(function.info, function.scope, None, function.grad, function.place, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, decorators, expressions
+from mlcheck.lint import decorators
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import Class, External, Function, Imported, Value
@@ -45,7 +45,7 @@ def class_(m: Machine, node: ast.ClassDef) -> bool:
     qualname = f"{m.frame.info.qualname}.{node.name}" if m.frame.info else node.name
     info = ClassInfo(node, m.frame.module, qualname, bases, scope=m.close_over())
     for decorator in node.decorator_list:
-        value = expressions.evaluate(m, decorator.func if isinstance(decorator, ast.Call) else decorator)
+        value = m.evaluate(decorator.func if isinstance(decorator, ast.Call) else decorator)
         info.dataclass |= isinstance(value, External) and value.name in (
             "dataclasses.dataclass",
             "attr.s",
@@ -54,18 +54,18 @@ def class_(m: Machine, node: ast.ClassDef) -> bool:
     _members(m, info, node.body)
     m.bind(node.name, Class(info))
     for decorator in reversed(node.decorator_list):
-        plain = expressions.evaluate(m, decorator.func) if isinstance(decorator, ast.Call) else None
+        plain = m.evaluate(decorator.func) if isinstance(decorator, ast.Call) else None
         if plain is None or isinstance(plain, Function):
-            applied = expressions.evaluate(m, decorator)
+            applied = m.evaluate(decorator)
             if isinstance(applied, Function):
-                made = calls.call(m, applied, [Class(info)], {}, decorator)
+                made = m.call(applied, [Class(info)], {}, decorator)
                 if isinstance(made, Class):
                     m.bind(node.name, made)
     return True
 
 
 def _base(m: Machine, node: ast.expr) -> Value:
-    value = expressions.evaluate(m, node.value if isinstance(node, ast.Subscript) else node)
+    value = m.evaluate(node.value if isinstance(node, ast.Subscript) else node)
     return value if not isinstance(value, Imported) else m.symbol()
 
 

@@ -6,10 +6,9 @@ import ast
 from collections.abc import Hashable
 from typing import Any
 
-from mlcheck.lint import assignment, containers, expressions, snapshots
+from mlcheck.lint import assignment, containers, elements, snapshots, turns
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.turns import leaves_anything
 from mlcheck.lint.values import Const, Table, Tuple, Value
 
 _MAX_LITERAL = 64
@@ -22,12 +21,12 @@ def sequence(m: Machine, node: ast.Tuple | ast.List | ast.Set) -> Value:
     open_ = False
     for element in node.elts:
         if isinstance(element, ast.Starred):
-            spread = expressions.evaluate(m, element.value)
+            spread = m.evaluate(element.value)
             inner = containers.items(m, spread)
             open_ |= inner is None
-            found.extend(inner if inner is not None else [containers.element(m, spread)])
+            found.extend(inner if inner is not None else [elements.element(m, spread)])
         else:
-            found.append(expressions.evaluate(m, element))
+            found.append(m.evaluate(element))
     items = Tuple(tuple(found), open_)
     return items if isinstance(node, ast.Tuple) else containers.new_list(m, items)
 
@@ -38,13 +37,13 @@ def dictionary(m: Machine, node: ast.Dict) -> Value:
     table = Table({})
     open_ = False
     for key, item in zip(node.keys, node.values, strict=True):
-        value = expressions.evaluate(m, item)
+        value = m.evaluate(item)
         if key is None:
             inner = containers.table(m, value)
             open_ |= inner is None or inner.open
             table.items.update(inner.items if inner else {})
             continue
-        name = expressions.evaluate(m, key)
+        name = m.evaluate(key)
         if isinstance(name, Const) and isinstance(name.value, Hashable):
             table.items[name.value] = value
         else:
@@ -61,7 +60,7 @@ def comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorEx
     found: list[Value] = []
     exact = False
     try:
-        first = expressions.evaluate(m, node.generators[0].iter)
+        first = m.evaluate(node.generators[0].iter)
         exact = len(node.generators) == 1 and not node.generators[0].ifs
         exact = _clauses(m, node, 0, first, found) and exact
     finally:
@@ -82,22 +81,22 @@ def comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorEx
 def _clauses(m: Machine, node: Any, depth: int, source: Value, found: list[Value]) -> bool:
     clause = node.generators[depth]
     loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
-    known = containers.finite(m, source)
-    turns: list[Value | None] = list(known) if known is not None else [None, None]
+    known = elements.finite(m, source)
+    items: list[Value | None] = list(known) if known is not None else [None, None]
     start, facts, first = m.store.mark(), m.facts.total(), m.fresh()
-    with m.in_loop(loop):
-        for item in turns:
+    with turns.inside(m, loop):
+        for item in items:
             loop.turn += 1
-            value = item if item is not None else containers.element(m, source)
+            value = item if item is not None else elements.element(m, source)
             assignment.assign(m, clause.target, value)
             for test in clause.ifs:
-                expressions.evaluate(m, test)
+                m.evaluate(test)
             if depth + 1 < len(node.generators):
-                _clauses(m, node, depth + 1, expressions.evaluate(m, node.generators[depth + 1].iter), found)
+                _clauses(m, node, depth + 1, m.evaluate(node.generators[depth + 1].iter), found)
             elif isinstance(node, ast.DictComp):
-                found.append(Tuple((expressions.evaluate(m, node.key), expressions.evaluate(m, node.value))))
+                found.append(Tuple((m.evaluate(node.key), m.evaluate(node.value))))
             else:
-                found.append(expressions.evaluate(m, node.elt))
-            if known is None and facts == m.facts.total() and not leaves_anything(m, start, first, clause):
+                found.append(m.evaluate(node.elt))
+            if known is None and facts == m.facts.total() and not turns.leaves_anything(m, start, first, clause):
                 break
     return known is not None

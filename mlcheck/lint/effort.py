@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mlcheck.lint.machine import Frame
+    from mlcheck.lint.frames import Frame
     from mlcheck.lint.program import FunctionInfo
 
 MAX_DEPTH = 16

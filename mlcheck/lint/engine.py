@@ -12,7 +12,7 @@ from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding
 from mlcheck.lint import checks as package
 from mlcheck.lint import roots
-from mlcheck.lint.machine import Machine
+from mlcheck.lint.interpreter import Interpreter
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.source import Source, Unreadable
@@ -49,7 +49,7 @@ def analyse(
     found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
     with _without_collector():
         program = Program([source for source in sources if isinstance(source, Source)], called_elsewhere)
-        machine = Machine(program, Sites(program))
+        machine = Interpreter(program, Sites(program))
         machine.facts.target_torch = target_torch
         for path, run in roots.plan(machine):
             _guarded(crashes, "", path, run)

@@ -10,9 +10,9 @@ from mlcheck.lint import (
     arithmetic,
     assignment,
     attributes,
-    calls,
     containers,
     displays,
+    elements,
     names,
     shape_indexing,
     shape_rules,
@@ -85,7 +85,7 @@ def _subscript(m: Machine, node: ast.Subscript) -> Value:
     if isinstance(node.slice, ast.Slice):
         return shape_indexing.of_item(owner, node.slice, slices.slice_of(m, owner, node.slice))
     index = evaluate(m, node.slice)
-    found = resolve(m, containers.item(m, owner, index, node))
+    found = resolve(m, elements.item(m, owner, index, node))
     number = ast.Constant(index.value) if isinstance(index, Const) and type(index.value) is int else None
     return shape_indexing.of_item(owner, number or node.slice, found)
 
@@ -98,8 +98,8 @@ def _call(m: Machine, node: ast.Call) -> Value:
         function, method = attributes.get(m, function, method, node.func), ""
     args, kwargs = arguments(m, node)
     if method:
-        return calls.call_method(m, function, method, args, kwargs, node)
-    return calls.call(m, function, args, kwargs, node)
+        return m.call_method(function, method, args, kwargs, node)
+    return m.call(function, args, kwargs, node)
 
 
 def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:
@@ -112,7 +112,7 @@ def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]
             items = containers.items(m, spread)
             if items is None or (isinstance(spread, Tuple) and spread.open):
                 known = False
-                args.extend(items or [containers.element(m, spread)])
+                args.extend(items or [elements.element(m, spread)])
             else:
                 args.extend(items)
         else:

@@ -5,17 +5,27 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable
 
-from mlcheck.lint import binding, calls, expressions, graph, habits, statements
+from mlcheck.lint import binding, graph, habits
 from mlcheck.lint.effort import MAX_DEPTH, Abandoned
 from mlcheck.lint.facts import GradMode
+from mlcheck.lint.frames import DeadPath, Frame, Sink
 from mlcheck.lint.joins import join_values
-from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.store import LOCAL
-from mlcheck.lint.values import NONE, Function, Object, Symbol, Tuple, Value, split_of, split_of_name, traces_of
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import (
+    NONE,
+    Args,
+    Function,
+    Kwargs,
+    Object,
+    Symbol,
+    Tuple,
+    Value,
+    split_of,
+    split_of_name,
+    traces_of,
+)
 
 
 def follow(
@@ -80,17 +90,17 @@ def _recurs(m: Machine, function: Function) -> bool:
 def _given_up(m: Machine, args: Args, kwargs: Kwargs) -> Value:
     """The result of a call that is not followed, after anything it may have done to what it was given."""
     values = [*args, *kwargs.values()]
-    calls.havoc(m, values)
+    m.havoc(values)
     return Symbol(m.fresh(), "", split_of(*values), graph.opaque(m, traces_of(*values)))
 
 
 def _run(m: Machine, info: FunctionInfo) -> Value:
     node = info.node
     if isinstance(node, ast.Lambda):
-        return expressions.evaluate(m, node.body)
+        return m.evaluate(node.body)
     if info.straight:
         return _run_straight(m, node.body)
-    normal, exits = m.capture(lambda: statements.block(m, node.body))
+    normal, exits = m.capture(lambda: m.execute(node.body))
     ways: list[tuple[Value, object]] = [(way.value or NONE, way.delta) for way in exits if way.kind == "return"]
     deltas = [way.delta for way in exits if way.kind == "return"]
     values: list[Value] = [value for value, _ in ways]
@@ -119,9 +129,9 @@ def _run(m: Machine, info: FunctionInfo) -> Value:
 def _run_straight(m: Machine, body: list[ast.stmt]) -> Value:
     last = body[-1]
     returned = isinstance(last, ast.Return)
-    if not statements.block(m, body[:-1] if returned else body):
+    if not m.execute(body[:-1] if returned else body):
         raise DeadPath
-    return expressions.evaluate(m, last.value) if isinstance(last, ast.Return) else NONE
+    return m.evaluate(last.value) if isinstance(last, ast.Return) else NONE
 
 
 def _told_apart(deltas: list[dict[tuple[Hashable, ...], object]]) -> Hashable:

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, decorators, gradients, instances, modes, schedulers
+from mlcheck.lint import containers, decorators, gradients, modes, schedulers
 from mlcheck.lint.facts import GradMode
-from mlcheck.lint.machine import DeadPath, Machine
+from mlcheck.lint.frames import DeadPath
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo
-from mlcheck.lint.values import (
-    FALSE,
-    NONE,
-    TRUE,
-    Const,
-    Function,
-    Object,
-    Symbol,
-    Tuple,
-    Value,
-)
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import FALSE, NONE, TRUE, Args, Const, Function, Kwargs, Object, Symbol, Tuple, Value
 
 DETERMINED = "determined.pytorch.PyTorchTrial"
 CONTEXT = "determined.pytorch.PyTorchTrialContext"
@@ -53,8 +41,8 @@ def _join(m: Machine, places: tuple[tuple[str, int], ...], args: Args, kwargs: K
     if isinstance(model, Object) and modes.is_module(model) and isinstance(loss, Object | Function):
         m.inside_module += 1
         try:
-            output = calls.call(m, model, [m.symbol("input", "train")], {}, node)
-            calls.call(m, loss, [output, m.symbol("target", "train")], {}, node)
+            output = m.call(model, [m.symbol("input", "train")], {}, node)
+            m.call(loss, [output, m.symbol("target", "train")], {}, node)
         finally:
             m.inside_module -= 1
 
@@ -140,7 +128,7 @@ def run_hooks(m: Machine, made: Object, node: ast.AST) -> None:
             _set(m, made, training, grad, node)
             hook = Function(info, made.cls.scope, made)
             try:
-                result = calls.call(m, decorators.decorated(m, hook, info, made), _batch(m, name, info), {}, node)
+                result = m.call(decorators.decorated(m, hook, info, made), _batch(m, name, info), {}, node)
             except DeadPath:
                 break
             if training and kind == "lightning":
@@ -167,7 +155,7 @@ def _set(m: Machine, made: Object, training: bool, grad: str, node: ast.AST) -> 
     value = TRUE if training else FALSE
     if modes.is_module(made):
         modes.set_mode(m, made, value, place)
-    instances.ready(m, made)
+    m.ready(made)
     for name in m.store.get(("attrs", made.id)) or ():
         held = m.store.get(("a", made.id, name))
         if modes.is_module(held) or (isinstance(held, Symbol) and modes.known_as_module(m, held)):
@@ -181,7 +169,7 @@ def _configure(m: Machine, made: Object, node: ast.AST) -> None:
     if info is None:
         return
     try:
-        result = calls.call(m, Function(info, made.cls.scope, made), [], {}, node)
+        result = m.call(Function(info, made.cls.scope, made), [], {}, node)
     except DeadPath:
         return
     found = list(_optimizers(m, result))

@@ -16,11 +16,13 @@ from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.store import Key, is_young
 from mlcheck.lint.values import (
     NONE,
+    Args,
     Class,
     Const,
     External,
     Function,
     Imported,
+    Kwargs,
     Module,
     Object,
     Saved,
@@ -61,7 +63,7 @@ class Habit:
     cells: set[Key] = field(default_factory=set)
 
 
-def spared(m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def spared(m: Machine, function: Function, args: Args, kwargs: Kwargs) -> Value | None:
     """The result of a call that need not be followed, after its known effects; None where it has to be."""
     habit = m.habits.get(function.info.node)
     if habit is None or habit.fruitful or not isinstance(function.scope, str | None):
@@ -105,7 +107,7 @@ def tire(m: Machine, info: FunctionInfo, steps: int) -> None:
         habit.abandoned |= habit.steps > _LONG_TIRING or not m.relevance.promises(info)
 
 
-def all_dull(m: Machine, function: Function, args: list[Value], kwargs: dict[str, Value]) -> bool:
+def all_dull(m: Machine, function: Function, args: Args, kwargs: Kwargs) -> bool:
     """Whether a call is given nothing that rules ask about."""
     bound = function.bound
     given = [*args, *kwargs.values()] if bound is None else [bound, *args, *kwargs.values()]

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from mlcheck.lint import attributes, containers, following, gradients, habits, modes
+from mlcheck.lint import containers, gradients, habits, modes
 from mlcheck.lint.facts import Mode, Turn
-from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
+from mlcheck.lint.frames import DeadPath, Frame, Sink
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
-from mlcheck.lint.values import Function, Object, Symbol, Table, Tuple, Value
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import Args, Function, Kwargs, Object, Symbol, Table, Tuple, Value
 
 _PLAIN_BASES = frozenset(["torch.nn.Module", "lightning.pytorch.LightningModule", "builtins.object", "abc.ABC"])
 
@@ -43,7 +41,7 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
         if module and info.libraries <= _PLAIN_BASES and not any(_is_thing(m, value) for value in values):
             m.store.set(("pending", made.id), Pending(init, args, kwargs, node, m.now(), m.stamp()))
         else:
-            following.follow(m, Function(init, attributes.info_scope(init), made), args, kwargs, node)
+            m.follow(Function(init, init.scope, made), args, kwargs, node)
     elif info.dataclass:
         fields = [name for base in reversed(info.mro) for name in base.assigned]
         left = [(name, m.symbol(name)) for name in fields[len(args) :]] if "**" in kwargs else []
@@ -92,8 +90,8 @@ def ready(m: Machine, made: Object) -> None:
     m.inside_module += 1
     m.building += 1
     try:
-        init = Function(pending.init, attributes.info_scope(pending.init), made)
-        following.follow(m, init, pending.args, pending.kwargs, pending.node)
+        init = Function(pending.init, pending.init.scope, made)
+        m.follow(init, pending.args, pending.kwargs, pending.node)
     except DeadPath:
         pass
     finally:

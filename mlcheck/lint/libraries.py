@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import calls, containers, cuts, datasets, frameworks, losses, shape_rules, torch_functions
+from mlcheck.lint import containers, cuts, datasets, frameworks, losses, shape_rules, torch_functions
 from mlcheck.lint.builtin_functions import HANDLERS, asked
 from mlcheck.lint.facts import GradMode
+from mlcheck.lint.frames import DeadPath
 from mlcheck.lint.library_names import ACTIVATIONS, EXITS, SAFE, WRAPPERS
-from mlcheck.lint.machine import DeadPath, Machine
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.torch_functions import made_object
-from mlcheck.lint.values import Const, Params, Symbol, Tensor, Tuple, Value, split_of, traces_of
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import Args, Const, Kwargs, Params, Symbol, Tensor, Tuple, Value, split_of, traces_of
 
 
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -45,12 +43,12 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
         return losses.call(m, name, args, kwargs, node)
     if last[:1].isupper():
         if name.partition(".")[0] not in SAFE:
-            calls.havoc(m, values)
+            m.havoc(values)
         return made_object(m, name, args, kwargs, node)
     if last in ACTIVATIONS and name.partition(".")[0] == "scipy":
         return Tensor(ACTIVATIONS[last], m.place(node), split_of(*values), traces_of(*values))
     if name.partition(".")[0] not in SAFE:
-        calls.havoc(m, values)
+        m.havoc(values)
     if name in ("builtins.len", "builtins.isinstance", "builtins.hasattr", "builtins.callable", "builtins.type"):
         return asked(m, name, args)
     return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))

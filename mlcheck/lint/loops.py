@@ -5,24 +5,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import assignment, containers, expressions, statements
+from mlcheck.lint import assignment, containers, elements, turns
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Loop
-from mlcheck.lint.machine import Exit, Machine
+from mlcheck.lint.frames import Exit
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.store import Delta
-from mlcheck.lint.turns import leaves_anything
 
 
 def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
-    source = expressions.evaluate(m, node.iter)
+    source = m.evaluate(node.iter)
     loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
-    known = containers.finite(m, source)
+    known = elements.finite(m, source)
     loop.exact = known is not None
     binds: list[Callable[[], bool]] = []
     for item in known if known is not None else [None, None]:
 
         def bind(item: object = item) -> bool:
-            value = containers.element(m, source) if item is None else item
+            value = elements.element(m, source) if item is None else item
             assignment.assign(m, node.target, value)  # type: ignore[arg-type]
             loop.mark, loop.first = m.store.mark(), m.fresh()
             return True
@@ -33,7 +33,7 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
 
 def while_loop(m: Machine, node: ast.While) -> bool:
     def enter() -> bool:
-        known, key = truth(m, expressions.evaluate(m, node.test))
+        known, key = truth(m, m.evaluate(node.test))
         if known is None:
             m.assume(key, True)
         loop.mark, loop.first = m.store.mark(), m.fresh()
@@ -55,11 +55,11 @@ def _turns(
     start, facts, first = m.store.mark(), m.facts.total(), m.fresh()
     broken: list[Delta] = []
     entered = alive = True
-    with m.in_loop(loop):
+    with turns.inside(m, loop):
         for bind in binds:
             loop.turn += 1
             before = m.store.delta(start)
-            normal, exits = m.capture(lambda bind=bind: bind() and statements.block(m, body))  # type: ignore[misc]
+            normal, exits = m.capture(lambda bind=bind: bind() and m.execute(body))  # type: ignore[misc]
             ends = [] if normal is None else [normal]
             leaving: list[Exit] = []
             for way in exits:
@@ -80,7 +80,7 @@ def _turns(
                 loop.turn == 1
                 and not loop.exact
                 and facts == m.facts.total()
-                and not leaves_anything(m, start, first, loop.node)
+                and not turns.leaves_anything(m, start, first, loop.node)
             ):
                 break
     if endless:
@@ -96,7 +96,7 @@ def _forget(ends: list[Delta]) -> None:
 
 def _after(m: Machine, start: int, broken: list[Delta], alive: bool, entered: bool, orelse: list[ast.stmt]) -> bool:
     if alive and orelse:
-        normal, exits = m.capture(lambda: statements.block(m, orelse))
+        normal, exits = m.capture(lambda: m.execute(orelse))
         m.emit_again(exits)
         alive = normal is not None
         if normal is not None:

@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint import expressions, graph
 from mlcheck.lint.facts import Loss
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Object, Tensor, Value, traces_of
+from mlcheck.lint.values import Args, Kwargs, Object, Tensor, Value, traces_of
 
 _FUNCTIONS = {
     "torch.nn.functional.cross_entropy": "torch.nn.CrossEntropyLoss",
@@ -38,9 +38,7 @@ def is_loss(name: str) -> bool:
     return False
 
 
-def call(
-    m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST, made: Object | None = None
-) -> Value:
+def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST, made: Object | None = None) -> Value:
     """The loss tensor; the call is put on record, with the settings of the call or of the criterion `made` before."""
     given = args[0] if args else kwargs.get("input", kwargs.get("inputs"))
     target = args[1] if len(args) > 1 else kwargs.get("target", kwargs.get("targets"))

@@ -3,61 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlcheck.lint.effort import Effort
 from mlcheck.lint.facts import Facts, GradMode, Loop, Place, Turn
+from mlcheck.lint.frames import DeadPath, Exit, Frame, Sink
 from mlcheck.lint.joins import join_cells, join_values
-from mlcheck.lint.program import FunctionInfo, ModuleInfo, Program
+from mlcheck.lint.program import Program
 from mlcheck.lint.relevance import Relevance
 from mlcheck.lint.store import Delta, Store
-from mlcheck.lint.values import Symbol, Value
+from mlcheck.lint.values import Args, Function, Kwargs, Object, Symbol, Value
 
 if TYPE_CHECKING:
     from mlcheck.lint.habits import Habit
     from mlcheck.lint.sites.project import Sites
 
 
-class DeadPath(Exception):
-    """Control never comes back here: every way through the call raises or exits."""
+class Machine(ABC):
+    """State of one interpretation of a program, and the operations by which the parts of the language use each other.
 
-
-@dataclass(slots=True)
-class Exit:
-    """A way out of a construct other than its end: return (with its value), break or continue."""
-
-    kind: str
-    value: Value | None
-    delta: Delta
-
-
-@dataclass(slots=True)
-class Sink:
-    """Collects the exits of one construct, as changes since its mark."""
-
-    mark: int
-    exits: list[Exit] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Frame:
-    """One activation of a function, or of a module's top level."""
-
-    module: ModuleInfo
-    scope: Hashable
-    sink: Sink
-    call: int
-    info: FunctionInfo | None = None
-    bound: Value | None = None
-    on_yield: Callable[[Value], Value] | None = None
-    steps: int = 0
-
-
-class Machine:
-    """State of one interpretation of a program."""
+    Evaluating an expression calls functions, whose statements evaluate expressions: the modules that say what each
+    construct means reach one another through the machine, not by imports. `interpreter.Interpreter` joins them.
+    """
 
     def __init__(self, program: Program, sites: Sites) -> None:
         self.program = program
@@ -83,6 +52,47 @@ class Machine:
         self.counters: dict[ast.AST, frozenset[str]] = {}
         self.branched: dict[ast.AST, frozenset[ast.AST]] = {}
         self._count = 0
+
+    # the language, each operation defined in a module of its own
+
+    @abstractmethod
+    def evaluate(self, node: ast.expr | None) -> Value:
+        """The abstract value of an expression."""
+
+    @abstractmethod
+    def execute(self, body: Sequence[ast.stmt]) -> bool:
+        """Run statements in order. False when the end is never reached."""
+
+    @abstractmethod
+    def call(self, function: Value, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+        """Call any value."""
+
+    @abstractmethod
+    def call_method(self, owner: Value, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+        """`owner.name(...)`."""
+
+    @abstractmethod
+    def havoc(self, values: list[Value]) -> None:
+        """Forget the state of objects that were handed to unknown code."""
+
+    @abstractmethod
+    def follow(
+        self,
+        function: Function,
+        args: Args,
+        kwargs: Kwargs,
+        node: ast.AST,
+        on_yield: Callable[[Value], Value] | None = None,
+    ) -> Value:
+        """Run a function of the project with these arguments."""
+
+    @abstractmethod
+    def run_generator(self, made: Object) -> Value:
+        """What a generator of the project yields."""
+
+    @abstractmethod
+    def ready(self, made: Object) -> None:
+        """Run the constructor of an object of the project that has waited so far."""
 
     # identity and place
 
@@ -250,12 +260,3 @@ class Machine:
             raise DeadPath
         self.merge(deltas, key)
         return results[0] if len(results) == 1 else join_values(self, results, key)
-
-    @contextmanager
-    def in_loop(self, loop: Loop) -> Iterator[None]:
-        self.loops.append(loop)
-        try:
-            yield
-        finally:
-            if self.loops and self.loops[-1] is loop:
-                self.loops.pop()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint import (
-    calls,
     container_methods,
     containers,
     datasets,
@@ -27,9 +26,11 @@ from mlcheck.lint.scaling import scale, unscale
 from mlcheck.lint.values import (
     NONE,
     TRUE,
+    Args,
     Const,
     External,
     Function,
+    Kwargs,
     Object,
     Params,
     Partial,
@@ -43,9 +44,6 @@ from mlcheck.lint.values import (
     split_of,
     traces_of,
 )
-
-Args = list[Value]
-Kwargs = dict[str, Value]
 
 _ITSELF = frozenset(
     ["to", "cuda", "cpu", "float", "half", "double", "bfloat16", "compile", "share_memory", "requires_grad_", "apply"]
@@ -89,7 +87,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             return m.symbol()
     values = [*args, *kwargs.values()]
     if isinstance(owner, Object) and not owner.type.startswith(("builtins.", "torch.", "torchvision.", "numpy.")):
-        calls.havoc(m, values)
+        m.havoc(values)
     traces = graph.joined(m, traces_of(*values), owner)
     result = Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces)
     return datasets.scaled(owner, name, args, result) if isinstance(owner, Object) else result
@@ -159,7 +157,7 @@ def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs
     elif name == "step":
         closure = args[0] if args else kwargs.get("closure")
         if closure is not None and not isinstance(closure, Const):
-            calls.call(m, closure, [], {}, node)
+            m.call(closure, [], {}, node)
         gradients.step(m, node, owner)
     elif name == "add_param_group":
         gradients.extended(m, owner)
@@ -176,7 +174,7 @@ def _scaler(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, nod
     elif name == "step" and gradients.is_optimizer(m, first):
         gradients.step(m, node, first, scaler=True)
     elif name == "step" and isinstance(first, Select):
-        calls.call_method(m, first, "step", [], {}, node)
+        m.call_method(first, "step", [], {}, node)
     return m.symbol()
 
 
@@ -207,7 +205,7 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
     if name in tensor_methods.OF_TENSORS:
         return tensor_methods.call(m, owner, name, args, kwargs, node)
     values = [*args, *kwargs.values()]
-    calls.havoc(m, values)
+    m.havoc(values)
     traces = traces_of(owner, *values)
     return Symbol(m.fresh(), "", split_of(owner, *values), graph.joined(m, traces, owner, *values))
 

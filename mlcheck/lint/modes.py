@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
-from mlcheck.lint import instances
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Mode, Place
 from mlcheck.lint.machine import Machine
@@ -189,7 +188,7 @@ def children(m: Machine, value: Object) -> list[Value] | None:
         if isinstance(items, Table):
             return list(items.items.values()) if not items.open else None
         return []
-    instances.ready(m, value)
+    m.ready(value)
     names = m.store.get(("attrs", value.id)) or ()
     return [m.store.get(("a", value.id, name)) for name in names]
 

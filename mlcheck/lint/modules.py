@@ -7,14 +7,11 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
 
 from mlcheck.lint import (
-    attributes,
-    calls,
     containers,
     decorators,
     frameworks,
     graph,
     holding,
-    instances,
     losses,
     moded,
     modes,
@@ -25,8 +22,10 @@ from mlcheck.lint.facts import Forward
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.values import (
+    Args,
     Cut,
     Function,
+    Kwargs,
     Object,
     Select,
     Symbol,
@@ -52,7 +51,7 @@ _LINEAR = ("Linear", "Conv", "LazyLinear", "LazyConv", "Bilinear")
 _SAME = ("Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "FeatureAlphaDropout")
 
 
-def call_module(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def call_module(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """`module(...)`. From outside any module the call is put on record and traced through its result."""
     if module.cls is None and losses.is_loss(module.type):
         return losses.call(m, module.type, args, kwargs, node, module)
@@ -108,7 +107,7 @@ def _holds_loss(module: Object) -> bool:
     return name.endswith(("loss", "criterion", "objective")) or any("Loss" in base for base in module.cls.libraries)
 
 
-def call_unknown(m: Machine, module: Symbol, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def call_unknown(m: Machine, module: Symbol, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A call of an unknown module."""
     values = [*args, *kwargs.values()]
     result: Value = Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
@@ -123,11 +122,11 @@ def call_unknown(m: Machine, module: Symbol, args: list[Value], kwargs: dict[str
     return made
 
 
-def record(m: Machine, module: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Forward:
+def record(m: Machine, module: Value, args: Args, kwargs: Kwargs, node: ast.AST) -> Forward:
     values = [*args, *kwargs.values()]
     key = owner_key(module)
     if isinstance(module, Object):
-        instances.ready(m, module)
+        m.ready(module)
     name = m.store.get(("name", key)) or getattr(module, "name", "") or "model"
     fact = Forward(
         place=m.place(node),
@@ -188,12 +187,12 @@ def traced(m: Machine, value: Value, fact: Forward) -> Value:
     return value
 
 
-def _forward(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _forward(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if module.cls is not None:
         method = module.cls.find("forward")
         if method is not None:
-            bound = Function(method, attributes.info_scope(method), module)
-            return calls.call(m, decorators.decorated(m, bound, method, module), args, kwargs, node)
+            bound = Function(method, method.scope, module)
+            return m.call(decorators.decorated(m, bound, method, module), args, kwargs, node)
         if "torch.nn.Sequential" not in module.cls.libraries:
             values = [*args, *kwargs.values()]
             return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
@@ -207,7 +206,7 @@ def _forward(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Va
     return result
 
 
-def layer(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """What a library layer returns."""
     name = module.type.rpartition(".")[2]
     given = [*args, *kwargs.values()]
@@ -220,7 +219,7 @@ def layer(m: Machine, module: Object, args: list[Value], kwargs: dict[str, Value
             return Symbol(m.fresh(), "", split, traces)
         result = first
         for inner in layers:
-            result = calls.call(m, inner, [result], {}, node)
+            result = m.call(inner, [result], {}, node)
             if isinstance(inner, Object) and inner.cls is None and isinstance(result, Tensor) and inner.place:
                 result = replace(result, place=inner.place)
         return result

@@ -6,8 +6,8 @@ import ast
 import builtins
 from functools import lru_cache
 
-from mlcheck.lint import statements
-from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
+from mlcheck.lint.frames import DeadPath, Frame, Sink
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.values import Const, External, Imported, Module, Value
 
@@ -150,7 +150,7 @@ def load(m: Machine, module: ModuleInfo) -> None:
     grad = m.store.get(("grad",))
     m.store.set(("v", name, "__name__"), Const(name))
     try:
-        statements.block(m, module.source.tree.body)
+        m.execute(module.source.tree.body)
     except DeadPath:
         pass
     finally:

@@ -30,6 +30,11 @@ class FunctionInfo:
         return self.qualname.rpartition(".")[2]
 
     @property
+    def scope(self) -> Hashable:
+        """The scope around the class of a method; None for any other function."""
+        return self.cls.scope if self.cls is not None else None
+
+    @property
     def straight(self) -> bool:
         """Whether it returns nowhere but at its end: then nothing has to be joined."""
         if self._straight is None:

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from mlcheck.lint import calls, definitions, frameworks, names, statements, strangers
+from mlcheck.lint import definitions, frameworks, names, strangers
 from mlcheck.lint.effort import STEPS_PER_ROOT, OutOfSteps
 from mlcheck.lint.facts import GradMode
-from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
+from mlcheck.lint.frames import DeadPath, Frame, Sink
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ModuleInfo, walk_definitions
 from mlcheck.lint.relevance import is_test
 from mlcheck.lint.values import Class, Const, Function, Object, Value
@@ -93,7 +94,7 @@ def _handed_out(m: Machine) -> None:
     for node, function in list(m.nested.items()):
         if node not in m.visited and m.relevance.is_judged(node):
             try:
-                calls.call(m, function, [], {"**": m.symbol()}, node)
+                m.call(function, [], {"**": m.symbol()}, node)
             except DeadPath:
                 del m.frames[1:]
 
@@ -102,7 +103,7 @@ def _main(m: Machine, module: ModuleInfo, node: ast.If) -> None:
     def run() -> None:
         m.store.set(("grad",), GradMode("on"))
         m.bind("__name__", Const("__main__"))
-        statements.block(m, node.body)
+        m.execute(node.body)
 
     _scratch(m, module, run)
 
@@ -137,7 +138,7 @@ def _start(
         if not isinstance(value, Function):
             value = Function(definitions.function_info(m, node, None, node.name), m.frame.scope)
         given = {arg.arg: strangers.argument(m, value, arg) for arg in (*node.args.args, *node.args.kwonlyargs)}
-        _as_in_epochs(m, lambda: calls.call(m, value, [], {**given, "**": m.symbol()}, node))
+        _as_in_epochs(m, lambda: m.call(value, [], {**given, "**": m.symbol()}, node))
         return
     cls = _class_of(m, owner)
     if cls is None:
@@ -152,7 +153,7 @@ def _start(
         return
     if not made.cls.libraries <= _PLAIN:
         m.store.set(("grad",), GradMode("unknown"))
-    _as_in_epochs(m, lambda: calls.call_method(m, made, node.name, [], {"**": m.symbol()}, node))
+    _as_in_epochs(m, lambda: m.call_method(made, node.name, [], {"**": m.symbol()}, node))
 
 
 def _as_in_epochs(m: Machine, call: Callable[[], Value]) -> None:

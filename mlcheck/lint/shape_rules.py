@@ -10,10 +10,7 @@ from mlcheck.lint import containers, shapes
 from mlcheck.lint.facts import Broadcast
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.shape_names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
-from mlcheck.lint.values import Const, Object, Shape, Symbol, Tensor, Tuple, Value, traces_of
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value, traces_of
 
 
 def with_shape(value: Value, shape: Shape | None) -> Value:

@@ -6,17 +6,7 @@ import ast
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from mlcheck.lint import (
-    accumulation,
-    assignment,
-    contexts,
-    definitions,
-    expressions,
-    gradients,
-    loops,
-    names,
-    ways_out,
-)
+from mlcheck.lint import accumulation, assignment, contexts, definitions, grad_modes, gradients, loops, names, ways_out
 from mlcheck.lint.conditions import decide, truth
 from mlcheck.lint.facts import Idle
 from mlcheck.lint.joins import differs_in_state
@@ -37,7 +27,7 @@ def block(m: Machine, body: Sequence[ast.stmt], start: int = 0) -> bool:
         node = body[index]
         m.tick()
         if isinstance(node, ast.If):
-            known, key = decide(m, expressions.evaluate(m, node.test))
+            known, key = decide(m, m.evaluate(node.test))
             if known is not None:
                 if not block(m, node.body if known else node.orelse):
                     return False
@@ -110,14 +100,14 @@ def _apart(m: Machine, ends: list[Delta], body: Sequence[ast.stmt], start: int) 
 
 
 def _expression(m: Machine, node: ast.Expr) -> bool:
-    value = expressions.evaluate(m, node.value)
-    if isinstance(value, Object) and isinstance(node.value, ast.Call) and value.type in contexts.IDLE:
+    value = m.evaluate(node.value)
+    if isinstance(value, Object) and isinstance(node.value, ast.Call) and value.type in grad_modes.MANAGERS:
         m.facts.idle.append(Idle(m.place(node.value), value.type))
     return True
 
 
 def _return(m: Machine, node: ast.Return) -> bool:
-    m.leave("return", expressions.evaluate(m, node.value))
+    m.leave("return", m.evaluate(node.value))
     return False
 
 
@@ -131,14 +121,14 @@ def _raise(m: Machine, node: ast.Raise) -> bool:
 
 
 def _assert(m: Machine, node: ast.Assert) -> bool:
-    known, key = truth(m, expressions.evaluate(m, node.test))
+    known, key = truth(m, m.evaluate(node.test))
     if known is None:
         m.assume(key, True)
     return known is not False
 
 
 def _match(m: Machine, node: ast.Match) -> bool:
-    subject = expressions.evaluate(m, node.subject)
+    subject = m.evaluate(node.subject)
     ends = []
     for case in node.cases:
 
@@ -150,7 +140,7 @@ def _match(m: Machine, node: ast.Match) -> bool:
             return block(m, case.body)
 
         if isinstance(case.pattern, ast.MatchValue) and isinstance(subject, Const):
-            expected = expressions.evaluate(m, case.pattern.value)
+            expected = m.evaluate(case.pattern.value)
             if isinstance(expected, Const) and expected.value != subject.value:
                 continue
         normal, exits = m.capture(run)

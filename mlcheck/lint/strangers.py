@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import expressions, frameworks, instances
+from mlcheck.lint import frameworks, instances
 from mlcheck.lint.facts import Grads, Mode
-from mlcheck.lint.machine import DeadPath, Frame, Machine, Sink
+from mlcheck.lint.frames import DeadPath, Frame, Sink
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Class, External, Function, Object, Symbol, Value, split_of_name
 
 _MAX_DEPTH = 5
@@ -42,7 +43,7 @@ def _annotation(m: Machine, function: Function, parameter: ast.arg) -> Value | N
         return None
     m.frames.append(Frame(function.info.module, function.scope, Sink(m.store.mark()), m.frame.call))
     try:
-        return expressions.evaluate(m, node)
+        return m.evaluate(node)
     finally:
         m.frames.pop()
 

@@ -6,10 +6,7 @@ import ast
 
 from mlcheck.lint import cuts, gradients
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import NONE, Symbol, Tensor, Value, split_of, traces_of
-
-Args = list[Value]
-Kwargs = dict[str, Value]
+from mlcheck.lint.values import NONE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
 
 _SAME = frozenset(
     [

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import containers, contexts, cuts, gradients, graph, losses, modes
+from mlcheck.lint import containers, cuts, grad_modes, gradients, graph, losses, modes
 from mlcheck.lint.library_names import ACTIVATIONS, SAME
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import clip
-from mlcheck.lint.values import (
-    NONE,
-    Object,
-    Symbol,
-    Table,
-    Tensor,
-    Tuple,
-    Value,
-    split_of,
-    traces_of,
-)
+from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
 
-Args = list[Value]
-Kwargs = dict[str, Value]
 _F = "torch.nn.functional."
 
 
@@ -48,9 +36,9 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return _gradients(m, name, first, node)
     if name == "torch.set_grad_enabled":
         made = made_object(m, name, args, kwargs, node)
-        m.store.set(("grad",), contexts.grad_mode(m, made, node))
+        m.store.set(("grad",), grad_modes.of(m, made, node))
         return made
-    if last[:1].isupper() or name in contexts.GRAD_MODES or last == "autocast":
+    if last[:1].isupper() or name in grad_modes.SWITCHES or last == "autocast":
         made = made_object(m, name, args, kwargs, node)
         if modes.is_module(made):
             _fill(m, made, args, kwargs)

@@ -1,12 +1,25 @@
-"""Turns of a loop: whether the next one can meet anything that this one left."""
+"""Turns of a loop: being within one, and whether the next can meet anything that this one left."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from mlcheck.lint.facts import Loop
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.store import is_young
+
+
+@contextmanager
+def inside(m: Machine, loop: Loop) -> Iterator[None]:
+    m.loops.append(loop)
+    try:
+        yield
+    finally:
+        if m.loops and m.loops[-1] is loop:
+            m.loops.pop()
 
 
 def leaves_anything(m: Machine, start: int, first: int, node: ast.AST) -> bool:

@@ -28,6 +28,11 @@ class Value:
     __slots__ = ()
 
 
+# The arguments of a call by position and by name; the name "**" stands for more that are not known.
+Args = list[Value]
+Kwargs = dict[str, Value]
+
+
 @dataclass(slots=True, unsafe_hash=True)
 class Shape:
     """The trailing dimensions of a tensor: a number, a key that equal sizes share, or None. `open`: others may lead."""

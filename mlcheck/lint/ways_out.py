@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
-from mlcheck.lint import statements
+from mlcheck.lint.frames import Exit
 from mlcheck.lint.joins import join_values
-from mlcheck.lint.machine import Exit, Machine
+from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import NONE, Value
 
 
@@ -40,7 +40,7 @@ def _any_value(m: Machine, values: Sequence[Value | None]) -> Value:
 
 def attempt(m: Machine, node: ast.Try) -> bool:
     def guarded() -> bool:
-        normal, exits = m.capture(lambda: statements.block(m, [*node.body, *node.orelse]))
+        normal, exits = m.capture(lambda: m.execute([*node.body, *node.orelse]))
         m.emit_again(exits)
         ends = [] if normal is None else [normal]
         for handler in node.handlers:
@@ -48,7 +48,7 @@ def attempt(m: Machine, node: ast.Try) -> bool:
             def run(handler: ast.ExceptHandler = handler) -> bool:
                 if handler.name:
                     m.bind(handler.name, m.symbol(handler.name))
-                return statements.block(m, handler.body)
+                return m.execute(handler.body)
 
             rescued, exits = m.capture(run)
             m.emit_again(exits)
@@ -62,4 +62,4 @@ def attempt(m: Machine, node: ast.Try) -> bool:
 
     if not node.finalbody:
         return guarded()
-    return protect(m, guarded, lambda: statements.block(m, node.finalbody))
+    return protect(m, guarded, lambda: m.execute(node.finalbody))
