@@ -15,10 +15,10 @@ import psutil
 from mlcheck.core.mistake import Mistake
 from mlcheck.load.crew import StartFailed
 from mlcheck.load.limits import Cases
-from mlcheck.load.machine import cores
 from mlcheck.load.queries import Query
 from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
+from mlcheck.trial.observe.host import usable_cores
 
 _START_UP_S = 300.0
 
@@ -69,7 +69,7 @@ def run_golden(
         show("golden cases", len(done), len(cases))
         return case
 
-    with ThreadPoolExecutor(max_workers=max(1, min(4, int(cores())))) as pool:
+    with ThreadPoolExecutor(max_workers=max(1, min(4, int(usable_cores())))) as pool:
         try:
             return GoldenRun(tuple(pool.map(one, range(len(cases)))))
         except BaseException:

@@ -14,10 +14,11 @@ from mlcheck.load.crew import Crew
 from mlcheck.load.ladder import COMPLEX, RANDOM, Phase, Rung
 from mlcheck.load.limits import Plan
 from mlcheck.load.loops import TICKET
-from mlcheck.load.machine import cores, cpu_times, free_memory, memory
+from mlcheck.load.machine import cpu_times, free_memory, memory
 from mlcheck.load.series import warm_up_end
 from mlcheck.load.wording import number
 from mlcheck.load.wording import workers as counted
+from mlcheck.trial.observe.host import usable_cores
 
 _LEAD_NS = 200_000_000
 _HEADROOM = 0.98
@@ -46,7 +47,7 @@ class Climb:
 
     def rung(self, workers: int) -> None:
         """Add workers until there are so many, and run their phases."""
-        threads = self._plan.threads or max(1, int(cores() // workers))
+        threads = self._plan.threads or max(1, int(usable_cores() // workers))
         if told := self._too_large(workers):
             self.stopped = told
             return
@@ -110,7 +111,7 @@ class Climb:
 
     def _run(self, workers: int, threads: int, kind: str, name: str, seconds: float, rate: float = 0.0) -> Phase:
         self._count += 1
-        command: dict[str, Any] = {"do": kind, "set": name, "phase": self._count, "spin": workers < cores()}
+        command: dict[str, Any] = {"do": kind, "set": name, "phase": self._count, "spin": workers < usable_cores()}
         rows, planned, until = MOST, None, int(seconds * 1e9)
         if kind == "open":
             offsets, numbers = arrivals(rate, seconds, self._sizes[name], self._seed + self._count, name == COMPLEX)
@@ -132,7 +133,7 @@ class Climb:
             foreign = (
                 math.nan
                 if self._remote
-                else max(0.0, (after.busy - before.busy) - (after.ours - before.ours)) / wall / cores()
+                else max(0.0, (after.busy - before.busy) - (after.ours - before.ours)) / wall / usable_cores()
             )
         answers = [worker.answer for worker in self._crew.workers if worker.answer]
         if faults := [answer["error"] for answer in answers if answer["kind"] == "failed"]:
@@ -143,7 +144,7 @@ class Climb:
         cut = warm_up_end(samples.service_ms) if kind == "closed" else 0
         cut_failed = int((samples.status[:cut] == records.FAILED).sum())
         return Phase(
-            workers, threads, kind, name, rate, begin, begin + until, cores(),
+            workers, threads, kind, name, rate, begin, begin + until, usable_cores(),
             samples.take(slice(cut, None)), cut, cut_failed,
             planned and (planned[0] + begin, planned[1]), tuple(sightings), tuple(casualties),
             _joined(answers), {number: place for one in answers for number, place in _by_number(one)},

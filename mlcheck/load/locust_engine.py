@@ -25,10 +25,10 @@ from mlcheck.load.arrivals import arrivals
 from mlcheck.load.http_service import encoded
 from mlcheck.load.ladder import RANDOM, Phase, Rung
 from mlcheck.load.limits import Plan
-from mlcheck.load.machine import cores
 from mlcheck.load.queries import Query
 from mlcheck.load.records import FIELDS, Samples
 from mlcheck.load.wording import number
+from mlcheck.trial.observe.host import usable_cores
 
 PLAN = "MLCHECK_LOCUST_PLAN"
 _SPAWN_S = 30.0
@@ -88,7 +88,9 @@ def run_phase(
     samples, errors = read_samples(delivered, said)
     offsets, numbers = arrivals(rate, seconds, len(queries), seed, each_once)
     until = int((seconds + wait) * 1e9)
-    return Phase(users, 0, "open", name, rate, 0, until, cores(), samples, planned=(offsets, numbers), errors=errors)
+    return Phase(
+        users, 0, "open", name, rate, 0, until, usable_cores(), samples, planned=(offsets, numbers), errors=errors
+    )
 
 
 def climb_with_locust(

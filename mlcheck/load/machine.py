@@ -12,27 +12,6 @@ import psutil
 MB = 1e6
 
 
-def cores() -> float:
-    """How many cores this process may use: its affinity, cut by the quota of its container."""
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(float(affinity), _quota())
-
-
-def _quota() -> float:
-    """Cores by cgroup v2, then v1; infinite without a quota."""
-    try:
-        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return math.inf if limit == "max" else int(limit) / int(period)
-    except (OSError, ValueError):
-        pass
-    try:
-        folder = Path("/sys/fs/cgroup/cpu")
-        limit_us = int((folder / "cpu.cfs_quota_us").read_text())
-        return limit_us / int((folder / "cpu.cfs_period_us").read_text()) if limit_us > 0 else math.inf
-    except (OSError, ValueError):
-        return math.inf
-
-
 _CGROUP = Path("/sys/fs/cgroup")
 _LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 

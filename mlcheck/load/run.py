@@ -18,7 +18,6 @@ from mlcheck.load.crew import Crew, StartFailed
 from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
 from mlcheck.load.limits import Limits
 from mlcheck.load.locust_engine import Fleet, LocustFailed, climb_with_locust
-from mlcheck.load.machine import cores
 from mlcheck.load.options import INTERRUPTED, Files, LoadOptions, read_files
 from mlcheck.load.overhead import dispatch_us, overhead_us
 from mlcheck.load.quality import LabelledRun, join
@@ -30,6 +29,7 @@ from mlcheck.load.survey import Survey, survey_of
 from mlcheck.load.validity import validity
 from mlcheck.load.verdicts import evidence_of, judge
 from mlcheck.load.worker_process import Job
+from mlcheck.trial.observe.host import usable_cores
 
 _LEAST_SURVEY_S, _MOST_SURVEY_S = 5.0, 20.0
 _SURVEY_ROWS = 200_000
@@ -124,7 +124,7 @@ class _Run:
         )
         self.evidence |= {Conduct: conduct, Start: Start()}
         self.environment |= conduct.environment | {
-            "cores": f"{cores():g}",
+            "cores": f"{usable_cores():g}",
             "seed": str(self.options.seed),
             "harness overhead": f"{overhead_us():.2g} µs of CPU a query, {dispatch_us():.2g} µs at a rate",
         }
@@ -147,7 +147,7 @@ class _Run:
         labelled = self.files.labelled if LabelledRun in self.needed else []
         job = self._job({RANDOM: self.options.queries, "labelled": self._labelled_to_answer()})
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
-            crew.resize(1, max(1, int(cores())))
+            crew.resize(1, max(1, int(usable_cores())))
             worker = crew.workers[0]
             seconds = max(_LEAST_SURVEY_S, min(_MOST_SURVEY_S, 2 * self.options.limits.load.duration_s))
             samples, deaths = crew.survey(RANDOM, min(7 * len(names), _SURVEY_ROWS), seconds)
@@ -170,7 +170,7 @@ class _Run:
         job = replace(self._job({"labelled": self.options.labelled}), entry=entry)
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, Crew(job, Path(folder)) as crew:
             try:
-                crew.resize(1, max(1, int(cores())))
+                crew.resize(1, max(1, int(usable_cores())))
                 return crew.answers("labelled", len(self.files.labelled)), ""
             except StartFailed as failure:
                 silent = f"the live version does not answer: {failure.told}"
@@ -206,7 +206,7 @@ class _Run:
 
             def note(left: int) -> None:
                 stopped = climb.stopped or (f"{left} more were to come" if left else "")
-                ladder = Ladder(tuple(climb.rungs), names, plan, cores(), mined, stopped, options.remote)
+                ladder = Ladder(tuple(climb.rungs), names, plan, usable_cores(), mined, stopped, options.remote)
                 if any(rung.phases for rung in climb.rungs):
                     self.evidence[Ladder] = ladder
                     self.notices = before + climb.notices + validity(ladder, options.seed)
@@ -239,6 +239,6 @@ class _Run:
             self.missing = str(failure)
             self.notices.append(self.missing)
             return
-        ladder = Ladder((rung,), names, plan, cores(), mined, remote=True, users=True)
+        ladder = Ladder((rung,), names, plan, usable_cores(), mined, remote=True, users=True)
         self.evidence[Ladder] = ladder
         self.notices += [told, *validity(ladder, self.options.seed)]

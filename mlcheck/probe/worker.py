@@ -24,8 +24,9 @@ from mlcheck.trial.channel import SCRATCH, Channel, connect
 from mlcheck.trial.cpu_shim import CpuShim, advice
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.observe.host import cores
 from mlcheck.trial.reads import Reads
-from mlcheck.trial.surroundings import cores, machine, packages
+from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import RejectedConfig, Trial
 

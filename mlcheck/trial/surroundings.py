@@ -12,6 +12,7 @@ import torch
 
 from mlcheck.core.git import asked
 from mlcheck.core.pins import pins, same_version
+from mlcheck.trial.observe.host import cores
 from mlcheck.trial.packages import imported_packages
 
 _GIB = 1 << 30
@@ -53,11 +54,6 @@ def packages(entry: str = "") -> dict[str, str]:
         "packages pinned otherwise": "; ".join(other),
     }
     return {name: value for name, value in found.items() if value}
-
-
-def cores() -> int:
-    """How many this process may use, which containers and schedulers limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> str:

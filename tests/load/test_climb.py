@@ -27,7 +27,7 @@ class Crew:
 
 
 def climbing(plan: Plan, free_mb: float, monkeypatch: pytest.MonkeyPatch) -> tuple[Climb, Crew]:
-    monkeypatch.setattr(climb, "cores", lambda: 8.0)
+    monkeypatch.setattr(climb, "usable_cores", lambda: 8.0)
     monkeypatch.setattr(climb, "free_memory", lambda: free_mb)
     crew = Crew()
     return Climb(crew, plan, {"random": 1}, 0), crew  # type: ignore[arg-type]

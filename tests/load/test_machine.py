@@ -10,8 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlcheck.load import machine
-from mlcheck.load.machine import cores, cpu_times, free_memory, memory, resident
+from mlcheck.load.machine import cpu_times, free_memory, memory, resident
 
 
 @pytest.fixture
@@ -69,10 +68,3 @@ def test_the_memory_of_a_container_is_what_is_free(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Path, "read_text", read)
     assert free_memory() == min(200.0, psutil.virtual_memory().available / 1e6)
-
-
-@pytest.mark.parametrize(("text", "quota"), [("150000 100000", 1.5), ("max 100000", float("inf"))])
-def test_a_quota_of_cores(text: str, quota: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda _self, *_a, **_k: text)
-    assert machine._quota() == quota
-    assert cores() == min(quota, float(len(os.sched_getaffinity(0))))

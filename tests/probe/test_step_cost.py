@@ -23,7 +23,6 @@ from mlcheck.probe.measure.loader_search import LoaderSearch, Settings, Timed, l
 from mlcheck.probe.measure.operation_table import OperationTable, operations
 from mlcheck.probe.measure.step_calls import Call, StepCalls
 from mlcheck.probe.measure.step_overhead import StepOverhead
-from mlcheck.trial.observe import host
 
 HERE = Location("train.py", 12, symbol="step")
 Read = Callable[[torch.Tensor, torch.Tensor], Any]
@@ -221,14 +220,7 @@ def test_settings_are_searched_on_a_real_loader(monkeypatch: pytest.MonkeyPatch)
     assert verdict.figures[0].data["rows"][0][0] == "num_workers=0"
 
 
-def test_a_quota_and_shared_memory_limit_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert host.quota(tmp_path) == 1.5
-    (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert host.quota(tmp_path) == float("inf")
-    assert host.quota(tmp_path / "absent") == float("inf")
-    assert host.shared_memory(tmp_path / "absent") is None
-    assert host.proportional_memory(-1) is None
+def test_a_quota_limits_the_workers_that_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader_search, "usable_cores", lambda: 2.0)
     assert worker_counts(6) == [0, 1, 2, 4, 6]
 

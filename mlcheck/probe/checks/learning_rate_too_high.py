@@ -7,7 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.rate_range import rate_range
+from mlcheck.probe.measure.rate_range import rate_curves, rate_range
 from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
 
 HALF = 0.5
@@ -72,18 +72,4 @@ def _verdict(outcome: Outcome, seen: RateTrials, message: str, numbers: dict[str
 
 
 def _figures(seen: RateTrials) -> tuple[Figure, ...]:
-    return rate_range(seen), figure(seen)
-
-
-def figure(seen: RateTrials) -> Figure:
-    shown = [trial for trial in seen.trials if trial.losses]
-    series = [
-        {"name": f"{seen.rate * trial.factor:g}{' (yours)' if trial.factor == 1 else ''}", "y": list(trial.losses)}
-        for trial in sorted(shown, key=lambda trial: trial.factor)
-    ]
-    positive = all(0 < value < math.inf for trial in shown for value in trial.losses)
-    return Figure(
-        "curves",
-        "the same batches at other learning rates",
-        {"series": series, "x_label": "step", "y_label": "loss", "log_y": positive},
-    )
+    return rate_range(seen), rate_curves(seen.rate, seen.trials)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.rate_range import rate_curves
 from mlcheck.probe.measure.rate_trials import RateTrials
 
 LITTLE = 0.05
@@ -37,28 +36,13 @@ def check(seen: RateTrials) -> Verdict:
         f"{best_gain:.3g} lower at {seen.rate * best.factor:g}"
     )
     within_reach = best.factor < FAR  # many sound runs start on a plateau that ten times their rate leaves sooner
+    figures = (rate_curves(seen.rate, (trial for trial in seen.trials if not trial.diverged)),)
     if within_reach or best_gain < MUCH * abs(start) or gain > LITTLE * best_gain:
-        return Verdict(Outcome.PASS, told, figures=(_figure(seen),), numbers=numbers, looked_at=seen.steps)
+        return Verdict(Outcome.PASS, told, figures=figures, numbers=numbers, looked_at=seen.steps)
     message = f"your learning rate ({seen.rate:g}) hardly moves the model: {told}"
     finding = Finding(
         message,
         help=f"raise it to about {seen.rate * best.factor:g}",
         numbers={**numbers, "better": seen.rate * best.factor},
     )
-    return Verdict(
-        Outcome.WARN, message, findings=(finding,), figures=(_figure(seen),), numbers=numbers, looked_at=seen.steps
-    )
-
-
-def _figure(seen: RateTrials) -> Figure:
-    shown = [trial for trial in seen.trials if trial.losses and not trial.diverged]
-    series = [
-        {"name": f"{seen.rate * trial.factor:g}{' (yours)' if trial.factor == 1 else ''}", "y": list(trial.losses)}
-        for trial in sorted(shown, key=lambda trial: trial.factor)
-    ]
-    positive = all(0 < value < math.inf for trial in shown for value in trial.losses)
-    return Figure(
-        "curves",
-        "the same batches at other learning rates",
-        {"series": series, "x_label": "step", "y_label": "loss", "log_y": positive},
-    )
+    return Verdict(Outcome.WARN, message, findings=(finding,), figures=figures, numbers=numbers, looked_at=seen.steps)

@@ -19,9 +19,8 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
-from mlcheck.trial.observe.host import proportional_memory, quota, shared_memory, usable_cores
+from mlcheck.trial.observe.host import cores, proportional_memory, quota, shared_memory, usable_cores
 from mlcheck.trial.observe.watch import Watch
-from mlcheck.trial.surroundings import cores
 from mlcheck.trial.trial import Trial
 
 _ROUNDS = 3

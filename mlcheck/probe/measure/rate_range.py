@@ -1,11 +1,13 @@
-"""The learning-rate range as a picture: what the loss comes to at each rate, with the user's own among them."""
+"""Pictures of a learning-rate range: where the loss ends at each rate, and how it goes there."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 from mlcheck.core.finding import Figure
-from mlcheck.probe.measure.rate_trials import RateTrials
+from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
 
 
 def rate_range(seen: RateTrials) -> Figure:
@@ -27,3 +29,18 @@ def rate_range(seen: RateTrials) -> Figure:
         "log_y": start > 0 and all(value > 0 for value in y),
     }
     return Figure("curves", f"the loss after {seen.steps} steps at each learning rate", data)
+
+
+def rate_curves(rate: float, trials: Iterable[RateTrial]) -> Figure:
+    """The loss at each step, a curve for each rate; `rate` is the user's."""
+    shown = sorted((trial for trial in trials if trial.losses), key=lambda trial: trial.factor)
+    series = [
+        {"name": f"{rate * trial.factor:g}{' (yours)' if trial.factor == 1 else ''}", "y": list(trial.losses)}
+        for trial in shown
+    ]
+    positive = all(0 < value < math.inf for trial in shown for value in trial.losses)
+    return Figure(
+        "curves",
+        "the same batches at other learning rates",
+        {"series": series, "x_label": "step", "y_label": "loss", "log_y": positive},
+    )

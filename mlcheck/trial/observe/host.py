@@ -1,4 +1,4 @@
-"""What limits a loader on this machine: cores of the container's quota, shared memory, memory of its workers."""
+"""What this machine gives to processes: cores, within the container's quota, shared memory, memory. No torch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 import os
 from pathlib import Path
 
-from mlcheck.trial.surroundings import cores
-
 _CGROUP = Path("/sys/fs/cgroup")
 _SHARED = Path("/dev/shm")  # noqa: S108 - its size is asked, nothing is written
+
+
+def cores() -> int:
+    """How many this process may use: its affinity, which containers and schedulers limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def quota(cgroup: Path = _CGROUP) -> float:
@@ -28,7 +31,7 @@ def quota(cgroup: Path = _CGROUP) -> float:
 
 
 def usable_cores(cgroup: Path = _CGROUP) -> float:
-    """How many cores' worth of time this process may use: its affinity, cut by the quota of its container."""
+    """How many cores' worth of time this process may use: its cores, cut by the quota of its container."""
     return min(float(cores()), quota(cgroup))
 
 
