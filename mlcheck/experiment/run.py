@@ -12,6 +12,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.experiment.files import ENDINGS, configs, may_be_grid, read
+from mlcheck.lint.answers import counted
 from mlcheck.lint.baseline import settle
 from mlcheck.lint.discover import MissingPath
 from mlcheck.lint.run import LintSettings, run_lint
@@ -169,13 +170,13 @@ def _result(check: Check, subjects: Sequence[Subject], selection: Selection, sup
         if check.rule not in selection.ignored_in(one.location.path)
         and not suppressions.hides(check.rule, one.location.path, one.location.line)
     ]
-    kind = "grids" if check.looks_at == GRID else "experiment configs"
+    looked_at = counted(len(subjects), "grid" if check.looks_at == GRID else "experiment config")
     if not findings:
-        return replace(result, summary=f"nothing found in {len(subjects)} {kind}")
+        return replace(result, summary=f"nothing found in {looked_at}")
     return replace(
         result,
         outcome=SEVERITY_OUTCOME[result.severity],
         findings=tuple(sorted(findings, key=lambda one: one.location)),
-        summary=f"{len(findings)} findings in {len(subjects)} {kind}",
+        summary=f"{counted(len(findings), 'finding')} in {looked_at}",
         explains=catalog[check.rule].explains,
     )

@@ -222,10 +222,11 @@ def cost(report: Report) -> str:
     )
 
 
-def result_cost(result: Result, report: Report) -> str:
-    """`1.4 s`, and for a probe of two training steps or more `1.4 s, 220 steps`."""
+def took(result: Result, report: Report) -> str:
+    """`1.4 s`, and for a probe of two training steps or more `1.4 s, as long as 220 training steps`."""
     steps = report.steps(result.seconds) if result.by is By.PROBE else 0
-    return f"{duration(result.seconds)}, {steps:,.0f} steps" if 1.5 < steps < math.inf else duration(result.seconds)
+    told = duration(result.seconds)
+    return f"{told}, as long as {steps:,.0f} training steps" if 1.5 < steps < math.inf else told
 
 
 def _millis(seconds: float) -> str:

@@ -82,7 +82,7 @@ def _environment() -> Environment:
     environment.globals |= {
         "evidence": digest.evidence,
         "cost": digest.cost,
-        "result_cost": digest.result_cost,
+        "took": digest.took,
         "short_place": digest.short_place,
         "repeat_command": digest.repeat_command,
         "sign_command": digest.sign_command,

@@ -46,9 +46,9 @@ def curves(figure: Figure) -> str:
             data.get("x_label", "") + (" (log)" if log_x else ""),
             data.get("y_label", "") + (" (log)" if log else ""),
         ),
+        *(part for curve in drawn for part in _drawing(curve, across, up)),
         *_references(lines, up),
         *_marks([entry for entry in marks if xs and min(xs) <= entry["x"] <= max(xs)], across),
-        *(part for curve in drawn for part in _drawing(curve, across, up)),
         *_names(drawn, up),
     ]
     left = len(data["series"]) - len(drawn)

@@ -144,8 +144,8 @@ def test_what_probes_cost_is_told_in_training_steps():
         "the probes took 2.5 s, as long as 250 training steps of 10 ms; most of it: slow 2.0 s, quick"
     )
     assert "read" not in told
-    assert digest.result_cost(seen[0], report) == "2.0 s, 200 steps"
-    assert digest.result_cost(seen[2], report) == "9.0 s"
+    assert digest.took(seen[0], report) == "2.0 s, as long as 200 training steps"
+    assert digest.took(seen[2], report) == "9.0 s"
     data = report.to_dict()
     assert (data["probe_steps"], [one["steps"] for one in data["results"]]) == (250.0, [200.0, 50.0, 0.0])
 
@@ -154,4 +154,4 @@ def test_what_probes_cost_is_told_in_training_steps():
 def test_without_a_step_that_was_timed_the_cost_is_seconds_alone(step):
     report = Report("probe", "", (result("slow", Outcome.PASS, By.PROBE, seconds=2.0),), step_seconds=step)
     assert digest.cost(report) == ""
-    assert digest.result_cost(report.results[0], report) == "2.0 s"
+    assert digest.took(report.results[0], report) == "2.0 s"

@@ -116,6 +116,7 @@ def test_a_hang_ends_in_time_with_its_place_and_leaves_nothing(tmp_path: Path, m
     assert waiting.failure.place == (str(tmp_path / "program.py"), BARRIER)
     assert f'program.py", line {BARRIER - 1}' in asleep.stack
     assert marked(mark) == []
+    assert all(rank.pid for rank in run.ranks)
     shared = tuple(f"torch_{rank.pid}_" for rank in run.ranks)  # as torch names shared memory: after its process
     assert not [name for name in os.listdir("/dev/shm") if name.startswith(shared)]
     assert os.listdir(tmp_path) == ["program.py"]
