@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -20,10 +21,11 @@ from mlcheck.probe.checks import workers_fight_for_cores
 from mlcheck.probe.checks.loader_slower_than_step import check
 from mlcheck.probe.measure import step_time
 from mlcheck.probe.measure.loading_lines import LoadingLines, loading_lines
+from mlcheck.probe.measure.loading_shares import Busy
 from mlcheck.probe.measure.loop_rounds import Round
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.step_time import StepTime
-from mlcheck.probe.measure.time_causes import Busy, Lost, cause
+from mlcheck.probe.measure.time_causes import Lost, cause
 from mlcheck.probe.measure.time_told import figures
 from mlcheck.trial.observe.stacks import Frame, Stacks, parsed
 from mlcheck.trial.observe.watch import Activity, Phase
@@ -70,6 +72,10 @@ def working(main: float, delay: float = 0.02, system: float = 0.0, read: float =
         (working(0.02, poll=0.97), READS, Busy.REMOTE, "another machine"),
         (working(0.02, sleep=0.97), READS, Busy.SLEEP, "sleeps"),
         (working(0.24, lock=0.74), READS, Busy.LOCK, "waits for a lock"),
+        (working(0.24, futex=0.74), replace(READS, locking=0.7), Busy.LOCK, "waits for a lock"),
+        (working(0.24, futex=0.74), READS, Busy.UNKNOWN, "what loading is busy with was not seen"),
+        (working(0.1, thread=0.9), READS, Busy.THREADS, "waits for threads of its own process"),
+        (replace(working(0.1, thread=0.9), user=0.8), READS, Busy.CPU, "computes"),
         (working(0.35, disk=0.3, lock=0.33), READS, Busy.MIXED, "and waits for a lock"),
     ],
 )
@@ -154,6 +160,41 @@ def test_what_waits_for_no_core_is_told_on_a_noisy_machine_too() -> None:
     assert cause(seen(working(0.02, socket=0.97), others=0.9)).busy is Busy.REMOTE
 
 
+def test_a_lock_makes_the_rounds_differ_and_is_told_by_what_it_takes_by_itself() -> None:
+    """Batches of workers that take turns come in bursts: a round of a few sees many of them, or none."""
+    rounds = tuple(Round(waits, 0.03, 0.076, 0.02) for waits in (0.002, 0.06, 0.05))
+    locked = working(0.24, lock=0.74)
+    found = cause(seen(locked, rounds, workers=4))
+    assert (found.lost, found.busy, round(found.share, 2)) == (Lost.WAITING, Busy.LOCK, 0.55)
+    close = tuple(replace(each, load=0.024) for each in rounds)
+    assert cause(seen(locked, close, workers=4)).lost is Lost.UNCLEAR
+    robbed = Activity(user=0.5, main=0.5, delay=0.45, waits={"run": 1.0})
+    slowed = seen(locked, tuple(Round(0.03, 0.05, 0.076, 0.02) for _ in range(3)), workers=4)
+    slowed.phases["loop"] = phase(locked, robbed, 0.02, 4)
+    assert cause(slowed).lost is Lost.WAITING  # the loop takes what its loader takes, cores or not
+
+
+def test_two_workers_that_take_turns_wait_half_the_time() -> None:
+    assert cause(seen(working(0.52, lock=0.44), workers=2)).busy is Busy.LOCK
+    assert cause(seen(working(0.7, lock=0.28), workers=2)).busy is Busy.CPU
+
+
+def test_parts_that_were_not_seen_are_not_told_of_a_mixture() -> None:
+    (finding,) = check(seen(working(0.4, futex=0.35, disk=0.2))).findings
+    assert "computes, and waits for the disk" in finding.message
+
+
+def test_a_lock_is_told_on_a_busy_machine_by_the_work_that_is_done_one_after_the_other() -> None:
+    rounds = (Round(0.02, 0.07, 0.09, 0.1, needed=0.015),) * 3
+    crowded = working(0.24, delay=0.38, lock=0.38)
+    found = cause(seen(crowded, rounds, workers=4, others=0.5))
+    assert (found.lost, found.busy, bool(found.why)) == (Lost.WAITING, Busy.LOCK, True)
+    close = tuple(replace(each, needed=0.06) for each in rounds)
+    assert cause(seen(crowded, close, workers=4, others=0.5)).lost is Lost.UNCLEAR
+    unknown = tuple(replace(each, needed=math.inf) for each in rounds)
+    assert cause(seen(crowded, unknown, workers=4, others=0.5)).lost is Lost.UNCLEAR
+
+
 def test_processor_time_alone_tells_where_it_is_far_from_close() -> None:
     verdict = check(seen(working(0.4, delay=0.6), (Round(0.9, 0.1, 1.0, 0.1),) * 3, others=0.5))
     assert verdict.outcome is Outcome.WARN
@@ -181,6 +222,15 @@ def test_a_system_that_tells_nothing_names_no_cause_and_says_so() -> None:
     (text,) = [figure.data["text"] for figure in figures(found, cause(found)) if figure.kind == "text"]
     assert "there is no /proc here" in text
     assert "py-spy is not installed" in text
+
+
+def test_a_lock_between_processes_is_seen_in_the_stacks() -> None:
+    waits = (
+        Frame("/t/_utils/fetch.py", 5, "fetch"), Frame("/home/u/data.py", 20, "get"),
+        Frame("/lib/multiprocessing/synchronize.py", 95, "__enter__"),
+    )  # fmt: skip
+    lines = loading_lines(Stacks("mlcheck", workers=Counter({waits: 3, waits[:2]: 1})), None)
+    assert (lines.locking, lines.reading) == (0.75, 1.0)
 
 
 RAW = f"""\

@@ -22,7 +22,8 @@ from mlcheck.trial.observe.watch import Watch
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 WAITING = {
     "sleep": "import time; time.sleep(60)",
-    "lock": "import threading; threading.Event().wait()",
+    "lock": "import _multiprocessing as m; s = m.SemLock(1, 0, 1, '/mlcheck-test', True); s.acquire()",
+    "thread": "import threading; threading.Event().wait()",
     "socket": "import socket; s = socket.create_server(('127.0.0.1', 0)); s.accept()",
     "pipe": "import os; r, w = os.pipe(); os.read(r, 1)",
     "poll": "import select, os; r, w = os.pipe(); select.select([r], [], [])",
@@ -63,7 +64,7 @@ def test_nothing_is_said_of_a_process_that_is_gone() -> None:
         ({"stat": "7 (a) D 1", "wchan": "folio_wait_bit_common"}, "disk"),
         ({"stat": "7 (a) D 1", "wchan": "rpc_wait_bit_killable"}, "socket"),
         ({"stat": "7 (a) S 1", "wchan": "hrtimer_nanosleep"}, "sleep"),  # the system call may not be seen
-        ({"stat": "7 (a) S 1", "wchan": "futex_wait_queue"}, "lock"),
+        ({"stat": "7 (a) S 1", "wchan": "futex_wait_queue"}, "futex"),
         ({"stat": "7 (a) S 1", "wchan": "0"}, ""),
         ({"stat": "7 (a) Z 1", "wchan": "0"}, ""),
     ],

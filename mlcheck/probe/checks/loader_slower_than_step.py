@@ -5,8 +5,9 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.loading_shares import Busy
 from mlcheck.probe.measure.step_time import StepTime
-from mlcheck.probe.measure.time_causes import Busy, Cause, Lost, cause
+from mlcheck.probe.measure.time_causes import Cause, Lost, cause
 from mlcheck.probe.measure.time_told import figures, ms, numbers, times, told
 
 _BUSY = {
@@ -16,6 +17,7 @@ _BUSY = {
     Busy.REMOTE: "waits for another machine (a socket)",
     Busy.SLEEP: "sleeps",
     Busy.LOCK: "waits for a lock that another process holds",
+    Busy.THREADS: "waits for threads of its own process",
     Busy.HANDOVER: "hands batches over between processes: pickled by the worker, unpickled by the trainer",
 }
 _HELP = {
@@ -25,6 +27,7 @@ _HELP = {
     Busy.REMOTE: "ask for many samples at once, keep connections open, and copy the data to the local disk first",
     Busy.SLEEP: "see what this line waits for: a retry, a rate limit, a simulated delay",
     Busy.LOCK: "open what the lock protects once in every worker (worker_init_fn), so that none is needed",
+    Busy.THREADS: "see what these threads wait for: a download, a lock, each other",
     Busy.HANDOVER: "return tensors or arrays from collate_fn: they are shared between processes, objects are copied",
 }
 
@@ -67,7 +70,7 @@ def _message(seen: StepTime, found: Cause) -> str:
 def _at(found: Cause, share: float) -> str:
     busy = _BUSY.get(found.busy, "")
     if found.busy is Busy.MIXED and found.shares:
-        first, second = sorted(found.shares, key=lambda kind: -(found.shares or {})[kind])[:2]
+        first, second = sorted(_BUSY, key=lambda kind: -(found.shares or {}).get(kind, 0.0))[:2]
         busy = f"{_BUSY[first]}, and {_BUSY[second]}"
     unseen = "was not seen" if found.shares else "is not told by this system"
     what = f"loading {busy}" if busy else f"what loading is busy with {unseen}"

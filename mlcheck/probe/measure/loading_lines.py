@@ -16,6 +16,7 @@ from mlcheck.trial.observe.stacks import Frame, Stack, Stacks
 
 _FETCH = "_utils/fetch.py"
 _DEFAULT_COLLATE = "_utils/collate.py"
+_LOCKS = "multiprocessing/synchronize.py"
 _FEEDS = ("reduction.py", "multiprocessing/reductions.py", "resource_sharer.py")
 _SHOWN = 3
 OURS = str(Path(mlcheck.__file__).resolve().parent)
@@ -25,7 +26,8 @@ OURS = str(Path(mlcheck.__file__).resolve().parent)
 class LoadingLines:
     """Shares of the looks at whoever loads: in `reading` samples, in `collating` them; the rest waits to be asked.
 
-    `handing` is the share in which a worker's other threads pickle batches. `lines` are the user's own, most seen
+    `handing` is the share in which a worker's other threads pickle batches, `locking` that in which loading stands at
+    a lock of multiprocessing's. `lines` are the user's own, most seen
     first, with their shares of reading and collating; `collate` is where their own collate_fn begins. `tool` looked,
     empty for nobody; `why_not` is about py-spy.
     """
@@ -38,6 +40,7 @@ class LoadingLines:
     why_not: str = ""
     seen: int = field(default=0, compare=False)
     collate: Location = field(default_factory=Location)
+    locking: float = 0.0
 
     @property
     def line(self) -> Location:
@@ -56,6 +59,7 @@ def loading_lines(stacks: Stacks, loader: Any) -> LoadingLines:
     for stack, count in looked.items():
         kind, inner = _kind(stack, collate, in_worker=bool(stacks.workers))
         kinds[kind] += count
+        kinds["locking"] += count * bool(kind and stack[-1].file.endswith(_LOCKS))
         if kind and (place := users_line(inner)):
             lines[place] += count
     at_work = max(kinds["reading"] + kinds["collating"], 1)
@@ -69,6 +73,7 @@ def loading_lines(stacks: Stacks, loader: Any) -> LoadingLines:
         why_not=stacks.why_not,
         seen=total,
         collate=_beginning(collate),
+        locking=kinds["locking"] / total,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import active_children
 from typing import Any, Self
@@ -21,6 +23,9 @@ from mlcheck.trial.trial import Trial
 LEAST_BATCHES = 6
 _MOST_BATCHES = 60
 _WARM_MOST = 24
+_QUEUES = 3
+_STRETCH = 4.0
+_FEW_STEPS = 6
 _IDLE_S = 3.0
 _LOOK_S = 0.05
 
@@ -31,12 +36,16 @@ class Round:
 
     itself, and `alone` of a step on a batch that is there, with no worker at work. Of a device that runs behind
     Python's back, `waits` is what the loop takes longer than the steps alone, as far as it waits.
+
+    `needed` is what a step takes of one thread, without the time in which that was ready and had no core: more than
+    it takes on a machine of its own, however busy this one is. Infinite where the system does not tell.
     """
 
     waits: float
     step: float
     load: float
     alone: float
+    needed: float = math.inf
 
     @property
     def total(self) -> float:
@@ -109,7 +118,7 @@ class Rounds:
 
     def round(self, seconds: float, watch: Watch | None = None) -> Round:
         """One round of blocks that take about `seconds` each."""
-        count = max(LEAST_BATCHES, 2 * self._workers, min(_MOST_BATCHES, int(seconds / self._estimate)))
+        count = self._count(seconds)
         waits, step, read = self._loop(count, watch)
         if not self._workers:
             return self._on_device(
@@ -119,7 +128,13 @@ class Rounds:
         load = self._loading(count, watch)
         await_idle()
         alone = self._alone(min(count, read), watch)
-        return self._on_device(Round(waits, step, load, alone), alone)
+        return self._on_device(Round(waits, step, load, alone, self._needed(min(_FEW_STEPS, read))), alone)
+
+    def _count(self, seconds: float) -> int:
+        """Batches come in bursts as long as the queue, and a block that ends within one is off by the rest of it."""
+        fitting = int(seconds / self._estimate)
+        bursts = min(_QUEUES * self._ahead, int(_STRETCH * fitting))
+        return max(LEAST_BATCHES, 2 * self._workers, min(_MOST_BATCHES, fitting), bursts)
 
     def _on_device(self, found: Round, alone: float) -> Round:
         if not self._asynchronous:
@@ -167,6 +182,17 @@ class Rounds:
                 taken, done = taken + self._stepped(again, done == count - 1), done + 1
         return taken / done
 
+    def _needed(self, count: int) -> float:
+        """With more threads, those that wait for another that has no core would use theirs for nothing."""
+        taken, done = 0.0, 0
+        with _one_thread():
+            self._stepped(copied(self._batch))
+            while done < count and (self._clock.left() or done < 2):
+                again = copied(self._batch)
+                before = _kept_waiting()
+                taken, done = taken + self._stepped(again) - (_kept_waiting() - before), done + 1
+        return math.inf if self._asynchronous or math.isnan(taken) else taken / done
+
     def read_for(self, seconds: float) -> None:
         """Batches and nothing else, for whoever looks on."""
         clock = Clock(seconds)
@@ -205,6 +231,20 @@ def await_idle(most: float = _IDLE_S) -> None:
 def _worked() -> float:
     counted = (of_process(child.pid) for child in active_children() if child.pid is not None)
     return sum(part.get("main", part.get("user", 0.0)) for part in counted)
+
+
+def _kept_waiting() -> float:
+    return of_process(os.getpid()).get("main_delay", math.nan)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _phase(watch: Watch | None, name: str) -> AbstractContextManager[None]:

@@ -86,7 +86,7 @@ def worth_a_look(found: Round, batches: int) -> bool:
 
 def near(found: Round, batches: int) -> bool:
     """Whether the loader is not clearly faster than the steps, so that a busy machine may hide which one waits."""
-    return found.load > _NEAR * found.alone and worth_mending(found.load, batches)
+    return found.load > _NEAR * min(found.alone, found.needed) and worth_mending(found.load, batches)
 
 
 def worth_mending(lost: float, batches: int) -> bool:

@@ -1,9 +1,7 @@
 """What a loop's lost time is lost to, from the rounds and from what trainer and workers were seen to do.
 
 The parts of the loop are told by its own times: what it waits for data, and what its steps take longer than alone.
-What loading is busy with is told by shares, not by times: of the time that the loading processes had a core or
-waited for something else, the largest part names the cause where it is half of it. Time in which they were ready
-and had no core says nothing about them and is taken out; where other programs had those cores, nothing is said.
+Where other programs had the cores, only what is clear by processor time and waiting alone is said.
 """
 
 from __future__ import annotations
@@ -12,9 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from mlcheck.probe.measure.loading_lines import LoadingLines
+from mlcheck.probe.measure.loading_shares import WAITS, Busy, loading_shares, named
 from mlcheck.probe.measure.step_time import StepTime, near, worth_mending
-from mlcheck.trial.observe.watch import Activity, Phase
 
 # The bounds of TensorFlow's profiler for an input pipeline that matters.
 NOTICEABLE = 0.2
@@ -25,8 +22,6 @@ _CLEARLY = 2.0
 _TAKEN_BY_OTHERS = 0.15
 _KEPT_WAITING = 0.15
 _FIGHT = 0.1
-_DISK_BYTES = 1e6
-_ASKED_NOTHING = ("poll", "pipe")
 
 
 class Lost(StrEnum):
@@ -36,23 +31,6 @@ class Lost(StrEnum):
     WAITING = "waiting"
     FIGHTING = "fighting"
     UNCLEAR = "unclear"
-
-
-class Busy(StrEnum):
-    """What whoever loads is busy with."""
-
-    CPU = "CPU"
-    COLLATE = "collate"
-    DISK = "disk"
-    REMOTE = "remote"
-    SLEEP = "sleep"
-    LOCK = "lock"
-    HANDOVER = "hand-over"
-    MIXED = "mixed"
-    UNKNOWN = "unknown"
-
-
-WAITS = {Busy.DISK, Busy.REMOTE, Busy.SLEEP, Busy.LOCK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +55,13 @@ def cause(seen: StepTime) -> Cause:
     waits = median(each.waits for each in seen.rounds)
     fights = median(max(0.0, each.step - each.alone) for each in seen.rounds)
     shares = loading_shares(seen)
-    busy = named(shares)
+    busy = named(shares, seen.workers)
+    noise = disturbed(seen, busy)
     if not worth_mending(max(waits, fights), seen.batches) or max(*waiting, *slowed) < _HARDLY:
         hidden = any(near(each, seen.batches) for each in seen.rounds)
-        noise = disturbed(seen, busy) if hidden else ""
-        return Cause(Lost.UNCLEAR, busy, shares=shares, why=noise) if noise else _nothing(seen)
-    if noise := disturbed(seen, busy):
-        calm = waiting_when_calm(seen, busy)
-        sure = busy is not Busy.UNKNOWN and calm is not None and calm >= _CLEARLY * NOTICEABLE
-        if min(waiting) < NOTICEABLE or calm is None or not sure:
-            return Cause(Lost.UNCLEAR, busy, shares=shares, why=noise)
-        return Cause(Lost.WAITING, busy, calm, 1.0 / (1.0 - calm), shares, noise)
+        return _on_a_busy_machine(seen, busy, shares, noise) if noise and hidden else _nothing(seen)
+    if noise:
+        return _on_a_busy_machine(seen, busy, shares, noise)
     if max(*waiting, *slowed) < NOTICEABLE:
         return _nothing(seen)
     if fighting(seen, slowed) and median(slowed) >= median(waiting):
@@ -95,6 +69,10 @@ def cause(seen: StepTime) -> Cause:
         return Cause(Lost.FIGHTING, busy, median(slowed), gain, shares)
     if min(waiting) >= NOTICEABLE or (median(waiting) >= NOTICEABLE and min(waiting) >= _SLIGHT):
         return Cause(Lost.WAITING, busy, median(waiting), median(e.total / e.step for e in seen.rounds), shares)
+    if outpaced(seen) and (share := 1.0 - sum(e.step for e in seen.rounds) / sum(e.total for e in seen.rounds)) >= (
+        NOTICEABLE
+    ):
+        return Cause(Lost.WAITING, busy, share, 1.0 / (1.0 - share), shares)
     if max(median(waiting), median(slowed)) < _SLIGHT:
         return _nothing(seen)
     told = ", ".join(f"{100 * share:.0f}%" for share in waiting)
@@ -105,30 +83,56 @@ def _nothing(seen: StepTime) -> Cause:
     return Cause(Lost.NOTHING, share=median(each.waiting for each in seen.rounds))
 
 
-def waiting_when_calm(seen: StepTime, busy: Busy) -> float | None:
-    """The share of waiting without the time in which a process was ready and had no core, as on a machine of its own.
+def _on_a_busy_machine(seen: StepTime, busy: Busy, shares: dict[Busy, float], noise: str) -> Cause:
+    """What is so clear by processor time and waiting alone that it holds on a machine of its own."""
+    calm = when_calm(seen, busy)
+    unclear = Cause(Lost.UNCLEAR, busy, shares=shares, why=noise)
+    if calm is None or busy is Busy.UNKNOWN:
+        return unclear
+    loading, training = calm
+    waits = max(0.0, loading - training) if seen.workers else loading
+    share = min(0.99, waits / (waits + training))
+    seen_to_wait = min(each.waiting for each in seen.rounds) >= NOTICEABLE
+    if share < (_CLEARLY * NOTICEABLE if seen_to_wait else _MOST) or not worth_mending(waits, seen.batches):
+        return unclear
+    return Cause(Lost.WAITING, busy, share, 1.0 / (1.0 - share), shares, noise)
+
+
+def when_calm(seen: StepTime, busy: Busy) -> tuple[float, float] | None:
+    """Seconds to load a batch at least, and to train on it at most, without the time in which a process had no core.
 
     None where the system does not tell that time, or where the program's own processes are too many for the cores.
+    Those that wait for a lock wait for the one that holds it, and it may have no core: of them, only work counts.
     """
     loop, load, step = (seen.phases.get(name) for name in ("loop", "load", "step"))
     if loop is None or load is None:
         return None
     loader = load.worker if seen.workers and busy is not Busy.HANDOVER else load.trainer
     trainer = step.trainer if step is not None else loop.trainer
-    if loader.delay is None or trainer.delay is None:
+    if loader.delay is None or trainer.delay is None or busy is Busy.THREADS:
         return None
+    training = median(min(each.alone * (1.0 - trainer.delay), each.needed) for each in seen.rounds)
+    loading = median(each.load for each in seen.rounds)
+    if seen.workers and busy is Busy.LOCK:
+        return loading * min(1.0, seen.workers * loader.main), training
     if seen.workers * load.worker.main / max(_FIGHT, 1.0 - (load.worker.delay or 0.0)) > load.cores - _MOST:
         return None
-    loading = median(each.load for each in seen.rounds) * (1.0 - loader.delay)
-    training = median(each.alone for each in seen.rounds) * (1.0 - trainer.delay)
-    waits = max(0.0, loading - training) if seen.workers else loading
-    return min(0.99, waits / (waits + training))
+    return loading * (1.0 - loader.delay), training
+
+
+def outpaced(seen: StepTime) -> bool:
+    """Whether the fastest round of loading is slower than the slowest of training by what is worth a word.
+
+    Workers that take turns finish their batches together, so that a loop may find several of them or none at all,
+    and its own waiting differs much; what it takes in the long run is what its loader takes.
+    """
+    return (1.0 - NOTICEABLE) * min(each.load for each in seen.rounds) > max(each.alone for each in seen.rounds)
 
 
 def fighting(seen: StepTime, slowed: list[float]) -> bool:
     """Whether steps take longer while workers work, every time, and the trainer is seen to be without a core."""
     loop = seen.phases.get("loop")
-    if not seen.workers or loop is None or min(slowed) < _SLIGHT or median(slowed) < NOTICEABLE:
+    if not seen.workers or loop is None or min(slowed) < _SLIGHT or median(slowed) < NOTICEABLE or outpaced(seen):
         return False
     return loop.trainer.delay is None or loop.trainer.delay >= _FIGHT
 
@@ -158,61 +162,3 @@ def _hardly_delayed(seen: StepTime) -> bool:
         return False
     loading = load.worker if seen.workers else load.trainer
     return loading.delay is not None and loading.delay < _KEPT_WAITING
-
-
-def loading_shares(seen: StepTime) -> dict[Busy, float]:
-    """Parts of the time of whoever loads, run-delay taken out; empty where the system tells nothing."""
-    load = seen.phases.get("load")
-    if load is None:
-        return {}
-    return _split(load, seen.workers, seen.lines)
-
-
-def _split(load: Phase, workers: int, lines: LoadingLines) -> dict[Busy, float]:
-    doer = load.worker if workers else load.trainer
-    waits = {kind: share for kind, share in doer.waits.items() if kind != "run"}
-    idle = max(0.0, 1.0 - doer.main - (doer.delay or 0.0))
-    scale = idle / sum(waits.values()) if waits else 0.0
-    spent = {kind: share * scale for kind, share in waits.items()}
-    asked_nothing = sum(spent.get(kind, 0.0) for kind in _ASKED_NOTHING)
-    at_work = lines.reading + lines.collating
-    waited = sum(spent.get(kind, 0.0) for kind in ("disk", "socket", "sleep", "lock", "child"))
-    # A worker that polls while it reads a sample waits for a socket, not for its queue: only the stacks tell.
-    reading_idle = asked_nothing
-    if workers:
-        inside = at_work - doer.main - (doer.delay or 0.0) - waited
-        reading_idle = min(asked_nothing, max(0.0, inside))
-    joined = lines.collating / at_work if at_work else 0.0
-    hands_over = bool(workers) and _takes_over(load, doer)
-    disk, computing = spent.get("disk", 0.0), doer.main
-    if load.worker.read + load.trainer.read > _DISK_BYTES and disk > _FIGHT:
-        moved = min(doer.system, computing)  # copying from the page cache is part of reading
-        disk, computing = disk + moved, computing - moved
-    return {
-        Busy.CPU: computing * (1.0 - joined),
-        Busy.COLLATE: computing * joined,
-        Busy.DISK: disk,
-        Busy.REMOTE: spent.get("socket", 0.0) + reading_idle,
-        Busy.SLEEP: spent.get("sleep", 0.0),
-        Busy.LOCK: spent.get("lock", 0.0),
-        Busy.HANDOVER if hands_over else Busy.UNKNOWN: asked_nothing - reading_idle,
-    }
-
-
-def _takes_over(load: Phase, worker: Activity) -> bool:
-    """Whether those that pickle and unpickle batches are at work while the workers' main threads are not.
-
-    A trainer that waits for a worker polls its queue; reading, unpickling and mapping a batch it does not.
-    """
-    pickling = max(0.0, worker.user + worker.system - worker.main)
-    takes = 1.0 - load.trainer.waits.get("poll", 0.0) if load.trainer.waits else 0.0
-    return takes + pickling >= _MOST
-
-
-def named(shares: dict[Busy, float]) -> Busy:
-    """The largest part where it is half of all, or clearly larger than the next; else MIXED."""
-    total = sum(shares.values())
-    if total < _FIGHT:
-        return Busy.UNKNOWN
-    (first, most), (_, next_) = sorted(shares.items(), key=lambda pair: -pair[1])[:2]
-    return first if most >= _MOST * total or most >= _CLEARLY * next_ else Busy.MIXED
