@@ -40,10 +40,11 @@ class Result:
 
     @property
     def headline(self) -> str:
-        """The sentence to show first: the first finding, or the evidence, or the reason there is none."""
+        """The sentence to show first: the first finding, else the evidence, or why nothing was decided."""
         if self.findings:
             return self.findings[0].message
-        return self.summary or self.reason
+        said = (self.summary, self.reason) if self.outcome.decides else (self.reason, self.summary)
+        return said[0] or said[1]
 
 
 WEIGHT = (

@@ -131,12 +131,13 @@ def test_a_warning_that_explains_a_failure_leads():
     assert found == [("hunch", ["broken"])]
 
 
-def test_a_headline_is_the_first_finding_then_the_evidence_then_the_reason():
+def test_a_headline_is_the_first_finding_or_the_evidence_or_why_there_is_none():
     base = {"rule": "r", "title": "t", "stage": Stage.DATA, "severity": Severity.ERROR, "by": By.LINT}
     found = Result(**base, outcome=Outcome.FAIL, summary="numbers", findings=(Finding("the defect"),))
     assert found.headline == "the defect"
     assert Result(**base, outcome=Outcome.PASS, summary="numbers", reason="why").headline == "numbers"
-    assert Result(**base, outcome=Outcome.SKIP, reason="why").headline == "why"
+    assert Result(**base, outcome=Outcome.INCONCLUSIVE, summary="numbers", reason="why").headline == "why"
+    assert Result(**base, outcome=Outcome.SKIP, summary="numbers").headline == "numbers"
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,10 @@ def check(rehearsal: Rehearsal) -> Verdict:
         )
     losses = ", ".join(f"{name} {value:.4g}" for name, value in rehearsal.metrics[-1].items())
     evaluated = ", one evaluation" if rehearsal.evaluated else ""
+    read = f"{rehearsal.batches} {'batch' if rehearsal.batches == 1 else 'batches'} read"
     return Verdict(
         Outcome.PASS,
-        f"{rehearsal.parameters:,} parameters, {rehearsal.batches} batches read, {rehearsal.steps} steps{evaluated}"
+        f"{rehearsal.parameters:,} parameters, {read}, {rehearsal.steps} steps{evaluated}"
         + (f" ({losses})" if losses else ""),
         numbers=numbers,
         looked_at=rehearsal.batches,

@@ -65,7 +65,7 @@ def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Te
     def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         if not seen:
             seen.extend(
-                (f"input {name}" if name else "input", tensor)
+                ("input" if name in ("", "input") else f"input {name}", tensor)
                 for name, tensor in leaves(copied(by_parameter(module, args, kwargs)))
                 if tensor.layout is torch.strided
             )
