@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,3 +73,13 @@ class Finding:
     numbers: dict[str, float] = field(default_factory=dict)
     related: tuple[Location, ...] = ()
     fingerprint: str = ""
+
+
+def first_of_each_line(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """In their order, each finding whose line none before it is about: what two ways of looking see is told once."""
+    told: set[tuple[str, int]] = set()
+    for finding in findings:
+        line = (finding.location.path, finding.location.line)
+        if line not in told:
+            told.add(line)
+            yield finding

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from mlcheck.lint.nodes import own_nodes
+
 _EVALUATIONS = ("evaluate_batch", "evaluate_full_dataset")
 _FRAMEWORK = "PyTorchTrial"
 
@@ -236,7 +238,7 @@ def _reads(path: str, owner: ast.AST, always: bool = True) -> Iterator[Read]:
 def _returned(function: ast.FunctionDef) -> set[str] | None:
     """The keys of every dict that a function returns; None unless all of them are written out."""
     keys: set[str] = set()
-    own = [node for node in _own_nodes(function) if isinstance(node, ast.Return)]
+    own = [node for node in own_nodes(function) if isinstance(node, ast.Return)]
     if not own:
         return None
     for node in own:
@@ -247,11 +249,3 @@ def _returned(function: ast.FunctionDef) -> set[str] | None:
                 return None
             keys.add(key.value)
     return keys
-
-
-def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """What is in a function, but not in functions inside it."""
-    for node in ast.iter_child_nodes(function):
-        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            yield node
-            yield from _own_nodes(node)

@@ -6,6 +6,7 @@ import ast
 
 from mlcheck.lint import decorators
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import Class, External, Function, Imported, Value
 
@@ -25,19 +26,10 @@ def function_info(
     m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: ClassInfo | None, qualname: str
 ) -> FunctionInfo:
     module = cls.module if cls else m.frame.module
-    generator = "yield" in module.text_of(node) and _yields(node)
+    generator = "yield" in module.text_of(node) and any(
+        isinstance(inner, ast.Yield | ast.YieldFrom) for inner in own_nodes(node)
+    )
     return FunctionInfo(node, module, cls, qualname, generator)
-
-
-def _yields(node: ast.AST) -> bool:
-    todo = list(ast.iter_child_nodes(node))
-    while todo:
-        child = todo.pop()
-        if isinstance(child, ast.Yield | ast.YieldFrom):
-            return True
-        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            todo.extend(ast.iter_child_nodes(child))
-    return False
 
 
 def class_(m: Machine, node: ast.ClassDef) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from mlcheck.core.check import find_checks
 from mlcheck.core.finding import Finding
 from mlcheck.lint import checks as package
 from mlcheck.lint import roots
+from mlcheck.lint.collector import without_cycle_collector
 from mlcheck.lint.interpreter import Interpreter
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import Sites
@@ -47,7 +46,7 @@ def analyse(
     """
     crashes: list[Crash] = []
     found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
-    with _without_collector():
+    with without_cycle_collector():
         program = Program([source for source in sources if isinstance(source, Source)], called_elsewhere)
         machine = Interpreter(program, Sites(program))
         machine.facts.target_torch = target_torch
@@ -76,15 +75,3 @@ def _guarded(crashes: list[Crash], rule: str, path: str, run: Callable[[], None]
         run()
     except Exception:
         crashes.append(Crash(rule, path, traceback.format_exc()))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Trees and facts have few cycles: collecting them again and again costs more than they hold."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

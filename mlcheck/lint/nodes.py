@@ -1,8 +1,9 @@
-"""The nodes of a syntax tree, in the order of `ast.walk` and several times faster."""
+"""The nodes of a syntax tree, found several times faster than by `ast.walk`, and what the simplest of them say."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Iterator
 from typing import Any
 
 _WORDS = frozenset(["id", "attr", "ctx", "op", "ops", "kind", "type_comment", "simple", "conversion", "is_async"])
@@ -28,3 +29,45 @@ def walk(node: ast.AST) -> list[ast.AST]:
             elif kind in fields:
                 found.append(value)
     return found
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a module, class or function, without the functions and classes defined in it."""
+    todo = list(ast.iter_child_nodes(scope))
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield node
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def last_name(node: ast.AST | None) -> str:
+    """`c` of `c` and of `a.b.c`; "" of anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_attribute(node: ast.AST, owner: str, name: str) -> bool:
+    """Whether it is written `owner.name`."""
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == name
+        and isinstance(node.value, ast.Name)
+        and node.value.id == owner
+    )
+
+
+def before_methods(node: ast.expr, methods: Collection[str]) -> ast.expr:
+    """`x` of `x.to(device).float()`, where these methods are called last."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in methods:
+        node = node.func.value
+    return node
+
+
+def stores(node: ast.AST, name: str) -> bool:
+    """Whether the variable is assigned or deleted."""
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store | ast.Del) for n in walk(node))
+
+
+def loads(node: ast.AST, name: str) -> bool:
+    """Whether the variable is read."""
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in walk(node))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -96,15 +93,3 @@ def _characters(lines: list[str], line: int, column: int) -> int:
     if not 0 < line <= len(lines) or column < 1:
         return column
     return len(lines[line - 1].encode("utf-8")[: column - 1].decode("utf-8", "ignore")) + 1
-
-
-@contextmanager
-def without_cycle_collector() -> Iterator[None]:
-    """A syntax tree has a million objects and no cycles: looking for some would take half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -7,6 +7,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import Definition, FunctionInfo, ModuleInfo, Program
 from mlcheck.lint.sketches import EVALUATING, TRAINING, Sketch, is_loss_name, sketches
 
@@ -189,17 +190,13 @@ class Relevance:
         for file in self._sites.files.values():
             for defined in file.walk.defined:
                 if isinstance(defined.node, ast.ClassDef):
-                    bases.setdefault(defined.node.name, set()).update(map(_last, defined.node.bases))
+                    bases.setdefault(defined.node.name, set()).update(map(last_name, defined.node.bases))
         found = {name for name, above in bases.items() if any(_is_known(base) for base in above)}
         while True:
             more = {name for name, above in bases.items() if not found.isdisjoint(above)} - found
             if not more:
                 return frozenset(found)
             found |= more
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_known(base: str) -> bool:

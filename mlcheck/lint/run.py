@@ -16,9 +16,10 @@ from mlcheck.core.report import Report
 from mlcheck.lint.answers import Answers, Asked, counted
 from mlcheck.lint.baseline import Fingerprints, Known, opened, write_baseline
 from mlcheck.lint.cache import Answer, Cache, key
+from mlcheck.lint.collector import without_cycle_collector
 from mlcheck.lint.discover import discover
 from mlcheck.lint.outlines import Group, Member, Outline
-from mlcheck.lint.reading import Buffer, Text, without_cycle_collector
+from mlcheck.lint.reading import Buffer, Text
 from mlcheck.lint.select import LintSettings, Selection
 from mlcheck.lint.suppress import IDLE_COMMENTS, Suppressions
 

@@ -9,6 +9,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mlcheck.lint.nodes import last_name
+
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
     from mlcheck.lint.sites.scopes import Context, Defined
@@ -118,9 +120,9 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
 
 def _handed(call: ast.Call, defined: Set[str]) -> list[str]:
     """The functions of the program, by their names, that a call is given."""
-    names = [_last(part) for part in call.args] if call.args else []
+    names = [last_name(part) for part in call.args] if call.args else []
     if call.keywords:
-        names += [_last(each.value) for each in call.keywords]
+        names += [last_name(each.value) for each in call.keywords]
     return [name for name in names if name in defined]
 
 
@@ -169,7 +171,7 @@ def _in_loop(context: Context) -> bool:
 def _is_value(func: ast.expr, context: Context, modules: Set[str], defined: Set[str]) -> bool:
     """Whether what is called is a variable or an attribute of one, which may hold a model or a loss."""
     if isinstance(func, ast.Attribute):
-        if func.attr in modules or (_last(func.value) in modules and func.attr not in _ABOUT_MODULES):
+        if func.attr in modules or (last_name(func.value) in modules and func.attr not in _ABOUT_MODULES):
             return True
         own = isinstance(func.value, ast.Name) and func.value.id == "self"
         return own and func.attr not in _ORDINARY and func.attr not in defined
@@ -193,11 +195,11 @@ def _criteria(file: File) -> frozenset[str]:
     """The names that a file gives to losses: `divergence` in `self.divergence = nn.KLDivLoss()`."""
     found = set()
     for assigned in file.walk.attributes:
-        if isinstance(assigned.value, ast.Call) and is_loss_name(_last(assigned.value.func)):
+        if isinstance(assigned.value, ast.Call) and is_loss_name(last_name(assigned.value.func)):
             found.add(assigned.target.attr)
     for name, bindings in file.walk.module.scope.bindings.items():
         for binding in bindings:
-            if isinstance(binding.value, ast.Call) and is_loss_name(_last(binding.value.func)):
+            if isinstance(binding.value, ast.Call) and is_loss_name(last_name(binding.value.func)):
                 found.add(name)
     return frozenset(found)
 
@@ -208,7 +210,7 @@ def _modules(file: File) -> frozenset[str]:
     for name in ("eval", "train", "parameters", "state_dict", "load_state_dict"):
         for call, _ in file.walk.calls.get(name, ()):
             if isinstance(call.func, ast.Attribute):
-                found.add(_last(call.func.value))
+                found.add(last_name(call.func.value))
     return frozenset(found - {"", "self"})
 
 
@@ -240,7 +242,3 @@ def _is_of(func: ast.expr, libraries: frozenset[str]) -> bool:
     if not isinstance(func, ast.Name):
         return False
     return func.id in libraries or f"{'.'.join([func.id, *reversed(names)])}.".startswith(_LIBRARIES)
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -10,7 +10,7 @@ from mlcheck.lint import containers, modes
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Place
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.training import SelfCopy, Snapshot
 from mlcheck.lint.values import Object, Params, Symbol, Table, Value, owner_key
 
@@ -69,7 +69,7 @@ def zipped(m: Machine, columns: tuple[Value, ...], node: ast.AST) -> None:
 
 def assigned(m: Machine, target: ast.expr, value: Value) -> None:
     """A variable may come to hold weights for later: when it is bound in a loop, and not in each of its turns."""
-    if isinstance(target, ast.Name | ast.Attribute) and _AVERAGE.search(_name(target)):
+    if isinstance(target, ast.Name | ast.Attribute) and _AVERAGE.search(last_name(target)):
         _averaged(m, target, value)
     if not isinstance(target, ast.Name | ast.Attribute) or not m.loops or not isinstance(value, Object | Symbol):
         return
@@ -122,13 +122,9 @@ def _shared(m: Machine, target: ast.expr, value: Object | Symbol) -> tuple[Hasha
         for name, held in table.items.items() if isinstance(table, Table) else ():
             if isinstance(held, Object) and (key := m.store.get(("alias", held.id))) is not None:
                 return key, str(name), held.place
-    if _name(target).lower().startswith("best") and (modes.is_module(value) or modes.known_as_module(m, value)):
+    if last_name(target).lower().startswith("best") and (modes.is_module(value) or modes.known_as_module(m, value)):
         return owner_key(value), None, None
     return None, None, None
-
-
-def _name(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else target.attr if isinstance(target, ast.Attribute) else ""
 
 
 def stepped(m: Machine, optimizer: Hashable) -> None:

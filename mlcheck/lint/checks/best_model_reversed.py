@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.metrics import better
 from mlcheck.lint.sites.origins import returns
@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in sites.mentioning(["best", "Best"]):
         if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
             continue
-        for function, context in _scopes(file):
+        for function, context in file.scopes():
             for compare, statement in _comparisons(function):
                 choice = _choice(compare, statement)
                 seen += choice is not None
@@ -102,20 +102,9 @@ def _metric(node: ast.expr) -> str:
     return ""
 
 
-def _scopes(file: File) -> Iterator[tuple[ast.AST, Context]]:
-    yield file.module.source.tree, file.walk.module
-    for function in file.functions:
-        yield function.node, function.inner
-
-
 def _comparisons(scope: ast.AST) -> Iterator[tuple[ast.Compare, ast.stmt]]:
     """`if score > best: best = score`, and `is_best = score > best`: the comparison and the statement."""
-    todo = list(ast.iter_child_nodes(scope))
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            continue
-        todo.extend(ast.iter_child_nodes(node))
+    for node in own_nodes(scope):
         if isinstance(node, ast.If):
             parts = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
             yield from ((part, node) for part in parts if isinstance(part, ast.Compare))
@@ -149,6 +138,13 @@ def _by_hand(
         yield _finding(file, compare, context, metric, f"the {taken[:-2]}est is kept here as the best")
 
 
+def _name(node: ast.expr) -> str:
+    """`loss` of `loss`, `self.loss` and `results["loss"]`; `best_loss` of `best["loss"]`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return node.slice.value if not _BEST.search(ast.unparse(node.value)) else f"best_{node.slice.value}"
+    return last_name(node)
+
+
 def _takes(statement: ast.stmt, score: ast.expr, best: ast.expr) -> bool:
     """Whether the better score becomes the best one, and a model with it: in the branch, or as a flag."""
     if isinstance(statement, ast.Assign):
@@ -169,12 +165,6 @@ def _is_turned(file: File, context: Context, score: ast.expr) -> bool:
     """Whether the score is the negative of what its name says."""
     made, _ = file.value(score, context)
     return any(isinstance(node, ast.UnaryOp | ast.BinOp) for node in walk(made)) and "-" in ast.unparse(made)
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        return node.slice.value if not _BEST.search(ast.unparse(node.value)) else f"best_{node.slice.value}"
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _finding(file: File, node: ast.AST, context: Context, metric: str, what: str) -> Finding:

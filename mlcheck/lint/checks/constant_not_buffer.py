@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import is_plain, module_classes, text_of
 
@@ -150,16 +150,7 @@ def _statements(function: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _names(node: ast.AST, receiver: str, name: str) -> bool:
-    return any(_is_it(child, receiver, name) for child in walk(node))
-
-
-def _is_it(node: ast.AST, receiver: str, name: str) -> bool:
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.value, ast.Name)
-        and node.value.id == receiver
-    )
+    return any(is_attribute(child, receiver, name) for child in walk(node))
 
 
 def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
@@ -167,11 +158,11 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
     for node in walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WITH_MASK:
             masks = [arg.left if isinstance(arg, ast.Compare) else arg for arg in node.args]
-            if any(_is_it(_bare(mask), receiver, name) for mask in masks):
+            if any(is_attribute(_bare(mask), receiver, name) for mask in masks):
                 return node
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
-            if any(_is_it(_bare(side), receiver, name) for side in sides):
+            if any(is_attribute(_bare(side), receiver, name) for side in sides):
                 if not any(isinstance(side, ast.Constant) for side in sides) and _has_local(sides, receiver):
                     return node
     return None

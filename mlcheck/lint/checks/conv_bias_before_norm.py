@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Context, File, canonical
+from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.modules import module_classes
 
 LOOKS_AT = "batch normalisation"
@@ -22,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         before: tuple[ast.Call, Context] | None = None
         for argument in call.node.args:
             layer, where = call.file.value(argument, call.context)
-            if before is not None and _made(call.file, layer, where) in _NORMS:
+            if before is not None and call.file.called(layer, where) in _NORMS:
                 found.setdefault(call.file.path, []).append((call.file, *before))
             is_biased = isinstance(layer, ast.Call) and _is_biased(call.file, layer, where)
             before = (layer, where) if isinstance(layer, ast.Call) and is_biased else None
@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 assert forward is not None
                 norm, context = cls.file.value(node.func, forward.inner)
                 layer, where = cls.file.value(node.args[0].func, forward.inner)
-                if _made(cls.file, norm, context) in _NORMS and isinstance(layer, ast.Call):
+                if cls.file.called(norm, context) in _NORMS and isinstance(layer, ast.Call):
                     if _is_biased(cls.file, layer, where):
                         found.setdefault(cls.file.path, []).append((cls.file, layer, where))
     for places in found.values():
@@ -47,14 +47,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _made(file: File, node: ast.expr, context: Context) -> str:
-    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
-    return canonical(named) if isinstance(named, str) else ""
-
-
 def _is_biased(file: File, node: ast.Call, context: Context) -> bool:
     """A convolution whose bias is not mentioned, or asked for."""
-    if _made(file, node, context) not in _CONVOLUTIONS or len(node.args) > 7:
+    if file.called(node, context) not in _CONVOLUTIONS or len(node.args) > 7:
         return False
     if any(keyword.arg is None for keyword in node.keywords) or any(isinstance(arg, ast.Starred) for arg in node.args):
         return False

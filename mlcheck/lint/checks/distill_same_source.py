@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.tensors import activation
@@ -35,7 +35,7 @@ def _of_criteria(facts: Facts) -> Iterator[Call]:
     """Calls of a name or attribute that holds an `nn.KLDivLoss`."""
     for file in facts.sites.mentioning(["KLDivLoss"]):
         names = {
-            target.attr if isinstance(target, ast.Attribute) else target.id
+            last_name(target)
             for node in walk(file.module.source.tree)
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
             for target in node.targets

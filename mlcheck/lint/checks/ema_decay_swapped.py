@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.origins import origins
 
@@ -101,7 +102,7 @@ def _is_factor(node: ast.expr) -> bool:
     words = ("decay", "momentum", "tau", "alpha", "beta", "rate", "polyak", "rho", "keep")
     if isinstance(node, ast.Constant | ast.BinOp):
         return True
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    name = last_name(node)
     return name in ("m", "d", "a", "t") or any(word in name.lower() for word in words)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call, Class, Context, File, Function, canonical
+from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.modules import module_classes, text_of
 from mlcheck.lint.words import occurrences
 
@@ -36,7 +36,7 @@ def _in_row(call: Call) -> Iterator[Finding]:
     before: ast.Call | None = None
     for argument in call.node.args:
         node, context = call.file.value(argument, call.context)
-        name = _name(call.file, node, context)
+        name = call.file.called(node, context)
         if name == _LINEAR and isinstance(node, ast.Call):
             if before is not None and _is_wasteful(call.file, before, node, context):
                 yield _finding(call.file, argument, call.context, before)
@@ -102,14 +102,9 @@ def _layer(cls: Class, forward: Function, call: ast.Call) -> tuple[ast.Call, Fil
         return None
     function, assigned = found[0]
     assert isinstance(assigned.value, ast.Call)
-    if _name(function.file, assigned.value, assigned.context) != _LINEAR:
+    if function.file.called(assigned.value, assigned.context) != _LINEAR:
         return None
     return assigned.value, function.file, assigned.context
-
-
-def _name(file: File, node: ast.expr, context: Context) -> str:
-    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
-    return canonical(named) if isinstance(named, str) else ""
 
 
 def _is_wasteful(file: File, one: ast.Call, two: ast.Call, context: Context) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Const
@@ -23,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["+="], tests=False):
         if not any(path == file.path for path, _, _ in means):
             continue
-        for scope, context in _scopes(file):
+        for scope, context in file.scopes():
             for name, loss in _summed(file, scope, context, means - others):
                 for division in _divisions(file, scope, context, name):
                     yield Finding(
@@ -40,27 +41,12 @@ def _is_mean(loss: Loss) -> bool:
     return reduction == Const("mean") and not set(loss.settings) & {"**", "size_average", "reduce"}
 
 
-def _scopes(file: File) -> Iterator[tuple[ast.AST, Context]]:
-    yield file.module.source.tree, file.walk.module
-    for function in file.functions:
-        yield function.node, function.inner
-
-
-def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    todo = list(ast.iter_child_nodes(scope))
-    while todo:
-        node = todo.pop()
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield node
-            todo.extend(ast.iter_child_nodes(node))
-
-
 def _summed(
     file: File, scope: ast.AST, context: Context, means: set[tuple[str, int, int]]
 ) -> Iterator[tuple[str, ast.AST]]:
     """Names that loss values are added to as they are, and only those."""
     added: dict[str, list[ast.expr]] = {}
-    for node in _own_nodes(scope):
+    for node in own_nodes(scope):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name):
             added.setdefault(node.target.id, []).append(node.value)
     for name, values in added.items():
@@ -88,7 +74,7 @@ def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
 
 
 def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AST]:
-    for node in _own_nodes(scope):
+    for node in own_nodes(scope):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and isinstance(node.target, ast.Name):
             if node.target.id == name and _is_sample_count(file, scope, context, node.value):
                 yield node
@@ -112,7 +98,7 @@ def _counts_samples(scope: ast.AST, name: str) -> bool:
     """`seen += len(y)`, `seen += x.size(0)`: and nothing else is ever added."""
     added = [
         ast.unparse(node.value)
-        for node in _own_nodes(scope)
+        for node in own_nodes(scope)
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name
     ]
     return bool(added) and all(_BATCH_SIZE.fullmatch(text) for text in added)
@@ -123,12 +109,12 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["+="]):
         if any(word not in file.text for word in ("torch", ".sum(", "len(")):
             continue
-        for scope, context in _scopes(file):
+        for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
             if any(word not in text for word in ("+=", "sum(", "len(")):
                 continue
             added: dict[str, list[ast.expr]] = {}
-            for node in _own_nodes(scope):
+            for node in own_nodes(scope):
                 if (
                     isinstance(node, ast.AugAssign)
                     and isinstance(node.op, ast.Add)
@@ -168,8 +154,8 @@ _CASTS = ("float", "long", "int", "type", "to", "double")
 
 def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
     """Divisions by `len(loader)` and nothing else."""
-    around = {child: node for node in _own_nodes(scope) for child in ast.iter_child_nodes(node)}
-    for node in _own_nodes(scope):
+    around = {child: node for node in own_nodes(scope) for child in ast.iter_child_nodes(node)}
+    for node in own_nodes(scope):
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not _is_batch_count(node.right):
             continue
         left = node.left

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Function, Sites
-from mlcheck.lint.sites.ranks import owned, starts
-from mlcheck.lint.values import split_of_name
+from mlcheck.lint.sites import Function, Sites
+from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
 
 LOOKS_AT = "distributed sampler"
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -16,7 +15,7 @@ _TOGETHER = ("all_reduce", "all_gather", "gather", "reduce(", "reduce_", "metric
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    samplers = [call for call in facts.sites.calls(_SAMPLER) if _is_for_evaluation(call)]
+    samplers = [call for call in facts.sites.calls(_SAMPLER) if is_for_evaluation(call)]
     facts.sites.seen[LOOKS_AT] = len(samplers)
     if not samplers or not facts.sites.once(starts) or owned(facts.sites):
         return
@@ -30,14 +29,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="`dist.all_reduce` the sum and the count, and divide afterwards",
                 related=(samplers[0].place.location,),
             )
-
-
-def _is_for_evaluation(call: Call) -> bool:
-    names = list(call.file.names_given(call.node))
-    data = call.argument("dataset", 0)
-    if isinstance(data, ast.Name | ast.Attribute):
-        names.append(data.id if isinstance(data, ast.Name) else data.attr)
-    return any(split_of_name(name) in ("val", "test") for name in names)
 
 
 def _evaluations(sites: Sites) -> Iterator[Function]:

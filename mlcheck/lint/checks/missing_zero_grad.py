@@ -3,8 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.optimizers import optimizers
@@ -15,14 +16,8 @@ _PLAIN_BASES = frozenset(["torch.nn.Module", "abc.ABC", "builtins.object", "obje
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    told = set()
-    for finding in _seen(facts):
-        told.add((finding.location.path, finding.location.line))
-        yield finding
-    for made in facts.sites.once(optimizers):
-        for finding in _never_cleared(facts.sites, made):
-            if (finding.location.path, finding.location.line) not in told:
-                yield finding
+    written = (finding for made in facts.sites.once(optimizers) for finding in _never_cleared(facts.sites, made))
+    yield from first_of_each_line(chain(_seen(facts), written))
 
 
 def _never_cleared(sites: Sites, made: Call) -> Iterator[Finding]:

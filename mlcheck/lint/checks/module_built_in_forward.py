@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.guards import conditions, in_forward
 from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, holds_parameters
@@ -39,7 +39,7 @@ def _is_applied_at_once(call: Call) -> bool:
     """`nn.Linear(3, 4)(x)`: nobody keeps it for the next time."""
     assert call.function is not None
     return any(
-        isinstance(node, ast.Call) and node is not call.node and _unmoved(node.func) is call.node
+        isinstance(node, ast.Call) and node is not call.node and before_methods(node.func, _MOVES) is call.node
         for node in walk(call.function.node)
     )
 
@@ -49,22 +49,15 @@ def _is_used_here(call: Call) -> bool:
     function = call.function
     assert function is not None
     for node in walk(function.node):
-        if isinstance(node, ast.Call) and _unmoved(node.func) is call.node and node is not call.node:
+        if isinstance(node, ast.Call) and before_methods(node.func, _MOVES) is call.node and node is not call.node:
             return True
-        if isinstance(node, ast.Assign) and _unmoved(node.value) is call.node and len(node.targets) == 1:
+        if isinstance(node, ast.Assign) and before_methods(node.value, _MOVES) is call.node and len(node.targets) == 1:
             target = ast.unparse(node.targets[0])
             uses = [n for n in walk(function.node) if isinstance(n, ast.expr) and _reads(n, target)]
             called = {id(n.func) for n in walk(function.node) if isinstance(n, ast.Call)}
             moved = {id(n.value) for n in walk(function.node) if isinstance(n, ast.Attribute) and n.attr in _MOVES}
             return any(id(n) in called for n in uses) and all(id(n) in called | moved for n in uses)
     return False
-
-
-def _unmoved(node: ast.expr) -> ast.expr:
-    """`layer` of `layer.to(device)`."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES:
-        node = node.func.value
-    return node
 
 
 def _reads(node: ast.expr, target: str) -> bool:

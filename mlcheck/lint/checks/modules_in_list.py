@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, is_plain, module_classes, text_of
 from mlcheck.lint.sites.origins import returns
@@ -108,24 +108,15 @@ def _put_in(cls: Class, name: str, local: str, function: Function) -> Iterator[t
         around, owner = call.function, call.node.func
         if around is None or around.cls is not cls or not isinstance(owner, ast.Attribute) or len(call.node.args) != 1:
             continue
-        if _is_own(owner.value, around, name) or (
+        if is_attribute(owner.value, around.receiver, name) or (
             local and around is function and isinstance(owner.value, ast.Name) and owner.value.id == local
         ):
             yield around, call.node.args[0], call.context
     for around in cls.methods.values():
         for node in around.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-                if _is_own(node.targets[0].value, around, name):
+                if is_attribute(node.targets[0].value, around.receiver, name):
                     yield around, node.value, around.inner
-
-
-def _is_own(node: ast.expr, function: Function, name: str) -> bool:
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.value, ast.Name)
-        and node.value.id == function.receiver
-    )
 
 
 def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context: Context) -> bool:

@@ -40,11 +40,5 @@ def _move(wrap: Call, name: str) -> Call | None:
         between = [
             binding for binding in bindings if wrap.node.lineno < getattr(binding.node, "lineno", 0) < call.node.lineno
         ]
-        return None if between or _is_other_arm(wrap, call) else call
+        return None if between or wrap.context.excludes(call.context) else call
     return None
-
-
-def _is_other_arm(wrap: Call, call: Call) -> bool:
-    """Whether the two stand in different branches of one `if`."""
-    arms = {id(outer.node): outer.arm for outer in wrap.context.outwards() if outer.kind in ("if", "try")}
-    return any(arms.get(id(outer.node), outer.arm) != outer.arm for outer in call.context.outwards())

@@ -2,12 +2,13 @@
 
 import ast
 from collections.abc import Hashable, Iterator
+from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, File, canonical
-from mlcheck.lint.sites.optimizers import following, loads, optimizers, stores
+from mlcheck.lint.nodes import loads, stores, walk
+from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites.optimizers import following, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
 
 LOOKS_AT = "optimizer"
@@ -19,12 +20,7 @@ _HANDED_ON = ("add_param_group", "param_groups")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    replaced = list(_replaced(facts))
-    yield from replaced
-    told = {(finding.location.path, finding.location.line) for finding in replaced}
-    for finding in _put_in_later(facts):
-        if (finding.location.path, finding.location.line) not in told:
-            yield finding
+    yield from first_of_each_line(chain(_replaced(facts), _put_in_later(facts)))
     yield from _thawed(facts)
     yield from _left_behind(facts)
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
@@ -101,9 +97,8 @@ def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:
 
 
 def _is_layer(file: File, node: ast.expr, near: Call) -> bool:
-    named = file.resolve(node.func, near.context) if isinstance(node, ast.Call) else None
-    last = canonical(named).removeprefix("torch.nn.") if isinstance(named, str) else "."
-    if not isinstance(node, ast.Call) or "." in last or any(word in last for word in _WITHOUT_PARAMETERS):
+    last = file.called(node, near.context).removeprefix("torch.nn.")
+    if not isinstance(node, ast.Call) or not last or "." in last or any(word in last for word in _WITHOUT_PARAMETERS):
         return False
     return last != "Sequential" or any(_is_layer(file, layer, near) for layer in node.args)
 

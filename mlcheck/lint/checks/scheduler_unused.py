@@ -3,8 +3,9 @@
 import ast
 import re
 from collections.abc import Hashable, Iterator
+from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Binding, Call, canonical
@@ -16,16 +17,15 @@ LOOKS_AT = "learning-rate scheduler"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    left_behind = list(_left_behind(facts))
-    yield from left_behind
-    told = {(finding.location.path, finding.location.line) for finding in left_behind}
+    yield from first_of_each_line(chain(_left_behind(facts), _idle(facts)))
+
+
+def _idle(facts: Facts) -> Iterator[Finding]:
+    """Schedulers that no step moves, or that move an optimizer which never steps."""
     stepped = {step.key: step for step in facts.steps}
     moved = {step.scheduler.place.spot for step in facts.training.scheduler_steps}
     for scheduler in facts.training.schedulers.values():
         optimizer = owner_key(scheduler.optimizer) if scheduler.optimizer is not None else None
-        place = scheduler.place.location
-        if (place.path, place.line) in told:
-            continue
         if scheduler.place.spot in moved and (heir := _heir(facts, optimizer)) is not None:
             yield Finding(
                 f"`{scheduler.name}` moves the learning rate of an optimizer that never steps: another took its place",

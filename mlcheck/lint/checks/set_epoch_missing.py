@@ -1,14 +1,11 @@
 """set-epoch-missing: a distributed sampler that shuffles alike in every epoch."""
 
-import ast
 import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.ranks import owned
-from mlcheck.lint.values import split_of_name
+from mlcheck.lint.sites.ranks import is_for_evaluation, owned
 
 LOOKS_AT = "distributed sampler"
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -24,17 +21,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not any(_EPOCHS.search(text) for text in texts):
         return
     for call in calls:
-        if call.constant("shuffle", 3, True) is not False and not _is_for_evaluation(call):
+        if call.constant("shuffle", 3, True) is not False and not is_for_evaluation(call):
             yield Finding(
                 "`set_epoch` is never called: every epoch shuffles the data in the same order",
                 call.place.location,
                 help="call `sampler.set_epoch(epoch)` at the beginning of each epoch",
             )
-
-
-def _is_for_evaluation(call: Call) -> bool:
-    names = list(call.file.names_given(call.node))
-    data = call.argument("dataset", 0)
-    if isinstance(data, ast.Name | ast.Attribute):
-        names.append(data.id if isinstance(data, ast.Name) else data.attr)
-    return any(split_of_name(name) in ("val", "test") for name in names)

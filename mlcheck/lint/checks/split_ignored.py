@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import loads, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.loaders import loaders
-from mlcheck.lint.sites.optimizers import around, loads
+from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 

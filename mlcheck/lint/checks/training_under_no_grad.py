@@ -2,8 +2,9 @@
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
@@ -13,21 +14,21 @@ _ON = ("enable_grad", "set_grad_enabled", "inference_mode(False")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    told = set()
-    for finding in _through_forwards(facts):
-        told.add((finding.location.path, finding.location.line))
-        yield finding
+    yield from first_of_each_line(chain(_through_forwards(facts), _under_decorators(facts)))
+
+
+def _under_decorators(facts: Facts) -> Iterator[Finding]:
+    """`@torch.no_grad()` above a function that trains, of whose forward the interpreter may have seen nothing."""
     if any(True for _ in facts.sites.mentioning(_ON)):
         return
     for file in facts.sites.mentioning(["no_grad", "inference_mode"]):
         for call in file.calls("backward"):
             decorator = _switched_off(call)
-            place = call.place.location
-            if decorator is None or (place.path, place.line) in told or not _is_computed_here(call):
+            if decorator is None or not _is_computed_here(call):
                 continue
             yield Finding(
                 "`backward()` runs on a loss that was computed with gradients switched off",
-                place,
+                call.place.location,
                 help="take the decorator off, and put what is only measured under `with torch.no_grad():`",
                 related=(file.place(decorator, call.context).location,),
             )

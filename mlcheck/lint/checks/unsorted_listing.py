@@ -156,19 +156,13 @@ def _pairs(held: dict[tuple[str, object, str], Call]) -> Iterator[Finding]:
             first, second = held[path, owner, one], held[path_, owner_, two]
             if (path, owner) != (path_, owner_) or one == two or owner is None:
                 continue
-            if ast.unparse(first.node) == ast.unparse(second.node) or _excludes(first, second):
+            if ast.unparse(first.node) == ast.unparse(second.node) or first.context.excludes(second.context):
                 continue
             use = _read_together(_scope(second, two), one, two)
             if use is not None:
                 yield _finding(
                     second, f"`{one}[i]` and `{two}[i]` belong together only if both folders list alike", use
                 )
-
-
-def _excludes(first: Call, second: Call) -> bool:
-    """Whether they stand in two branches of which one is taken."""
-    arms = {id(outer.node): outer.arm for outer in first.context.outwards() if outer.kind == "if"}
-    return any(arms.get(id(outer.node), outer.arm) != outer.arm for outer in second.context.outwards())
 
 
 def _read_together(scope: ast.AST, one: str, two: str) -> ast.AST | None:

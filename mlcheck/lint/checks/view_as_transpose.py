@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.latest import latest, origin, source
 
@@ -64,13 +64,7 @@ def _parts(call: Call) -> tuple[ast.expr | None, list[ast.expr]]:
         owner = func.value
     if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
         sizes = list(sizes[0].elts)
-    return _unchanged(owner), sizes
-
-
-def _unchanged(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
-        node = node.func.value
-    return node
+    return before_methods(owner, _KEEPS), sizes
 
 
 def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
@@ -227,7 +221,7 @@ def _from_picture(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
 def _is_picture(file: File, node: ast.expr, context: Context, channels: str, depth: int = 8) -> bool:
     if depth == 0:
         return False
-    node = _unchanged(node)
+    node = before_methods(node, _KEEPS)
     if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
         return _is_picture(file, node.left, context, channels, depth - 1)
     if isinstance(node, ast.Name):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins
@@ -71,8 +71,7 @@ def _decays(file: File, node: ast.expr | None, context: Context) -> bool:
 
 def _kind(node: ast.expr | None) -> str:
     """What the name of a list of parameters says about them: spared, decayed or nothing."""
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    name = name.lower()
+    name = last_name(node).lower()
     return "spared" if _SPARED.search(name) else "decayed" if _DECAYED.search(name) else ""
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites.optimizers import stores
+from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.values import split_of_name
 
 
@@ -38,7 +37,7 @@ def _parts(statement: ast.Assign) -> Iterator[tuple[str, ast.Subscript]]:
     pairs = zip(target.elts, value.elts, strict=True) if many else [(target, value)]  # type: ignore[attr-defined]
     for one, part in pairs:
         if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
-            yield (one.id if isinstance(one, ast.Name) else one.attr if isinstance(one, ast.Attribute) else ""), part
+            yield last_name(one), part
 
 
 def _is_made_again(around: ast.AST, made: ast.stmt, cut: ast.Subscript, name: str) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlcheck.lint.facts import Place
+from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.relevance import is_test
@@ -111,6 +113,17 @@ class File:
                 found = self.definitions.get(outer.node)
                 return found if isinstance(found, Class) else None
         return None
+
+    def scopes(self) -> Iterator[tuple[ast.AST, Context]]:
+        """The module, then each function: the node, and the context of what stands in it."""
+        yield self.module.source.tree, self.walk.module
+        for function in self.functions:
+            yield function.node, function.inner
+
+    def called(self, node: ast.AST | None, context: Context) -> str:
+        """The full name of the library's function or class that this calls; "" of all else."""
+        named = self.resolve(node.func, context) if isinstance(node, ast.Call) else None
+        return canonical(named) if isinstance(named, str) else ""
 
     @cached_property
     def statements(self) -> frozenset[ast.expr]:

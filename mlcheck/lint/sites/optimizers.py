@@ -36,11 +36,3 @@ def following(call: Call) -> Iterator[ast.stmt]:
                 if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is call.node:
                     yield from block[index + 1 :]
                     return
-
-
-def stores(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store | ast.Del) for n in walk(node))
-
-
-def loads(node: ast.AST, name: str) -> bool:
-    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in walk(node))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.values import split_of_name
 
 INIT = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -91,6 +93,12 @@ def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
         return False
     above = list(callers(sites, call.function))
     return bool(above) and all(runs_on_every_rank(sites, other, depth - 1) for other in above)
+
+
+def is_for_evaluation(sampler: Call) -> bool:
+    """Whether a sampler goes over validation or test data, by the names of its data and its own."""
+    names = [*sampler.file.names_given(sampler.node), last_name(sampler.argument("dataset", 0))]
+    return any(split_of_name(name) in ("val", "test") for name in names)
 
 
 def _may_be_guarded(function: Function) -> bool:

@@ -48,6 +48,11 @@ class Context:
             yield context
             context = context.outer
 
+    def excludes(self, other: Context) -> bool:
+        """Whether the two stand in different branches of one `if` or `try`."""
+        arms = {id(outer.node): outer.arm for outer in self.outwards() if outer.kind in ("if", "try")}
+        return any(arms.get(id(outer.node), outer.arm) != outer.arm for outer in other.outwards())
+
 
 class AttributeSet(NamedTuple):
     """`target = value` for an attribute; `value` is None where it is unpacked or augmented.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import stores, walk
 
 _ASKED = frozenset(["shape", "size", "device", "dtype", "ndim", "dim", "is_cuda", "numel", "type", "requires_grad"])
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -18,7 +18,7 @@ def read_after(function: _Function, node: ast.AST, name: str) -> ast.Name | None
         for statement in block[index + 1 :]:
             for use in _uses(statement, name):
                 return use
-            if _binds(statement, name) or isinstance(statement, ast.Return | ast.Raise):
+            if stores(statement, name) or isinstance(statement, ast.Return | ast.Raise):
                 return None
     own = path[-1][0][path[-1][1]] if path else None
     return _beside(own, node, name) if own is not None else None
@@ -78,13 +78,6 @@ def _uses(statement: ast.stmt, name: str) -> Iterator[ast.Name]:
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and id(node) not in asked:
             if not isinstance(statement, ast.Delete):
                 yield node
-
-
-def _binds(statement: ast.stmt, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store | ast.Del)
-        for node in walk(statement)
-    )
 
 
 def _beside(statement: ast.stmt, node: ast.AST, name: str) -> ast.Name | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context, Defined, Scope
 
 _MUTATORS = frozenset(
@@ -91,7 +91,7 @@ class Walk:
         if isinstance(target, ast.Name):
             self._bind(target.id, kind, value, context, node)
             if kind == "value" and isinstance(value, ast.Name | ast.Attribute):
-                self.aliases.setdefault(_last(value), set()).add(target.id)
+                self.aliases.setdefault(last_name(value), set()).add(target.id)
         elif isinstance(target, ast.Attribute):
             self.attributes.append(AttributeSet(target, value if kind == "value" else None, context, node))
             self._push_one(target.value, context)
@@ -297,10 +297,6 @@ class Walk:
             outer = outer.outer
         for name in node.names:
             self._bind(name, "other", None, context, node)
-
-
-def _last(node: ast.Name | ast.Attribute) -> str:
-    return node.id if isinstance(node, ast.Name) else node.attr
 
 
 _HANDLERS: dict[type, Callable[..., None]] = {
