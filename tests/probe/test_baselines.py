@@ -34,7 +34,7 @@ def renamed(data: TensorDataset) -> TensorDataset:
 
 def test_training_labels_in_another_order() -> None:
     verdict = ask("labels-unrelated", trial_on(shuffled(clusters()), clusters(300, seed=2)))
-    says(verdict, Outcome.WARN, "training labels do not go with their inputs", "while in validation they do")
+    says(verdict, Outcome.WARN, "training labels are unrelated to their inputs", "while in validation they do")
 
 
 def test_classes_numbered_differently_in_validation() -> None:

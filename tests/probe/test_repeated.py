@@ -72,9 +72,9 @@ def test_two_starts_are_compared_where_the_program_can_be_constructed_again() ->
 @pytest.mark.parametrize(
     ("construct", "parting"),
     [
-        (unseeded_weights, "part at the initial weights (`model.0.weight`)"),
-        (unseeded_batches, "part at batch 1 (`0`)"),
-        (unseeded_step, "part at the metrics of step 1 (`loss`)"),
+        (unseeded_weights, "diverge at the initial weights (`model.0.weight`)"),
+        (unseeded_batches, "diverge at batch 1 (`0`)"),
+        (unseeded_step, "diverge at the metrics of step 1 (`loss`)"),
     ],
 )
 def test_what_differs_first_is_named(construct: Callable[[], Trial], parting: str) -> None:

@@ -24,7 +24,7 @@ def check(steps: TrainingSteps) -> Verdict:
         if held and all(_is_thrown_away(story, updates) for story in held):
             return _fault(name, updates, steps)
     kept = ", ".join(f"`{name}`" for name in rare)
-    told = f"what {steps.steps} batches added to the gradients is there at the steps of {kept}"
+    told = f"the gradients of {steps.steps} batches are added up, and none is cleared before {kept} steps"
     return Verdict(Outcome.PASS, told, looked_at=steps.steps)
 
 

@@ -17,8 +17,8 @@ def check(seen: MemoryFormats) -> Verdict:
         return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=1)
     if not seen.distance <= _EXACT:
         message = (
-            f"on channels-last memory the output of `{seen.model}` is {seen.distance:.2g} of its size away, in float64"
+            f"the output of `{seen.model}` on channels-last memory differs by {seen.distance:.2g} (relative, float64)"
         )
-        help_ = "look for as_strided, storages, data_ptr and extensions of your own, which go by the order of memory"
+        help_ = "look for as_strided, storages, data_ptr and extensions of your own, which depend on the memory layout"
         return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=help_),), looked_at=1)
     return Verdict(Outcome.PASS, f"in float64, `{seen.model}` computes the same on channels-last memory", looked_at=1)

@@ -23,7 +23,7 @@ def check(run: RankRun) -> Verdict:
     uneven = next((one for one in passes(run) if len(set(one.lengths)) > 1), None)
     if uneven is not None:
         raise NotMeasured("the ranks take different numbers of steps")
-    message = f"the ranks part at collective {found.number}: {found.told}"
+    message = f"the ranks diverge at collective {found.number}: {found.told}"
     finding = Finding(
         message,
         found.places[0],

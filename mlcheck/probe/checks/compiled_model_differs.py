@@ -15,12 +15,13 @@ def check(seen: Compiled) -> Verdict:
     ways += [("torch.export", seen.exported, seen.exported_error)] if seen.exports else []
     for way, distance, error in ways:
         if not error and not distance <= _EXACT:
-            message = f"after {way} the output of `{seen.model}` is {distance:.2g} of its size away, in float64"
+            message = f"after {way} the output of `{seen.model}` differs by {distance:.2g} (relative, in float64)"
             help_ = "look for branches on torch.compiler.is_compiling() and for state that Python code changes"
             return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=help_),), looked_at=len(ways))
     for way, _, error in ways:
         if error:
             message = f"{way} does not take `{seen.model}`: {error}"
-            return Verdict(Outcome.WARN, message, findings=(Finding(message),), looked_at=len(ways))
+            help_ = "rewrite the line it names, or leave that part out: torch.compiler.disable"
+            return Verdict(Outcome.WARN, message, findings=(Finding(message, help=help_),), looked_at=len(ways))
     told = f"in float64, `{seen.model}` computes the same after {' and after '.join(way for way, _, _ in ways)}"
     return Verdict(Outcome.PASS, told, looked_at=len(ways))

@@ -17,7 +17,7 @@ def check(seen: FrozenNorms) -> Verdict:
         )
     message = (
         f"{listed(list(seen.moved))} are frozen, and their running statistics move with every training batch: the "
-        "frozen layers are others in evaluation than those that were pretrained"
+        "frozen layers no longer compute in evaluation what they were pretrained to compute"
     )
     finding = Finding(
         message,

@@ -27,7 +27,7 @@ def check(run: ShortRun) -> Verdict:
         return Verdict(Outcome.PASS, f"no gradient was clipped in {len(updates)} updates", looked_at=len(updates))
     share, cut = len(clipped) / len(updates), statistics.median(u.raw / u.norm for u in clipped)
     numbers = {"share clipped": share, "divided by": cut, "norm": statistics.median(u.norm for u in clipped)}
-    told = f"{100 * share:.0f} % of {len(updates)} updates are clipped, by a factor of {cut:.3g} in the middle"
+    told = f"{100 * share:.0f} % of {len(updates)} updates are clipped, by a median factor of {cut:.3g}"
     tiny = all(u.norm < EPSILON for u in clipped)
     harmless = all(u.optimizer in _SCALE_FREE for u in clipped) and not tiny
     if share < 0.95 or cut < ABSURD or harmless:

@@ -23,7 +23,7 @@ def check(run: RankRun) -> Verdict:
     if step.noise > _EXACT:
         raise inconclusive("two gradients of the same batch differ: the step draws random numbers")
     if step.averaged > _EXACT:
-        message = f"the gradient of a rank is not the mean of all {world}: it is {step.averaged:.2g} of its size away"
+        message = f"the gradient of a rank is not the mean of all {world}: it differs by {step.averaged:.2g} (relative)"
         help_ = "let every forward and backward pass of the step go through the wrapped model"
         return Verdict(Outcome.FAIL, message, findings=(Finding(message, run.place, help=help_),), looked_at=world)
     if step.rest > _EXACT:

@@ -36,15 +36,13 @@ def check(passes: Passes, first: FirstLoss, samples: Samples | None) -> Verdict:
     if mine.p >= PRESENT:
         return Verdict(
             Outcome.INCONCLUSIVE,
-            reason=f"neighbours among {mine.samples} samples agree on the label no more often than permuted ones "
-            f"(p = {mine.p:.2g}): the inputs as they are may be too rich for that",
+            reason=f"nearest neighbours among {mine.samples} samples share a label no more often than by chance (p = "
+            f"{mine.p:.2g}): distances between raw inputs may be too crude to tell",
             numbers=numbers,
         )
-    told = "neighbours are nearer in their target than permuted ones"
+    told = "the targets of nearest neighbours are closer than by chance"
     if training.classes:
-        told = (
-            f"{100 * mine.score:.3g} % of neighbours have the same label, {100 * mine.permuted:.3g} % of permuted ones"
-        )
+        told = f"{100 * mine.score:.3g} % of nearest neighbours share a label, {100 * mine.permuted:.3g} % by chance"
     return Verdict(Outcome.PASS, f"{told}, p = {mine.p:.2g}", numbers=numbers, looked_at=mine.samples)
 
 
@@ -56,8 +54,8 @@ def _fault(mine: Signal, theirs: Signal | None, across: Signal | None, same_clas
     within, carried = (mine.score - mine.permuted) / control, (across.score - across.permuted) / control
     if mine.p > PRESENT and within < LITTLE and carried < LITTLE and mine.samples >= max(FEW, theirs.samples):
         return (
-            "training labels do not go with their inputs: neighbours agree no more than permuted ones (p = "
-            f"{mine.p:.2g} in {mine.samples} samples), while in validation they do (p = {theirs.p:.2g} in "
+            "training labels are unrelated to their inputs: nearest neighbours share a label no more often than by "
+            f"chance (p = {mine.p:.2g} in {mine.samples} samples), while in validation they do (p = {theirs.p:.2g} in "
             f"{theirs.samples})"
         )
     if (
@@ -68,8 +66,8 @@ def _fault(mine: Signal, theirs: Signal | None, across: Signal | None, same_clas
         and min(mine.samples, theirs.samples) >= FEW
     ):
         return (
-            "labels mean something else in validation: they go with the inputs within each split, and no more than by "
-            f"chance from training to validation ({across.samples} samples)"
+            "labels mean something else in validation: within each split nearest neighbours share a label, and from "
+            f"training to validation no more often than by chance ({across.samples} samples)"
         )
     return ""
 

@@ -25,7 +25,7 @@ def check(run: RankRun) -> Verdict:
     told = [f"rank {rank.rank} {doing}" for rank, doing, _ in waits]
     told += [f"rank {rank.rank} has ended" for rank in run.ranks if rank.ended]
     apart = parting(run)
-    why = f"; their calls part at number {apart.number}: {apart.told}" if apart else ""
+    why = f"; their collective calls diverge at number {apart.number}: {apart.told}" if apart else ""
     message = f"the ranks wait for one another for ever: {', '.join(told)}{why}"
     places = tuple(place for _, _, place in waits)
     finding = Finding(

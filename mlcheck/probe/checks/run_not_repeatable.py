@@ -15,7 +15,7 @@ def check(seen: Repeated) -> Verdict:
     if not seen.parting:
         summary = f"{runs} agree bit for bit over {seen.steps} steps"
         return Verdict(Outcome.PASS, summary, looked_at=seen.steps)
-    told = f"{runs} part at {seen.parting}" + (f" (`{seen.what}`)" if seen.what else "")
+    told = f"{runs} diverge at {seen.parting}" + (f" (`{seen.what}`)" if seen.what else "")
     if seen.parting.startswith("the metrics") and seen.device != "cpu":
         reason = f"{told}: on a {seen.device} device that may be rounding; try torch.use_deterministic_algorithms(True)"
         return Verdict(Outcome.INCONCLUSIVE, told, reason=reason, looked_at=seen.steps)

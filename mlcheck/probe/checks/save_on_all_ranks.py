@@ -15,7 +15,7 @@ def check(run: RankRun) -> Verdict:
         for saved in rank.of(Saved):
             writers.setdefault(saved.path, {})[rank.rank] = saved
     if not writers:
-        raise NotMeasured("nothing was saved with torch.save in the stretch that was run")
+        raise NotMeasured("nothing was saved with torch.save in the steps that were run")
     shared = {path: ranks for path, ranks in writers.items() if len(ranks) > 1}
     if not shared:
         return Verdict(Outcome.PASS, f"each of {len(writers)} files is written by one rank", looked_at=len(writers))

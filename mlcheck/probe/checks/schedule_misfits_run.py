@@ -33,7 +33,10 @@ def check(seen: PlannedRates) -> Verdict:
     if any(course.rhythm.supposed for course, _ in judged):
         reason = f"{told}, if the schedule is stepped once an epoch: no step of it was seen in the batches tried"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=figures, looked_at=looked)
-    help_ = "give the schedule the length of the run in its own steps, and step it as often as that length counts"
+    help_ = (
+        "give the schedule the length of the run (T_max, total_steps, milestones), counted as it is stepped: in epochs "
+        "if once an epoch, in batches if after every batch"
+    )
     findings = tuple(Finding(f"planned are {length}: {said}", seen.place, help=help_) for _, said in judged)
     raises = any(course.error for course, _ in judged)
     return Verdict(Outcome.FAIL if raises else Outcome.WARN, told, findings=findings, figures=figures, looked_at=looked)

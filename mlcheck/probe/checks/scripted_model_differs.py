@@ -31,8 +31,8 @@ def check(seen: Scripted) -> Verdict:
 def _differs(way: Way, seen: Scripted) -> Finding:
     other = f", traced with {seen.rows} rows and asked with {way.rows}," if way.name == "trace" else ""
     return Finding(
-        f"after torch.jit.{way.name}{other} the output of `{seen.model}` is {way.distance:.2g} of its size away, in "
-        "float64",
+        f"after torch.jit.{way.name}{other} the output of `{seen.model}` differs by {way.distance:.2g} (relative, in "
+        "float64)",
         way.places[0] if way.places else Location(),
         related=way.places[1:],
         help=_TRACE if way.name == "trace" else "look for branches on torch.jit.is_scripting()",

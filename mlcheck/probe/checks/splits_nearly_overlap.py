@@ -40,7 +40,7 @@ def check(seen: Samples) -> Verdict:
 
 def _near(near: Near, told: str, training: Split, validation: Split) -> Verdict:
     mine, theirs = near.pairs[0]
-    message = f"{told}: validation sample {mine} is training sample {theirs} but for a little"
+    message = f"{told}: validation sample {mine} is almost training sample {theirs}"
     finding = Finding(
         message,
         help="split by what samples come from (picture, patient, recording) before they are augmented or cut up",
@@ -55,7 +55,7 @@ def _near(near: Near, told: str, training: Split, validation: Split) -> Verdict:
 def _overlapping(share: float, stretch: int, looked: int) -> Verdict:
     message = (
         f"{100 * share:.3g} % of the validation sequences hold a stretch of {stretch} values that is in a training "
-        "sequence too, at whatever place: windows of the two splits overlap"
+        "sequence too, at any offset: windows of the two splits overlap"
     )
     finding = Finding(
         message,

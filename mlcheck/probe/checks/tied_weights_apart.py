@@ -20,7 +20,7 @@ def check(seen: Parameters) -> Verdict:
     ]
     copies = [
         Finding(
-            f"`{other}` starts as a copy of `{one}` and is a parameter of its own: they part at the first step",
+            f"`{other}` starts as a copy of `{one}` and is a parameter of its own: they diverge at the first step",
             Location(symbol=other),
             help="tie the parameter itself (head.weight = embedding.weight) if they are meant to stay equal",
         )

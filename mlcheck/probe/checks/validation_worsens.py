@@ -41,7 +41,7 @@ def check(run: ShortRun) -> Verdict:
 def _fault(name: str, start: float, end: float, first: float, last: float, steps: int) -> Finding:
     return Finding(
         f"{name} rises from {start:.4g} to {end:.4g} in {steps} steps while the training loss falls from "
-        f"{first:.4g} to {last:.4g}: they do not want the same",
+        f"{first:.4g} to {last:.4g}: the two do not measure the same",
         help="compare the two formulas (a sign, a mode, a preprocessing step that only one of them has)",
         numbers={"before": start, "after": end},
     )

@@ -91,7 +91,7 @@ class Ranks:
 
 def _constructed(trial: Trial, rank: int, world: int) -> Trial:
     if trial.again is None:
-        raise NotMeasured("how the program starts again, or on several ranks, is its own affair")
+        raise NotMeasured("the program restarts, or starts its ranks, in a way of its own that mlcheck cannot repeat")
     return trial.again(rank, world)
 
 
