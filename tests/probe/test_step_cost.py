@@ -22,7 +22,7 @@ from mlcheck.probe.measure.loader_place import loader_place
 from mlcheck.probe.measure.loader_search import LoaderSearch, Settings, Timed, like, smallest, worker_counts
 from mlcheck.probe.measure.operation_table import OperationTable, operations
 from mlcheck.probe.measure.step_calls import Call, StepCalls
-from mlcheck.probe.measure.step_overhead import StepOverhead
+from mlcheck.probe.measure.step_overhead import StepOverhead, interval
 
 HERE = Location("train.py", 12, symbol="step")
 Read = Callable[[torch.Tensor, torch.Tensor], Any]
@@ -128,12 +128,21 @@ def test_a_step_that_does_not_grow_with_its_batch_is_overhead() -> None:
     assert finding.location == HERE
 
 
+def test_a_few_pairs_that_others_disturbed_do_not_hide_what_most_say() -> None:
+    (finding,) = step_mostly_overhead.check(overhead(*(1.3, 1.35, 1.4) * 6, 1.2, 2.5, 0.7), FEW).findings
+    assert "only 1.35 times as long" in finding.message
+    assert interval((2.0, 1.0)) == (1.0, 2.0)
+    assert interval(range(9)) == (1, 7)
+    assert interval(range(15)) == (3, 11)
+
+
 @pytest.mark.parametrize(
     ("seen", "outcome"),
     [
         (overhead(3.1, 3.4, 3.0), Outcome.PASS),
         (overhead(2.0, 1.9, 2.4), Outcome.PASS),
-        (overhead(1.5, 1.6, 1.5), Outcome.INCONCLUSIVE),
+        (overhead(1.6, 1.7, 1.65), Outcome.INCONCLUSIVE),
+        (overhead(1.7, 2.4, 2.3), Outcome.INCONCLUSIVE),
         (overhead(1.1, 1.1, 1.9), Outcome.INCONCLUSIVE),
         (overhead(1.0, 1.0, 1.0, batches=100), Outcome.PASS),  # a pass of a fifth of a second
         (overhead(1.0, 1.0, 1.0, calls=40), Outcome.PASS),  # 50 µs an operation: weights are read and updated

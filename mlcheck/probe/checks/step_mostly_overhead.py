@@ -8,10 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.step_calls import StepCalls
-from mlcheck.probe.measure.step_overhead import FACTOR, WORTH_PASS_S, StepOverhead
+from mlcheck.probe.measure.step_overhead import FACTOR, GROWS, SAME, WORTH_PASS_S, StepOverhead
 
-_SAME = 1.35
-_GROWS = 1.8
 _MANY = 100
 _HALF = 0.5
 _SMALL_S = 30e-6
@@ -23,7 +21,7 @@ def check(seen: StepOverhead, calls: StepCalls | None) -> Verdict:
     if not seen.ratios:
         told = f"{evidence}, {seen.batches} of them a pass: too little to be worth a look" if seen.batches else evidence
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=1)
-    ratio, low, high = median(seen.ratios), min(seen.ratios), max(seen.ratios)
+    ratio, (low, high) = median(seen.ratios), seen.interval
     numbers |= {f"times as long for {FACTOR} times the batch": ratio}
     if seen.table.calls:
         numbers |= {"operations": float(seen.table.calls), "exchanging, ms": 1e3 * seen.table.exchange_s}
@@ -32,9 +30,9 @@ def check(seen: StepOverhead, calls: StepCalls | None) -> Verdict:
     each = seen.step_s / seen.table.calls if seen.table.calls else 0.0
     if each > _SMALL_S:
         evidence += f"; its {seen.table.calls} operations take {1e6 * each:.3g} µs each: work on weights, no overhead"
-    if ratio >= _GROWS or saved < WORTH_PASS_S or each > _SMALL_S:
+    if low >= GROWS or saved < WORTH_PASS_S or each > _SMALL_S:
         return Verdict(Outcome.PASS, evidence, numbers=numbers, looked_at=1)
-    if ratio >= _SAME or high >= _GROWS:
+    if high > SAME:
         why = f"{evidence}: partly computing, partly not"
         return Verdict(Outcome.INCONCLUSIVE, evidence, why, numbers=numbers)
     finding = _finding(seen, calls, ratio)
@@ -53,8 +51,9 @@ def _finding(seen: StepOverhead, calls: StepCalls | None, ratio: float) -> Findi
             f"{share:.0%} are asked for at this line, one after the other"
         )
         help_ = (
-            "replace the loop by few operations on whole tensors (a fused or scanned recurrence, batched matrix "
-            f"products), or let torch.compile fuse it; with larger batches a pass is up to {gain:.2g} times as fast"
+            "where it stands in a loop, do with few operations on whole tensors instead (a fused or scanned "
+            "recurrence, batched matrix products), or let torch.compile fuse what it calls; with larger batches a "
+            f"pass is up to {gain:.2g} times as fast"
         )
         return Finding(message, place, help_)
     message = (

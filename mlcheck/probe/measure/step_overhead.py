@@ -2,13 +2,16 @@
 
 A paired experiment: the same step on the batch and on another of a quarter or of four times its size, in turns, by
 processor time (on a device: by the clock, which is then synchronised). What does not grow with the batch is Python,
-launching and whatever else happens once a step.
+launching and whatever else happens once a step: with a share f of it in the step's cost, four times the batch costs
+4 - 3 f times as much.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import comb
 from statistics import median
 from typing import Any, ClassVar, Self
 
@@ -22,9 +25,14 @@ from mlcheck.probe.measure.tree import batch_size, copied, rows
 from mlcheck.trial.trial import Trial
 
 FACTOR = 4
+# Four fifths of the cost happen once a step, so that a pass with four times the batch is 2.5 times as fast.
+SAME = FACTOR - (FACTOR - 1) * 0.8
+GROWS = 1.8
 WORTH_PASS_S = 5.0
 _FEW = 8
+_FEWEST_PAIRS = 3
 _PAIRS = 7
+_MOST_PAIRS = 21
 _BLOCK_S = 0.08
 _LONGEST_S = 0.5
 
@@ -47,6 +55,11 @@ class StepOverhead:
     table: OperationTable = field(default_factory=OperationTable)
     place: Location = field(default_factory=Location)
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the true ratio lies, with a confidence of 95 %."""
+        return interval(self.ratios)
+
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         if not trial.repeats_batches:
@@ -67,6 +80,23 @@ class StepOverhead:
         return cls(size, step_s, batches, tuple(ratios), table, place)
 
 
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The confidence interval of the median at 95 %, by the sign test; of fewer than six values their range."""
+    ordered, tail, dropped = sorted(values), 1.0, 0
+    while 2 * tail <= 0.05 * 2 ** len(ordered):
+        dropped += 1
+        tail += comb(len(ordered), dropped)
+    dropped = max(0, dropped - 1)
+    return ordered[dropped], ordered[-1 - dropped]
+
+
+def _wanted(ratios: list[float]) -> bool:
+    """Whether another pair is wanted: more of them where those there are leave open on which side of a bound it is."""
+    low, high = interval(ratios)
+    decided = high <= SAME or low >= GROWS or SAME < low <= high < GROWS
+    return len(ratios) < (_PAIRS if decided else _MOST_PAIRS)
+
+
 def _length(trial: Trial) -> int:
     try:
         return len(trial.loaders.get("training"))  # type: ignore[arg-type]
@@ -84,7 +114,7 @@ def _ratios(timer: _Timer, batch: Any, size: int, step_s: float, clock: Clock) -
     found: list[float] = []
     try:
         timer.steps(other, 2)
-        while len(found) < _PAIRS and (clock.left() or len(found) < 3):
+        while len(found) < _FEWEST_PAIRS or (clock.left() and _wanted(found)):
             found.append(timer.steps(large, count) / max(timer.steps(small, count), 1e-9))
     except Exception as error:
         line = f"{type(error).__name__}: {error}".splitlines()[0]
