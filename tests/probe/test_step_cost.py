@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from mlcheck.probe.measure.step_calls import Call, StepCalls
 from mlcheck.probe.measure.step_overhead import StepOverhead, interval
 
 HERE = Location("train.py", 12, symbol="step")
+CPU = torch.device("cpu")
 Read = Callable[[torch.Tensor, torch.Tensor], Any]
 
 
@@ -58,12 +60,25 @@ def reading(read: Read, move: bool = False) -> StepCalls:
         (lambda _, outputs: outputs[outputs > 0].sum().detach(), "indexed by a mask"),
         (lambda _, outputs: outputs.detach().nonzero(), "nonzero"),
         (lambda _, outputs: outputs.detach().argmax(1).unique(), "unique"),
+        (lambda loss, _: loss.detach().to("cpu"), '.to("cpu")'),
+        (lambda loss, _: loss.detach().to(device=torch.device("cpu")), '.to("cpu")'),
+        (lambda loss, _: print(loss.detach()), "printed"),
+        (lambda loss, _: math.isnan(loss.detach()), "float()"),
+        (lambda loss, _: max(loss, torch.zeros(())), "bool()"),
+        (lambda _, outputs: 3 in outputs.argmax(1), "in"),
+        (lambda _, outputs: torch.arange(outputs.argmax(1).max()), "arange()"),
+        (lambda loss, _: torch.tensor([loss, 1.0]), "tensor()"),
+        (lambda _, outputs: outputs[: outputs.argmax(1)[0]].sum().detach(), "as an index"),
+        (lambda _, outputs: outputs.detach().__setitem__(outputs > 9, outputs.detach()[0, :0]), "indexed by a mask"),
+        (lambda _, outputs: nn.functional.one_hot(outputs.argmax(1)), "one_hot without num_classes"),
+        (lambda _, outputs: outputs.argmax(1).bincount(minlength=4), "bincount"),
+        (lambda _, outputs: outputs.detach().repeat_interleave(outputs.argmax(1), 0), "repeat_interleave without"),
         (lambda _, outputs: nn.utils.get_total_norm([outputs.detach()]).item(), ".item()"),
     ],
 )
 def test_a_read_of_a_number_is_counted_with_its_line(read: Read, what: str) -> None:
     found = reading(read)
-    assert found.waits[0].what == what
+    assert found.waits[0].what.startswith(what)
     assert found.waits[0].times == 1.0
     assert found.waits[0].place.path.endswith("test_step_cost.py")
 
@@ -77,6 +92,13 @@ def test_a_read_of_a_number_is_counted_with_its_line(read: Read, what: str) -> N
         lambda _, outputs: torch.where(outputs > 0, outputs, 0).mean().detach(),
         lambda _, __: torch.ones(3).sum().item(),  # never was on the device
         lambda _, outputs: len(outputs),
+        lambda _, outputs: outputs.detach().__setitem__(outputs > 0, 0.0),
+        lambda _, outputs: nn.functional.one_hot(outputs.argmax(1), num_classes=9),
+        lambda _, outputs: outputs.detach().repeat_interleave(2, 0),
+        lambda loss, _: torch.tensor(loss.shape),
+        lambda loss, _: loss.detach().to("cpu", non_blocking=True),
+        lambda loss, _: loss.detach().to(CPU),  # may be any device
+        lambda _, outputs: {outputs: (outputs.dtype, outputs.device.type == "cuda", outputs is None)},
     ],
 )
 def test_what_waits_for_nothing_is_not_counted(read: Read) -> None:
@@ -87,6 +109,15 @@ def test_where_the_step_moves_its_batch_itself_only_that_is_on_the_device() -> N
     found = reading(lambda loss, _: loss.item(), move=True)
     assert [(call.what, call.times) for call in found.waits] == [(".item()", 1.0)]
     assert found.meant
+
+
+def test_a_batch_that_is_moved_to_the_cpu_by_name_was_there() -> None:
+    def step(batch: Any, _: int) -> dict[str, Any]:
+        inputs, labels = batch[0].to("cpu"), batch[1].to("cpu")
+        return {"loss": nn.functional.cross_entropy(model(inputs), labels).detach()}
+
+    model = mlp()
+    assert StepCalls.measure(trial_of(model, classes(8), cross_entropy, step=step), 10.0).waits == ()
 
 
 def waiting(*calls: Call, meant: bool = True, device: str = "cpu") -> StepCalls:

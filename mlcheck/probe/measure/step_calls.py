@@ -7,6 +7,8 @@ step's own when it comes from the model's parameters or from the batch; what an 
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -33,8 +36,12 @@ _READS: dict[Any, str] = {
     _T.__repr__: "printed", _T.__format__: "printed", _T.nonzero: "nonzero", torch.nonzero: "nonzero",
     torch.argwhere: "argwhere", _T.argwhere: "argwhere", torch.masked_select: "masked_select",
     _T.masked_select: "masked_select", torch.unique: "unique", _T.unique: "unique", torch.equal: "equal",
-    _T.equal: "equal", torch.allclose: "allclose", _T.allclose: "allclose",
+    _T.equal: "equal", torch.allclose: "allclose", _T.allclose: "allclose", _T.__complex__: "complex()",
+    _T.is_nonzero: "bool()", torch.is_nonzero: "bool()", _T.__contains__: "in", torch.bincount: "bincount",
+    _T.bincount: "bincount", torch.unique_consecutive: "unique", _T.unique_consecutive: "unique",
 }  # fmt: skip
+_TO_CPU = re.compile(r"""\.to\((device=)?(torch\.device\()?["']cpu["']""")
+_REPEATS = (torch.repeat_interleave, _T.repeat_interleave)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +135,9 @@ class _Calls(TorchFunctionMode):
         if not moved and not any(tensor in self._known for tensor in tensors):
             return made
         outcome = [tensor for _, tensor in leaves(made)]
-        self.know(outcome)
         place = user_location()
-        what = _waits(func, args, given)
+        what = _waits(func, args, given) if not moved or tensors[0] in self._known or _on_device(tensors[0]) else ""
+        self.know(outcome)
         if what and place.path:
             self.waits[place, what] += 1
         if moved and not what and place.path:
@@ -147,12 +154,45 @@ def _waits(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, 
     what = _READS.get(func, "")
     if what or not args:
         return what
-    if func is _T.__getitem__ and any(tensor.dtype == torch.bool for _, tensor in leaves([args[1]])):
-        return "indexed by a mask"
+    if what := _by_arguments(func, args, given):
+        return what
+    if not _is_move(func, args, given) or given.get("non_blocking"):
+        return ""
+    leaves_device = _on_device(args[0]) or _says_cpu(user_location())
+    return '.to("cpu")' if leaves_device and torch.device(_target(args, given) or "cuda").type == "cpu" else ""
+
+
+def _by_arguments(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
+    """How a call waits whose arguments decide whether it does."""
+    if func in (_T.__getitem__, _T.__setitem__):
+        bounds = [bound for index in _indices(args[1]) for bound in (index.start, index.stop)]
+        if any(isinstance(bound, Tensor) for bound in bounds):
+            return "as an index"
+        by_mask = any(tensor.dtype == torch.bool for _, tensor in leaves([args[1]]))
+        filled = func is _T.__setitem__ and not (isinstance(args[2], Tensor) and args[2].dim())
+        return "indexed by a mask" if by_mask and not filled else ""
     if func is torch.where and len(args) == 1 and not given:
         return "where"
-    leaves_device = _is_move(func, args, given) and args[0].device.type != "cpu" and not given.get("non_blocking")
-    return '.to("cpu")' if leaves_device and torch.device(_target(args, given) or "cuda").type == "cpu" else ""
+    if func is torch.arange or (func is torch.tensor and not isinstance(args[0], Tensor)):
+        return f"{func.__name__}()"  # of tensors, or it would not be asked for
+    if func is one_hot and len(args) == 1 and given.get("num_classes", -1) == -1:
+        return "one_hot without num_classes"
+    if func in _REPEATS and len(args) > 1 and isinstance(args[1], Tensor) and "output_size" not in given:
+        return "repeat_interleave without output_size"
+    return ""
+
+
+def _indices(index: Any) -> list[slice]:
+    return [part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, slice)]
+
+
+def _on_device(tensor: Tensor) -> bool:
+    return tensor.device.type != "cpu"
+
+
+def _says_cpu(place: Location) -> bool:
+    """Whether the CPU is meant by name: a device in a variable is another one on another machine."""
+    return bool(_TO_CPU.search(linecache.getline(place.path, place.line)))
 
 
 def _is_move(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> bool:
