@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import UNKNOWN, Call, File
+from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "Accelerator"
 _NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
@@ -22,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if len(divided) != len(made):
         return
     texts = [file.text for file in facts.sites.files.values()]
-    accumulates = any(word in text for text in texts for word in _BY_ITSELF)
+    accumulates = any(word in text for text in texts for word in _BY_ITSELF) or _steps_by_count(facts)
     runs = any(re.search(r"accelerator\.backward\(", text) for text in texts)
     for call in divided:
         if runs and not accumulates:
@@ -34,6 +35,17 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
     for file in {call.file.path: call.file for call in divided}.values():
         yield from _divided_twice(file)
+
+
+def _steps_by_count(facts: Facts) -> bool:
+    """Whether a loop accumulates by itself: `if (i + 1) % steps == 0: optimizer.step()`."""
+    return any(
+        isinstance(node, ast.Mod)
+        for file in facts.sites.mentioning([".step("])
+        for call in file.calls("step")
+        for test in conditions(call.context)
+        for node in ast.walk(test)
+    )
 
 
 def _is_told(call: Call) -> bool:

@@ -13,7 +13,9 @@ from mlcheck.lint.sites.modules import text_of
 LOOKS_AT = "sequence layer"
 _POSITIONS = {"LSTM": 4, "GRU": 4, "RNN": 5, "MultiheadAttention": 8}
 _POSITIONS |= {"TransformerEncoderLayer": 6, "TransformerDecoderLayer": 6, "Transformer": 9}
-_SWAPS = re.compile(r"transpose|permute|swapaxes|rearrange|\.t\(\)|\.T\b|movedim|einsum|pack_padded|stack\(")
+_SWAPS = re.compile(
+    r"transpose|permute|swapaxes|rearrange|\.t\(\)|\.T\b|movedim|einsum|pack_padded|stack\(|unsqueeze\((?:dim=)?0\)|\[None\b"
+)
 _BATCH = r"(?:batch(?:_?size)?|bsz?|B|N)"
 _TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n_tokens|num_tokens|patches)"
 _BATCH_FIRST = re.compile(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call, canonical
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
 
 LOOKS_AT = "collective"
@@ -38,14 +39,22 @@ def _guard(call: Call) -> ast.If | None:
         if outer.kind in ("function", "lambda"):
             return None
         if isinstance(outer.node, ast.If) and outer.arm == "body" and is_one_rank(outer.node.test):
-            return outer.node
+            return None if _leads_elsewhere(call.file, outer.node, outer) else outer.node
     return None
+
+
+def _leads_elsewhere(file: File, guard: ast.If, context: Context) -> bool:
+    """Whether the other ranks may answer in a function of the project that they call."""
+    calls = (node for line in guard.orelse for node in walk(line) if isinstance(node, ast.Call))
+    return any(not isinstance(file.resolve(node.func, context), str) for node in calls)
 
 
 def _answers(other: Call, call: Call, guard: ast.If) -> bool:
     """Whether the other ranks may meet it at another call of its kind that is theirs alone."""
     if canonical(other.name) != canonical(call.name) or other.file is not call.file:
         return False
+    if isinstance(guard.body[-1], ast.Return) and other.function is call.function:
+        return other.node.lineno > (guard.end_lineno or 0)  # this rank has left by then
     return any(
         isinstance(outer.node, ast.If)
         and mentions_rank(outer.node.test)

@@ -10,9 +10,12 @@ from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.loaders import Loader, loaders
 
 LOOKS_AT = "data loader"
+_STARTED_ANEW = ("set_start_method", "set_forkserver_preload")  # processes that are not forked may use the GPU
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    if any(True for _ in facts.sites.mentioning(_STARTED_ANEW)):
+        return
     for loader in facts.sites.once(loaders):
         if not loader.workers or loader.call.argument("multiprocessing_context", 10) is not None:
             continue

@@ -44,14 +44,19 @@ def _of_criteria(facts: Facts) -> Iterator[Call]:
         yield from file.calls(*sorted(names))
 
 
-def _logits(call: Call, node: ast.expr, context: Context) -> tuple[str, object] | None:
-    """The name of the scores behind a distribution, and the binding it has there."""
+def _logits(call: Call, node: ast.expr, context: Context) -> tuple[str, object, list[str]] | None:
+    """The name of the scores behind a distribution, the binding it has there, and the temperatures between.
+
+    Two temperatures make two distributions of one output: the sharper is a target.
+    """
+    temperatures = []
     found = activation(call.file, node, context)
     if found is None:
         return None
     _, inner, context = found
     while True:
         if isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Div | ast.Mult):
+            temperatures.append(ast.unparse(inner.right))
             inner = inner.left
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr in _KEEPS:
             inner = inner.func.value
@@ -60,4 +65,4 @@ def _logits(call: Call, node: ast.expr, context: Context) -> tuple[str, object] 
     if not isinstance(inner, ast.Name):
         return None
     binding = latest(call.file, inner, context)
-    return (inner.id, id(binding.node)) if binding is not None else None
+    return (inner.id, id(binding.node), temperatures) if binding is not None else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Function, Sites
+from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "cross-entropy"
 _SMOOTHS = re.compile(r"\*\s*\(\s*1(?:\.0*)?\s*-\s*([\w.]+)\s*\)\s*\+\s*\1\s*/")
@@ -21,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     smoothers = _smoothers(facts.sites)
     for call in smoothing:
-        found = _smooth_targets(call, smoothers)
+        found = _smooth_targets(call, smoothers) if not conditions(call.context) else None
         if found is not None:
             yield Finding(
                 "The loss smooths labels, and its targets have been smoothed before: the classes end up closer "

@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for update, context, old, new in _updates(file):
             seen += 1
             share = _kept(file, context, old, new)
-            if share is not None and 0 < share < _HARDLY:
+            if share is not None and 0 < round(share, 6) < _HARDLY:
                 yield _finding(file, update, context, share)
     facts.sites.seen[LOOKS_AT] = seen
 

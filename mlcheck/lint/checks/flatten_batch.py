@@ -1,6 +1,7 @@
 """flatten-batch: a forward pass flattens the batch along with the features."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -11,6 +12,7 @@ from mlcheck.lint.sites.guards import in_forward
 from mlcheck.lint.sites.latest import latest
 
 LOOKS_AT = "flattening"
+_ONE = re.compile(r"obs(?:ervation)?|state|sample|board")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -18,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["flatten("]):
         for call in file.calls("flatten"):
             function = in_forward(call)
-            if function is None or not _is_whole(call):
+            if function is None or not _is_whole(call) or _takes_one_sample(function):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
             if _feeds_linear(file, function, call):
@@ -27,6 +29,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                     call.place.location,
                     help="use `flatten(1)`, which keeps the batch",
                 )
+
+
+def _takes_one_sample(function: Function) -> bool:
+    """Whether an argument is called what an agent acts on: one observation at a time, and no batch."""
+    return any(_ONE.fullmatch(name) for name in function.parameters)
 
 
 def _is_whole(call: Call) -> bool:

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import own_nodes
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.sites import Call, Class, Context, File
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.loaders import LOADER
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.values import Const
 
 LOOKS_AT = "loss"
+_DATA_SETS = ("dataset", "_set", "trainset", "testset", "valset")
 _BATCH_SIZE = re.compile(r"len\(\w+\)|\w+\.size\((?:dim=)?0\)|\w+\.shape\[0\]")
 
 
@@ -45,15 +48,34 @@ def _summed(
     file: File, scope: ast.AST, context: Context, means: set[tuple[str, int, int]]
 ) -> Iterator[tuple[str, ast.AST]]:
     """Names that loss values are added to as they are, and only those."""
-    added: dict[str, list[ast.expr]] = {}
-    for node in own_nodes(scope):
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name):
-            added.setdefault(node.target.id, []).append(node.value)
-    for name, values in added.items():
+    for name, values in _added_up(file, scope, context).items():
         found = [_loss_call(file, value, context) for value in values]
         spots = [(file.path, node.lineno, node.col_offset) for node in found if node is not None]
         if len(spots) == len(values) and all(spot in means for spot in spots):
             yield name, values[0]
+
+
+def _added_up(file: File, scope: ast.AST, context: Context) -> dict[str, list[ast.expr]]:
+    """What `name += ...` adds, by name; not in loops over single samples, where means and sums are the same."""
+    loops = [node for node in own_nodes(scope) if isinstance(node, ast.For)]
+    single = [loop for loop in loops if any(map(_is_of_single_samples, origins(file, loop.iter, context)))]
+    left_out = {id(node) for loop in single for node in walk(loop)}
+    added: dict[str, list[ast.expr]] = {}
+    for node in own_nodes(scope):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name):
+            if id(node) not in left_out:
+                added.setdefault(node.target.id, []).append(node.value)
+    return added
+
+
+def _is_of_single_samples(over: Origin) -> bool:
+    """A data set itself, or a loader whose batches hold one sample."""
+    if over.name == LOADER and isinstance(over.node, ast.Call):
+        return Call(over.file, over.node, over.context).constant("batch_size", 1, 1) == 1
+    if isinstance(over.node, ast.Call):
+        made = over.file.resolve(over.node.func, over.context)
+        return isinstance(made, Class) and made.find("__getitem__") is not None
+    return last_name(over.node).lower().endswith(_DATA_SETS)
 
 
 def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
@@ -91,7 +113,7 @@ def _is_sample_count(file: File, scope: ast.AST, context: Context, node: ast.exp
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args):
         return False
     last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
-    return last.endswith(("dataset", "_set", "sampler", "trainset", "testset", "valset"))
+    return last.endswith((*_DATA_SETS, "sampler"))
 
 
 def _counts_samples(scope: ast.AST, name: str) -> bool:
@@ -113,15 +135,7 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
             if any(word not in text for word in ("+=", "sum(", "len(")):
                 continue
-            added: dict[str, list[ast.expr]] = {}
-            for node in own_nodes(scope):
-                if (
-                    isinstance(node, ast.AugAssign)
-                    and isinstance(node.op, ast.Add)
-                    and isinstance(node.target, ast.Name)
-                ):
-                    added.setdefault(node.target.id, []).append(node.value)
-            for name, values in added.items():
+            for name, values in _added_up(file, scope, context).items():
                 for division in _batch_divisions(scope, name) if all(_counts(value) for value in values) else ():
                     yield Finding(
                         f"`{name}` counts samples and is divided by the number of batches",

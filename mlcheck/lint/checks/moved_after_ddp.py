@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.ranks import DDP
 
 LOOKS_AT = "distributed model"
@@ -40,5 +42,17 @@ def _move(wrap: Call, name: str) -> Call | None:
         between = [
             binding for binding in bindings if wrap.node.lineno < getattr(binding.node, "lineno", 0) < call.node.lineno
         ]
-        return None if between or wrap.context.excludes(call.context) else call
+        if between or wrap.context.excludes(call.context) or _has_trained(wrap, call, name):
+            return None
+        return call
     return None
+
+
+def _has_trained(wrap: Call, move: Call, name: str) -> bool:
+    """Whether the model was called, or handed to somebody, before it is moved: off the GPU at the end, perhaps."""
+    lines = range((wrap.node.end_lineno or 0) + 1, move.node.lineno)
+    return any(
+        isinstance(node, ast.Call) and any(last_name(part) == name for part in (node.func, *node.args))
+        for node in walk(around(wrap))
+        if getattr(node, "lineno", 0) in lines
+    )

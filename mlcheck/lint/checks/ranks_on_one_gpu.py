@@ -11,6 +11,8 @@ from mlcheck.lint.sites.ranks import DDP, is_guarded
 
 LOOKS_AT = "distributed model"
 
+_ONE_EACH = ("CUDA_VISIBLE_DEVICES", "SLURM")  # a cluster may show each process one GPU alone, under the number 0
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     wraps = list(facts.sites.calls(DDP))
@@ -18,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for wrap in wraps:
         near = {wrap.file.path, *wrap.file.imports}
         texts = [file.text for file in facts.sites.files.values() if file.path in near]
-        if "CUDA_VISIBLE_DEVICES" in "".join(texts) or is_guarded(wrap.file, wrap.context):
+        if any(word in text for text in texts for word in _ONE_EACH) or is_guarded(wrap.file, wrap.context):
             continue
         number = _listed(wrap)
         chosen = wrap.constant("device_ids", 1) is not None

@@ -9,7 +9,7 @@ from mlcheck.lint.sites.ranks import is_for_evaluation, owned
 
 LOOKS_AT = "distributed sampler"
 _SAMPLER = "torch.utils.data.DistributedSampler"
-_EPOCHS = re.compile(r"\bfor\s+\w*(?:epoch|ep|e)\w*\s+in\b|while[^\n]*epoch", re.IGNORECASE)
+_EPOCHS = re.compile(r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|while[^\n]*epoch", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
