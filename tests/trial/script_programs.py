@@ -124,6 +124,24 @@ for step in range(60):
             for data, target in test_loader:
                 model(data)
 """,
+    "evaluated at first and seldom after": """
+batches = iter(train_loader)
+for step in range(500):
+    try:
+        data, target = next(batches)
+    except StopIteration:
+        batches = iter(train_loader)
+        data, target = next(batches)
+    model.train()
+    optimizer.zero_grad()
+    F.cross_entropy(model(data), target).backward()
+    optimizer.step()
+    if step % 100 == 0:
+        model.eval()
+        with torch.no_grad():
+            for data, target in test_loader:
+                model(data)
+""",
     "a loader for every epoch": """
 for epoch in range(args.epochs):
     model.train()

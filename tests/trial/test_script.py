@@ -72,6 +72,15 @@ def test_a_fault_is_found_in_every_form_of_loop(load: Load, form: str) -> None:
     assert ask("missing-eval-mode", trial).outcome is Outcome.FAIL
 
 
+def test_a_loop_that_begins_its_loader_anew_stays_the_same_loop(load: Load) -> None:
+    trial = load(HEAD + LOOPS["evaluated at first and seldom after"])
+    with restored(trial):
+        for index, batch in enumerate([*trial.train_batches()] * 5):
+            trial.train_step(batch, index)
+        trial.evaluate_step(next(trial.validation_batches()))
+        assert len([*trial.train_batches()]) == 4
+
+
 def test_memorising_with_the_batch_that_it_is_given(load: Load) -> None:
     verdict = ask("cannot-overfit-one-batch", load(SOUND))
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -42,6 +43,7 @@ class Instruments:
             weakref.WeakKeyDictionary()
         )
         self._born: dict[tuple[str, int], int] = {}
+        self._passes: weakref.WeakKeyDictionary[DataLoader[Any], LoopKey] = weakref.WeakKeyDictionary()
         self._training_began = False
         self._inside = self._backwards = 0
 
@@ -124,10 +126,16 @@ class Instruments:
             if self._inside or self.run is None or not self.run.is_here:
                 return original(loader)  # type: ignore[no-any-return]
             evaluate_after(ENOUGH_BATCHES)
-            return _AskingIterator(self, Pass(self._key(loader), loader))
+            return _AskingIterator(self, self._pass(loader))
 
         __iter__.asks = True  # type: ignore[attr-defined]
         return __iter__
+
+    def _pass(self, loader: DataLoader[Any]) -> Pass:
+        ended = self._passes.get(loader)
+        goes_on = ended is not None and isinstance(sys.exception(), StopIteration)
+        key = self._passes[loader] = ended if ended and goes_on else self._key(loader)
+        return Pass(key, loader, goes_on)
 
     def _key(self, loader: DataLoader[Any]) -> LoopKey:
         born, number = self._births.get(plain(loader), (("", 0), -1))

@@ -37,7 +37,12 @@ class Plan:
     validation: DataLoader[Any] | None = None
 
     def enough(self, request: WantsBatch) -> int:
-        """After how many batches a loop is left that is not wanted now; 0 for one that gives what others need."""
+        """After how many batches a loop is left that is not wanted now.
+
+        0 for one that gives what others need, or that goes on over its loader without end.
+        """
+        if request.of.goes_on:
+            return 0
         if self._matches(request.of.key, self.evaluating):
             return 1
         if self._matches(request.of.key, self.others):

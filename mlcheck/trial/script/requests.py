@@ -27,10 +27,15 @@ class LoopKey(NamedTuple):
 
 @dataclass(eq=False)
 class Pass:
-    """One pass of the script over a loader. `given` counts the batches it got, `over` says that there are no more."""
+    """One pass of the script over a loader. `given` counts the batches it got, `over` says that there are no more.
+
+    `goes_on` says that the script began it because the last one had come to its end, in the same loop:
+    `except StopIteration: batches = iter(loader)`. To cut such a loop short ends nothing.
+    """
 
     key: LoopKey
     loader: DataLoader[Any]
+    goes_on: bool = False
     given: int = 0
     over: bool = False
 

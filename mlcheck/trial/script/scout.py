@@ -90,7 +90,7 @@ class Scout:
     def _answer(self, request: WantsBatch) -> Answer:
         key, given = request.of.key, request.of.given
         sight = self._sights.setdefault(key, _Sight(len(self._sights), request.of.loader))
-        if self._is_enough(sight, given):
+        if not request.of.goes_on and self._is_enough(sight, given):
             self._cut_short = True
             return Answer.STOP
         if self._group_is_used:
