@@ -20,6 +20,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.baseline_not_beaten import check as judge
 from mlcheck.probe.measure.baselines import Baselines
 from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.trial.trial import Trial
 
 
 def shuffled(data: TensorDataset, seed: int = 0) -> TensorDataset:
@@ -40,6 +41,37 @@ def test_training_labels_in_another_order() -> None:
 def test_classes_numbered_differently_in_validation() -> None:
     verdict = ask("labels-unrelated", trial_on(clusters(), renamed(clusters(300, seed=2))))
     says(verdict, Outcome.WARN, "labels mean something else in validation")
+
+
+def scored(training: TensorDataset, validation: TensorDataset) -> Trial:
+    """A program that reports its accuracy."""
+    trial = trial_on(training, validation)
+    model = trial.models["model"]
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"accuracy": float((model(batch[0]).argmax(1) == batch[1]).double().mean())}
+
+    trial.evaluate_step = evaluate
+    return trial
+
+
+def test_labels_that_nothing_tells() -> None:
+    both = shuffled(clusters(900)), shuffled(clusters(300, seed=2))
+    verdict = ask("labels-unrelated", scored(*both))
+    says(verdict, Outcome.WARN, "nothing tells the labels", "the nearest neighbour", "yours after")
+    assert ask("labels-unrelated", trial_on(*both)).outcome is Outcome.INCONCLUSIVE  # its own accuracy is not known
+    says(ask("labels-unrelated", scored(clusters(900), clusters(300, seed=2))), Outcome.PASS)
+
+
+def test_labels_that_only_the_model_tells_are_left_open() -> None:
+    """The parity of eight signs among noise: neighbours and lines see nothing, a network may."""
+
+    def parity(seed: int) -> TensorDataset:
+        x = torch.randn(900, 8, generator=torch.Generator().manual_seed(seed))
+        return TensorDataset(x, (x[:, :2] > 0).sum(1) % 2)
+
+    assert ask("labels-unrelated", scored(parity(1), parity(2))).outcome is not Outcome.WARN
 
 
 @pytest.mark.parametrize(

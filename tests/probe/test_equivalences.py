@@ -190,6 +190,34 @@ def test_decay_and_its_complement_exchanged() -> None:
     assert "averages nothing" in fault(averaged(lambda model, ema: average(model, ema, 0.001))).summary
 
 
+def test_an_average_that_is_written_back_to_the_model() -> None:
+    @torch.no_grad()
+    def swapped(model: nn.Module, ema: nn.Module, kept: float = 0.995) -> None:
+        for mine, theirs in zip(model.parameters(), ema.parameters(), strict=True):
+            mine.copy_(kept * theirs + (1 - kept) * mine)
+        average(model, ema)
+
+    told = fault(averaged(swapped)).findings[0].message
+    assert "after each optimizer step the model is drawn back to `Holder.ema`: 0.005 of the step is left" in told
+    for elastic in (0.1, 0.4):
+        gentle = averaged(lambda model, ema, kept=elastic: swapped(model, ema, kept), mlp())
+        assert ask(COPY, gentle).outcome is Outcome.PASS
+
+
+def test_a_model_set_to_its_slow_copy_now_and_then_passes() -> None:
+    steps = iter(range(1, 100))
+
+    @torch.no_grad()
+    def lookahead(model: nn.Module, slow: nn.Module) -> None:
+        if next(steps) % 3:
+            return
+        for mine, kept in zip(model.parameters(), slow.parameters(), strict=True):
+            kept.lerp_(mine, 0.5)
+            mine.copy_(kept)
+
+    assert ask(COPY, averaged(lookahead, mlp())).outcome is Outcome.PASS
+
+
 def test_a_copy_that_runs_away() -> None:
     assert "moves away from the model" in fault(averaged(lambda model, ema: average(model, ema, 1.1))).summary
 

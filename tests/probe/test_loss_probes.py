@@ -53,6 +53,49 @@ def test_a_scaled_loss_is_still_minimised(scale: float) -> None:
     says(ask("loss-maximised", trial), Outcome.PASS)
 
 
+class Encoding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode, self.decode = nn.Linear(8, 8), nn.Linear(4, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean, log_variance = self.encode(x).chunk(2, dim=1)
+        return self.decode(mean + torch.randn_like(mean) * (log_variance / 2).exp()), mean, log_variance
+
+
+def bound_by(sign: float) -> Trial:
+    def elbo(model: nn.Module, batch: Any) -> Tensor:
+        rebuilt, mean, log_variance = model(batch[0])
+        divergence = (mean**2 + log_variance.exp() - 1 - log_variance).sum(1).mean() / 2
+        return F.mse_loss(rebuilt, batch[0]) + sign * divergence
+
+    model = Encoding()
+    return trial_of(model, classes(8), elbo, torch.optim.Adam(model.parameters(), lr=0.02))
+
+
+def test_a_divergence_that_is_subtracted() -> None:
+    verdict = ask("loss-maximised", bound_by(-1.0))
+    says(verdict, Outcome.WARN, "no lower bound", "ever faster", "with `encode (Linear)`")
+    says(ask("loss-maximised", bound_by(1.0)), Outcome.PASS)
+
+
+def narrowing(model: nn.Module, batch: Any) -> Tensor:
+    """The negative likelihood of targets that hardly vary falls below zero as the density narrows."""
+    mean, log_scale = model(batch[0])[:, :2].chunk(2, dim=1)
+    return (log_scale + 0.5 * ((0.001 * batch[0][:, :1] - mean) / log_scale.exp()) ** 2).mean()
+
+
+def critic(model: nn.Module, batch: Any) -> Tensor:
+    """Falls for ever, in proportion: what keeps a Wasserstein critic in bounds is beside the loss."""
+    out = model(batch[0])[:, 0]
+    return out[::2].mean() - out[1::2].mean()
+
+
+@pytest.mark.parametrize("loss", [narrowing, critic])
+def test_losses_that_may_fall_below_zero_are_no_flipped_sign(loss: Any) -> None:
+    says(ask("loss-maximised", trial_of(mlp(), classes(8), loss)), Outcome.SKIP, "no loss of torch.nn.functional")
+
+
 def test_a_sum_over_the_batch() -> None:
     summed = trial_of(mlp(), classes(8), lambda m, b: F.cross_entropy(m(b[0]), b[1], reduction="sum"))
     says(ask("loss-sums-over-batch", summed), Outcome.WARN, "it doubles", "for 32 samples")

@@ -75,6 +75,12 @@ FAULTS: dict[str, tuple[Make, dict[str, Any], Outcome, str]] = {
         Outcome.WARN,
         "from epoch 8.",
     ),
+    "a function that returns the rate": (
+        lambda o: schedules.LambdaLR(o, lambda k: 0.1 * min(1.0, (k + 1) / 20)),
+        {},
+        Outcome.WARN,
+        "never exceeds 0.01, the square of the optimizer's 0.1",
+    ),
     "warm-up of batches, stepped by epoch": (
         lambda o: schedules.LinearLR(o, 0.01, total_iters=500),
         {"per_batch": False},
@@ -113,6 +119,8 @@ def warmed_cosine(optimizer: torch.optim.Optimizer) -> Any:
 
 SOUND: dict[str, tuple[Make, dict[str, Any]]] = {
     "constant": (lambda o: schedules.LambdaLR(o, lambda _: 1.0), {}),
+    "a small constant factor": (lambda o: schedules.LambdaLR(o, lambda _: 0.05), {}),
+    "tenths of it": (lambda o: schedules.ConstantLR(o, 0.1, total_iters=1000), {}),
     "cosine by batch": (lambda o: schedules.CosineAnnealingLR(o, 300), {}),
     "cosine by epoch": (lambda o: schedules.CosineAnnealingLR(o, 30), {"per_batch": False}),
     "cosine, one step short": (lambda o: schedules.CosineAnnealingLR(o, 29), {"per_batch": False}),

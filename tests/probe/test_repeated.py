@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,15 @@ import torch
 from probe_programs import SOUND, ask, classes, cross_entropy, mlp, trial_of
 from torch import Tensor
 
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.trial.trial import Trial
+from mlcheck.probe.checks.run_not_repeatable import check
+from mlcheck.probe.measure.measurement import NotMeasured
+from mlcheck.probe.measure.other_process import OtherProcess, _parting, _sketch
+from mlcheck.probe.measure.repeated import Repeated
+from mlcheck.trial.find import EntryOptions, load_trial
+from mlcheck.trial.trial import Source, Trial
 
 RULE = "run-not-repeatable"
 FRESH = itertools.count(1)
@@ -85,3 +93,55 @@ def test_what_differs_first_is_named(construct: Callable[[], Trial], parting: st
 
 def test_a_step_that_draws_unseeded_numbers_is_seen_without_a_second_start() -> None:
     assert ask(RULE, unseeded_step()).outcome is Outcome.WARN
+
+
+PROGRAM = """
+import torch
+from torch import nn
+
+WORDS = set(["red", "green", "blue", "grey", "black", "white", "pink", "brown"])
+
+
+def build():
+    torch.manual_seed(0)
+    ids = torch.tensor([[list(WORDS).index(word)] for word in ("red", "blue", "pink", "grey")] * 8)
+    data = torch.utils.data.TensorDataset(ids, torch.arange(32) % 2)
+    model = nn.Sequential(nn.Embedding(8, 4), nn.Flatten(), nn.Linear(4, 2))
+    return {"model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+            "criterion": nn.CrossEntropyLoss(), "train_loader": torch.utils.data.DataLoader(data, batch_size=8)}
+"""
+
+
+@pytest.mark.slow
+def test_a_vocabulary_in_the_order_of_a_set(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    trial = load_trial(f"{tmp_path / 'program.py'}:build", EntryOptions())
+    found = OtherProcess.measure(trial, 300.0)
+    assert (found.parting, found.keyed) == ("`0` of batch 1", True)
+
+
+def test_a_program_without_hashes_starts_no_other_process() -> None:
+    trial = plain()
+    trial.source = Source("program:build", EntryOptions(), ".")
+    trial.entry = ("", 0)
+    with pytest.raises(NotMeasured, match="neither hashes nor makes sets"):
+        OtherProcess.measure(trial, 60.0)
+
+
+def judged(other: OtherProcess) -> Verdict:
+    return check(Repeated("", "", 3, True, "cpu", Location()), other)
+
+
+def test_what_differs_between_processes_is_told_with_its_reason() -> None:
+    keyed = judged(OtherProcess("`0` of batch 1", True, Location()))
+    assert keyed.outcome is Outcome.WARN
+    assert "first in `0` of batch 1: hash() of text, or the order of a set" in keyed.summary
+    assert "the time, the process" in judged(OtherProcess("`0` of batch 1", False, Location())).summary
+    assert judged(OtherProcess("", False, Location())).outcome is Outcome.PASS
+
+
+def test_sketches_tell_orders_apart_and_not_rounding() -> None:
+    values = torch.randn(50)
+    assert not _parting([("x", _sketch(values))], [("x", _sketch(values * (1 + 1e-6)))])
+    assert _parting([("x", _sketch(values))], [("x", _sketch(values.flip(0)))]) == "x"
+    assert _parting([("x", _sketch(torch.arange(9)))], [("x", _sketch(torch.arange(10)))]) == "x"

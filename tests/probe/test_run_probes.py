@@ -187,6 +187,32 @@ def test_gradients_of_four_batches_added_up() -> None:
     assert ask("accumulation-not-averaged", loop()).outcome is Outcome.SKIP
 
 
+def in_parts(weight: float, divide: float = 1.0, reduction: str = "mean") -> Trial:
+    """One update from a batch that is divided into four."""
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        for x, y in zip(batch[0].chunk(4), batch[1].chunk(4)):
+            loss = F.cross_entropy(model(x), y, reduction=reduction) * weight
+            loss.backward()
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad /= divide
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+
+
+def test_parts_of_one_batch_added_up() -> None:
+    says(ask("accumulation-not-averaged", in_parts(1.0)), Outcome.WARN, "4 parts of a batch make one update", "4 times")
+    says(ask("accumulation-not-averaged", in_parts(0.25)), Outcome.PASS, "each enters with its share")
+    says(ask("accumulation-not-averaged", in_parts(1.0, divide=4.0)), Outcome.PASS)
+    assert ask("accumulation-not-averaged", in_parts(1.0, reduction="sum")).outcome is Outcome.SKIP
+
+
 def test_gradients_divided_before_the_step_are_averaged() -> None:
     verdict = ask("accumulation-not-averaged", loop(every=4, divide=4.0))
     says(verdict, Outcome.PASS, "their sum is divided by 4")

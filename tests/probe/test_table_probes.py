@@ -91,6 +91,14 @@ def test_one_constant_target_of_three() -> None:
     says(ask("labels-constant", trial), Outcome.WARN, "column 1 of the targets `1` never varies")
 
 
+@pytest.mark.parametrize(("still", "outcome"), [(4, Outcome.PASS), (20, Outcome.WARN)])
+def test_pictures_as_targets_have_still_corners(still: int, outcome: Outcome) -> None:
+    y = numbers(columns=32)
+    y[:, :still] = -1.0
+    trial = trial_on(TensorDataset(numbers(), y), None, mlp(8, 32), lambda m, b: F.mse_loss(m(b[0]), b[1]))
+    assert ask("labels-constant", trial).outcome is outcome
+
+
 def test_a_feature_that_died() -> None:
     x = numbers()
     x[:, 3] = 0.0

@@ -13,6 +13,8 @@ from mlcheck.probe.measure.short_run import ShortRun
 
 
 def check(run: ShortRun, first: FirstLoss) -> Verdict:
+    if parts := _parts_of_a_batch(first):
+        return _within_a_step(run, first, parts)
     if first.backwards != 1 or not run.updates:
         return Verdict(Outcome.SKIP, reason="gradients are not added up over batches by one backward pass a batch")
     steps = sorted({update.step for update in run.updates})
@@ -26,8 +28,7 @@ def check(run: ShortRun, first: FirstLoss) -> Verdict:
             Outcome.INCONCLUSIVE, reason=f"{every} batches make one update, but how they are weighted is open"
         )
     weight = max(pulls)
-    later = [update.raw / update.norm for update in run.updates if update.norm > 0]
-    if later and abs(statistics.median(later) / every - 1) < 0.01:
+    if _divided_by(every, run):
         return Verdict(
             Outcome.PASS, f"{every} batches make one update, and their sum is divided by {every}", looked_at=len(steps)
         )
@@ -48,3 +49,39 @@ def check(run: ShortRun, first: FirstLoss) -> Verdict:
         numbers={"batches": float(every), "weight": weight},
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=len(steps))
+
+
+def _divided_by(count: int, run: ShortRun) -> bool:
+    """Whether the gradients are divided between the last backward pass and the optimizer's step."""
+    later = [update.raw / update.norm for update in run.updates if update.norm > 0]
+    return bool(later) and abs(statistics.median(later) / count - 1) < 0.01
+
+
+def _parts_of_a_batch(first: FirstLoss) -> int:
+    """How many backward passes of one line divide a batch among them, each from a mean over its part; 0 if none do."""
+    losses = first.losses
+    alike = len({(loss.kind, loss.place, loss.reduction) for loss in losses}) == 1 and losses[0].reduction == "mean"
+    if (
+        first.backwards < 2
+        or len(losses) != first.backwards
+        or not alike
+        or not all(loss.input_shape for loss in losses)
+    ):
+        return 0
+    return first.backwards if sum(loss.input_shape[0] for loss in losses) == first.samples else 0
+
+
+def _within_a_step(run: ShortRun, first: FirstLoss, parts: int) -> Verdict:
+    if len({update.step for update in run.updates}) != len(run.updates) or not run.updates:
+        return Verdict(Outcome.SKIP, reason=f"the {parts} parts of a batch do not make one update")
+    weights = [loss.pull for loss in first.losses]
+    if any(weight != 1 for weight in weights) or _divided_by(parts, run):
+        told = f"{parts} parts of a batch make one update, and each enters with its share"
+        return Verdict(Outcome.PASS, told, looked_at=len(run.updates))
+    message = (
+        f"{parts} parts of a batch make one update, and each mean loss enters with weight 1: the gradient is {parts} "
+        "times that of the whole batch"
+    )
+    help_ = f"divide the loss by {parts} before backward, or the step grows with the number of parts"
+    finding = Finding(message, run.backward_place, help=help_, numbers={"batches": float(parts), "weight": 1.0})
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=len(run.updates))

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.averaged_copy import AveragedCopies, Copy
+from mlcheck.probe.measure.averaged_copy import AveragedCopies
+from mlcheck.probe.measure.following import Copy
 
 _FITS = 1e-3
 _SWAPPED = 0.05
+_HELD = 0.5
+_FEW = 3
 _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
@@ -45,6 +48,9 @@ def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
         told = f"{len(copy.shared)} of {copy.weights} weights of `{copy.name}` lie in the model's own memory"
         yield f"{told}: it is the model, not a copy", "copy with copy.deepcopy(model), or clone every tensor"
         return
+    if len(copy.left) >= _FEW and max(copy.left) < _HELD:
+        told = f"after each optimizer step the model is drawn back to `{copy.name}`: {_range(copy.left)} of the step is"
+        yield f"{told} left, and it hardly trains", "write the average to the copy alone, never back to the model"
     if not copy.decays:
         return
     averages = all(residual < _FITS for residual in copy.residuals)

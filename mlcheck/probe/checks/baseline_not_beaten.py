@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
@@ -14,7 +13,6 @@ from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.passes import Passes
 from mlcheck.probe.measure.short_run import ShortRun
 
-_ACCURACY = re.compile(r"(^|.*[_\W])(acc|accuracy|top1)$")
 LEARNED = 0.5
 CLEARLY = 0.2
 
@@ -25,7 +23,7 @@ def check(passes: Passes, first: FirstLoss, run: ShortRun | None) -> Verdict:
     found = baselines(training, held_out) if training and held_out else None
     if found is None:
         return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size in both splits")
-    mine = _accuracy(run) if run and found.measure == "accuracy" else None
+    mine = run.accuracy if run and found.measure == "accuracy" else None
     simplest = "the commonest class" if found.measure == "accuracy" else "the mean"
     told = (
         f"{found.measure} on {found.asked} validation samples: {simplest} {found.constant:.3f}, a linear model "
@@ -47,16 +45,6 @@ def check(passes: Passes, first: FirstLoss, run: ShortRun | None) -> Verdict:
             Outcome.WARN, message, findings=(finding,), figures=(figure,), numbers=numbers, looked_at=found.asked
         )
     return Verdict(Outcome.PASS, told, figures=(figure,), numbers=numbers, looked_at=found.asked)
-
-
-def _accuracy(run: ShortRun) -> float | None:
-    """The model's own accuracy after the short run, as a share, where the program calls a metric that."""
-    for name in run.after[0] if run.after else ():
-        if _ACCURACY.match(name.lower()):
-            values = [metrics[name] for metrics in run.after if name in metrics]
-            mean = sum(values) / len(values)
-            return mean / 100 if max(values) > 1 else mean
-    return None
 
 
 def _unbeaten(found: Baselines, run: ShortRun, mine: float | None) -> str:

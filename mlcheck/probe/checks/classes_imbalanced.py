@@ -39,7 +39,7 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
     skewed = sure >= TIMES and (missing >= MISSING or many / drawn >= DOMINANT)
     if not skewed:
         return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
-    if any(loss.weighted or loss.by_sample for loss in first.losses):
+    if any(loss.weighted or loss.reduction == "none" for loss in first.losses):
         return Verdict(
             Outcome.PASS,
             f"{told}; the loss weighs classes or samples",

@@ -9,6 +9,7 @@ from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.passes import Field, Passes
 
 FEW = 50
+MANY_COLUMNS = 16
 
 
 def check(passes: Passes, first: FirstLoss) -> Verdict:
@@ -37,11 +38,15 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
 
 
 def _constant_columns(field: Field) -> list[int]:
-    """Outputs of a regression that never vary; classes and tags that do not occur are no such thing."""
+    """Outputs of a regression that never vary; classes and tags that do not occur are no such thing.
+
+    Of many columns some may be still: the corners of a picture, the silence before a sound.
+    """
     if field.total is None or field.integral or len(field.shape) != 2:
         return []
     scale = float(field.spread.max())
-    return [index for index, spread in enumerate(field.spread.tolist()) if spread <= 1e-7 * scale]
+    still = [index for index, spread in enumerate(field.spread.tolist()) if spread <= 1e-7 * scale]
+    return still if field.shape[1] < MANY_COLUMNS or 2 * len(still) > field.shape[1] else []
 
 
 def _same(field: Field, samples: int) -> Finding:

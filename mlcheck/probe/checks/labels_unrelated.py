@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.baselines import Signal, signal_across, signal_within
+from mlcheck.probe.measure.baselines import Baselines, Signal, baselines, signal_across, signal_within
 from mlcheck.probe.measure.examples import Examples, examples
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.passes import Passes
 from mlcheck.probe.measure.samples import Samples
+from mlcheck.probe.measure.short_run import ShortRun
 
 PRESENT = 0.01
 LITTLE = 0.1
 FEW = 100
+MANY = 500
+FEW_STEPS = 60
+COMMON = 0.7
 
 
-def check(passes: Passes, first: FirstLoss, samples: Samples | None) -> Verdict:
+def check(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortRun | None) -> Verdict:
     training = examples(passes.training, first)
     held_out = examples(passes.validation, first) if passes.validation else None
     mine = signal_within(training) if training else None
@@ -26,6 +32,8 @@ def check(passes: Passes, first: FirstLoss, samples: Samples | None) -> Verdict:
     across = signal_across(training, held_out) if held_out else None
     numbers = {"p": mine.p, "agreement": mine.score, "permuted": mine.permuted}
     message = _fault(mine, theirs, across, _same_classes(training, held_out))
+    if not message and held_out and across and run and mine.samples >= MANY // 2 and len(held_out.y) >= FEW:
+        message = _nothing_tells(baselines(training, held_out), mine, across, run)
     if message and not (samples and samples.training.varying):
         finding = Finding(
             message,
@@ -70,6 +78,22 @@ def _fault(mine: Signal, theirs: Signal | None, across: Signal | None, same_clas
             f"training to validation no more often than by chance ({across.samples} samples)"
         )
     return ""
+
+
+def _nothing_tells(found: Baselines | None, mine: Signal, across: Signal, run: ShortRun) -> str:
+    """Neighbours, a linear model and the user's own, which has seen every sample, all stay at the commonest class."""
+    own = run.accuracy
+    if found is None or found.measure != "accuracy" or own is None or run.steps < FEW_STEPS or run.epochs < 1:
+        return ""
+    error = 2 * math.sqrt(found.constant * (1 - found.constant) / found.asked)
+    chance = max(found.constant, found.commonest)
+    if found.constant > COMMON or min(mine.p, across.p) < PRESENT or max(found.best[1], own) > chance + error:
+        return ""
+    return (
+        f"nothing tells the labels: on {found.asked} validation samples the commonest class has {chance:.3f}, the "
+        f"nearest neighbour {found.neighbour:.3f}, a linear model {found.linear:.3f}, yours after {run.epochs:.2g} "
+        f"epochs {own:.3f}; in training neighbours agree as permuted ones do (p = {mine.p:.2g} in {mine.samples})"
+    )
 
 
 def _same_classes(one: Examples, other: Examples | None) -> bool:

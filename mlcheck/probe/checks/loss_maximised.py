@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.lower_bound import LowerBound
+from mlcheck.probe.measure.short_run import ShortRun
+
+FEW = 20
+FAR = 2.0
 
 
-def check(seen: FirstLoss) -> Verdict:
+def check(seen: FirstLoss, bound: LowerBound | None, run: ShortRun | None) -> Verdict:
     judged = [loss for loss in seen.losses if loss.pull is not None]
+    raised = [loss for loss in judged if loss.pull is not None and loss.pull < 0]
+    if not raised and bound and run and (finding := _bottomless(bound, run)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=bound.layers)
     if not judged:
         return Verdict(Outcome.SKIP, reason="no loss of torch.nn.functional feeds the backward pass")
-    raised = [loss for loss in judged if loss.pull is not None and loss.pull < 0]
     if not raised:
         return Verdict(
             Outcome.PASS,
@@ -34,3 +43,24 @@ def check(seen: FirstLoss) -> Verdict:
         for loss in raised
     )
     return Verdict(Outcome.FAIL, findings[0].message, findings=findings, looked_at=len(judged))
+
+
+def _bottomless(bound: LowerBound, run: ShortRun) -> Finding | None:
+    """A loss that can fall for ever, and does: below zero, by more than it began with, and ever faster."""
+    if not bound.falls or len(run.losses) < FEW or not all(map(math.isfinite, run.losses)):
+        return None
+    third = len(run.losses) // 3
+    start, middle, end = (
+        sum(part) / third for part in (run.losses[:third], run.losses[third:-third], run.losses[-third:])
+    )
+    if not (end < 0 and run.losses[0] - run.losses[-1] > FAR * abs(run.losses[0]) and middle - end > start - middle):
+        return None
+    fall = bound.falls[0]
+    return Finding(
+        f"the loss has no lower bound, and training follows it down: from {run.losses[0]:.3g} to {run.losses[-1]:.3g} "
+        f"in {len(run.losses)} steps, ever faster; a term that has to fall is subtracted, or has the wrong sign (with "
+        f"`{fall.layer}` {fall.factors[-1]:g} times as large the loss is {fall.losses[-1]:.3g})",
+        bound.place,
+        help="look at the sign of each term: a divergence, a squared distance or a penalty is added",
+        numbers={"first": run.losses[0], "last": run.losses[-1]},
+    )

@@ -14,9 +14,15 @@ DEAD = 1e-4
 DEAD_SHARE = 0.25
 FALLEN = 0.1
 HIGH = 0.5
+LARGE = 0.2
+CLOSE = 0.02
 FEW = 8
 DRAWN = 300
 _ENDING = {"CosineAnnealingLR", "OneCycleLR", "PolynomialLR"}
+_LENGTH = (
+    "give the schedule the length of the run (T_max, total_steps, milestones), counted as it is stepped: in epochs "
+    "if once an epoch, in batches if after every batch"
+)
 _STEPPED = {"StepLR", "MultiStepLR"}
 
 
@@ -33,10 +39,7 @@ def check(seen: PlannedRates) -> Verdict:
     if any(course.rhythm.supposed for course, _ in judged):
         reason = f"{told}, if the schedule is stepped once an epoch: no step of it was seen in the batches tried"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=figures, looked_at=looked)
-    help_ = (
-        "give the schedule the length of the run (T_max, total_steps, milestones), counted as it is stepped: in epochs "
-        "if once an epoch, in batches if after every batch"
-    )
+    help_ = "return a factor: 1.0 at the peak" if _is_squared(judged[0][0]) else _LENGTH
     findings = tuple(Finding(f"planned are {length}: {said}", seen.place, help=help_) for _, said in judged)
     raises = any(course.error for course, _ in judged)
     return Verdict(Outcome.FAIL if raises else Outcome.WARN, told, findings=findings, figures=figures, looked_at=looked)
@@ -48,6 +51,11 @@ def _fault(course: Course, seen: PlannedRates) -> str:
     if course.error:
         return f"step {len(rates):,} of {kind} raises {course.error}"
     top = max(rates)
+    if _is_squared(course):
+        return (
+            f"the learning rate never exceeds {top:.3g}, the square of the optimizer's {course.base:g}: {kind} "
+            "multiplies the rate by what its function returns, which is the rate itself"
+        )
     if len(rates) < FEW or top <= 0:
         return ""
     peak = next(place for place, rate in enumerate(rates) if rate > top * (1 - 1e-6))
@@ -67,6 +75,11 @@ def _fault(course: Course, seen: PlannedRates) -> str:
     if course.last_kind in _STEPPED and min(rates) == top:
         return f"{course.last_kind} never lowers the learning rate within the run"
     return ""
+
+
+def _is_squared(course: Course) -> bool:
+    """Whether the function that gives a factor gives the rate; of a base rate near 1 both are the same."""
+    return course.base < LARGE and abs(max(course.rates) / course.base**2 - 1) < CLOSE
 
 
 def _dead_from(rates: Sequence[float], least: float) -> int | None:

@@ -18,7 +18,8 @@ def check(seen: Activations, overfit: Overfit | None) -> Verdict:
         return Verdict(Outcome.SKIP, reason=f"{len(layers)} linear or convolutional layers are too few to fade over")
     figure = _figure(layers)
     lost = [layer for layer in layers if 0 <= _mean(layer.between) < seen.precision**2]
-    if layers[-1] not in lost or _mean(layers[-1].spread) == 0:
+    never_there = layers[0] in lost  # what does not reach the first layer does not fade: the input is ignored
+    if layers[-1] not in lost or _mean(layers[-1].spread) == 0 or never_there:
         lost = []
     first, ratio = _what_arrives(layers)
     findings = []

@@ -18,7 +18,10 @@ RIDGE = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class Baselines:
-    """Accuracy (of classes) or R² (of numbers) on `asked` validation samples, learned from `known` training samples."""
+    """Accuracy (of classes) or R² (of numbers) on `asked` validation samples, learned from `known` training samples.
+
+    `commonest` is the share of validation's own commonest class, which no guess without the inputs exceeds.
+    """
 
     measure: str
     constant: float
@@ -26,6 +29,7 @@ class Baselines:
     neighbour: float
     known: int
     asked: int
+    commonest: float = 0.0
 
     @property
     def best(self) -> tuple[str, float]:
@@ -51,6 +55,7 @@ def baselines(training: Examples, validation: Examples) -> Baselines | None:
         _score(y[_nearest(asked, known)], wanted, training.classes),
         len(known),
         len(asked),
+        float((wanted == wanted.mode().values).double().mean()) if training.classes else 0.0,
     )
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Names
+from mlcheck.probe.measure.pixel_order import PixelOrder, pixel_order
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
@@ -22,13 +23,17 @@ _WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd, nn.RNNBase)
 
 @dataclass(frozen=True, slots=True)
 class FirstInput:
-    """What a layer gets straight from the data, no trained module before it: `spreads` are per feature."""
+    """What a layer gets straight from the data, no trained module before it: `spreads` are per feature.
+
+    `pixels` is the order of its numbers where they are pictures of several channels.
+    """
 
     layer: str
     rms: float
     low: float
     high: float
     spreads: tuple[float, ...]
+    pixels: PixelOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,5 @@ def _input(name: str, module: nn.Module, given: list[Tensor]) -> FirstInput:
     rows = [(t.movedim(1, -1) if channels else t).reshape(-1, t.shape[1 if channels else -1]).double() for t in given]
     same = len({row.shape[1] for row in rows}) == 1
     spreads = torch.cat(rows).nan_to_num(0.0, 0.0, 0.0).std(0, correction=0).tolist() if same else []
-    return FirstInput(
-        name, math.sqrt(float(values.pow(2).mean())), float(values.min()), float(values.max()), tuple(spreads)
-    )
+    rms, pixels = math.sqrt(float(values.pow(2).mean())), pixel_order(given) if channels else None
+    return FirstInput(name, rms, float(values.min()), float(values.max()), tuple(spreads), pixels)

@@ -31,7 +31,7 @@ class LossFact:
 
     `ignorant` is what a prediction without any knowledge costs (all logits 0, all outputs 0). `pull` is the
     derivative of what backward is called on with respect to this loss: negative where it is maximised.
-    `by_sample` says that the loss is one number an element, which the program weighs itself.
+    `reduction` is the loss's own: `none` where it is one number an element, which the program weighs itself.
     `outside` is the share of targets that lie where `made_by` never gets, `low` and `high` the targets' range.
     """
 
@@ -48,7 +48,7 @@ class LossFact:
     low: float
     high: float
     outside: float
-    by_sample: bool = False
+    reduction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[_Scene]
         low=float(target.min()) if target.numel() else math.nan,
         high=float(target.max()) if target.numel() else math.nan,
         outside=float(((target < low) | (target > high)).double().mean()) if floating and target.numel() else 0.0,
-        by_sample=call.options.get("reduction") == "none",
+        reduction=str(call.options.get("reduction", "")),
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
+
+from torch.optim.lr_scheduler import LambdaLR
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, inconclusive
@@ -24,7 +27,7 @@ class Course:
     """One scheduler over the run: the largest rate of its optimizer after each of its steps, the start before them.
 
     `kind` is the scheduler's class, `last_kind` that of the part which ends it, `target` where that leads. `error`
-    is what its step number `len(rates)` raised.
+    is what its step number `len(rates)` raised, `base` the rate that a function of the user's is multiplied with.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Course:
     rates: tuple[float, ...]
     target: float = 0.0
     error: str = ""
+    base: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,12 @@ def _course(name: str, scheduler: Any, rhythm: Rhythm, steps: int, clock: Clock)
     target = getattr(last, "eta_min", None) or scheduler.optimizer.param_groups[0].get("min_lr", 0.0)
     kinds = type(scheduler).__name__, type(last).__name__
     used = rates[:-1] if len(rates) > 1 and not error else rates  # no batch comes after the last step
-    return Course(name, *kinds, rhythm, tuple(used), float(target), error)
+    return Course(name, *kinds, rhythm, tuple(used), float(target), error, _base(scheduler))
+
+
+def _base(scheduler: Any) -> float:
+    """Infinite for a schedule that takes no function."""
+    return max(map(float, scheduler.base_lrs)) if isinstance(scheduler, LambdaLR) else math.inf
 
 
 def _rate(scheduler: Any) -> float:

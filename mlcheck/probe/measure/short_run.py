@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +34,7 @@ STEPS = 120
 SECONDS = 8.0
 VALIDATION_BATCHES = 6
 _MARKED_NODES = 12
+_ACCURACY = re.compile(r"(^|.*[_\W])(acc|accuracy|top1)$")
 
 
 @dataclass(slots=True)
@@ -101,6 +103,16 @@ class ShortRun:
         gradients = (u.step for u in self.updates if not math.isfinite(u.norm))
         found = [step for step in (next(losses, None), next(gradients, None)) if step is not None]
         return min(found, default=None)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The model's own after the run, as a share, where the program calls a metric that."""
+        for name in self.after[0] if self.after else ():
+            if _ACCURACY.match(name.lower()):
+                values = [metrics[name] for metrics in self.after if name in metrics]
+                mean = sum(values) / len(values)
+                return mean / 100 if max(values) > 1 else mean
+        return None
 
     def _train(self, trial: Trial, clock: Clock) -> None:
         updates = UpdateWatch(named_parameters(trial.models), Names(trial.models))

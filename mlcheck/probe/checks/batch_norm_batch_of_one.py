@@ -1,0 +1,24 @@
+"""Judges whether batch normalisation sees more than one sample at a time."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.norm_rows import NormRows
+
+
+def check(seen: NormRows) -> Verdict:
+    alone = [name for name, rows in seen.rows if rows == 1]
+    if not alone:
+        least = min(rows for _, rows in seen.rows)
+        told = f"{len(seen.rows)} batch norms see at least {least} samples at a time"
+        return Verdict(Outcome.PASS, told, looked_at=len(seen.rows))
+    message = (
+        f"{listed(alone)} saw one sample at a time in {seen.steps} training steps: each is normalised by itself in "
+        "training, by running statistics in evaluation"
+    )
+    help_ = "a larger batch, or a norm that looks at one sample in both modes: GroupNorm, InstanceNorm, LayerNorm"
+    finding = Finding(message, Location(symbol=alone[0].partition(" ")[0]), help=help_)
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=len(seen.rows))

@@ -1,0 +1,157 @@
+"""One copy of a model and the model, step by step: which weights move, and by what rule.
+
+Where a step moves the copy, the decay d is the one that fits copy' = d copy + (1 - d) model best; the residual says
+whether that recurrence describes the step at all (Polyak averaging; torch.optim.swa_utils.AveragedModel).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+_MOST_OBJECTS = 10_000
+_FITS = 1e-3
+
+
+@dataclass
+class Copy:
+    """One copy, by the name it hangs on. `decays` and `residuals` are those of the steps that moved it.
+
+    `still` are weights and `still_statistics` running statistics that never moved although the model's did;
+    `shared` lie in the model's own memory. `read` says that evaluation calls the copy, `reads_statistics` that it
+    does so in evaluation mode, in which batch norm uses what it has stored. `left` is, for each training step, the
+    part of the optimizer's step that remains where the program then draws the model back towards the copy.
+    """
+
+    name: str
+    weights: int
+    decays: list[float] = field(default_factory=list)
+    residuals: list[float] = field(default_factory=list)
+    still: tuple[str, ...] = ()
+    still_statistics: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    left: list[float] = field(default_factory=list)
+    read: bool = False
+    reads_statistics: bool = False
+
+
+class Follow:
+    """One copy and the model it copies, step by step."""
+
+    def __init__(self, name: str, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+        self.name = name
+        self._model = model
+        self._weights = [key for key, _ in model.named_parameters()]
+        self._statistics = [key for key, value in model.named_buffers() if value.is_floating_point()]
+        self._copy, self._own = self._values(tensors), self._live()
+        self._moved: set[str] = set()
+        self._own_moved: set[str] = set()
+        self._updated: dict[str, Tensor] | None = None
+        self._seen = Copy(name, len(self._weights), shared=tuple(self._shared(tensors)))
+
+    def _live(self) -> dict[str, Tensor]:
+        return {name: value.detach().clone() for name, value in self._model.state_dict().items()}
+
+    def _values(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        names = (*self._weights, *self._statistics)
+        return {name: tensors[key].detach().clone() for name in names if (key := f"{self.name}.{name}") in tensors}
+
+    def _shared(self, tensors: Mapping[str, Tensor]) -> Iterator[str]:
+        own = dict(self._model.named_parameters())
+        for name in self._weights:
+            copy = tensors[f"{self.name}.{name}"]
+            if copy.numel() and copy.data_ptr() == own[name].data_ptr():
+                yield name
+
+    def updated(self) -> None:
+        self._updated = self._live()
+
+    def stepped(self, tensors: Mapping[str, Tensor]) -> None:
+        """Note what the step did to the copy and to the model, and the decay that explains it."""
+        copy, own = self._values(tensors), self._live()
+        before, self._copy = self._copy, copy
+        model = self._drawn_back(before, own)
+        moved = {name for name in copy if name in before and not torch.equal(copy[name], before[name])}
+        self._own_moved |= {name for name in own if not torch.equal(own[name], self._own[name])}
+        self._own = own
+        self._moved |= moved
+        weights = [name for name in self._weights if name in moved]
+        if weights:
+            decay, residual = _decay([(before[name], copy[name], model[name]) for name in weights])
+            self._seen.decays.append(decay)
+            self._seen.residuals.append(residual)
+
+    def _drawn_back(self, copy: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """After the optimizer's step: model' - copy = left (model - copy). Returns the model that the copy followed."""
+        updated, self._updated = self._updated, None
+        if updated is None or all(torch.equal(own[name], updated[name]) for name in self._weights):
+            self._seen.left.append(1.0)
+            return own
+        left, residual = _decay([(updated[name], own[name], copy[name]) for name in self._weights])
+        self._seen.left.append(left if residual < _FITS else 1.0)
+        return updated
+
+    def watch(self, objects: Iterable[object]) -> list[RemovableHandle]:
+        """Hooks on the copy's modules, where it is a module: whether evaluation calls it, and how."""
+        first = self._copy[self._weights[0]]
+        live = {id(module) for module in self._model.modules()}
+        owners = [
+            module
+            for module in _modules(objects)
+            for weight in module.parameters(recurse=False)
+            if id(module) not in live and weight.shape == first.shape and torch.equal(weight, first)
+        ]
+
+        def called(module: nn.Module, _inputs: object) -> None:
+            self._seen.read = True
+            self._seen.reads_statistics |= not module.training
+
+        return [module.register_forward_pre_hook(called) for module in owners]
+
+    def evaluated(self, tensors: Mapping[str, Tensor]) -> None:
+        """Evaluation, too, may bring the copy up to date."""
+        copy = self._values(tensors)
+        self._moved |= {name for name in copy if name in self._copy and not torch.equal(copy[name], self._copy[name])}
+
+    def told(self) -> Copy:
+        lagging = [name for name in self._copy if name in self._own_moved and name not in self._moved]
+        self._seen.still = tuple(name for name in lagging if name in self._weights)
+        self._seen.still_statistics = tuple(name for name in lagging if name in self._statistics)
+        return self._seen
+
+
+def _decay(triples: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[float, float]:
+    """The d of least squares in copy' - model = d (copy - model), and what it leaves, relative to the left side."""
+    before = torch.cat([(copy.double() - model.double()).flatten() for copy, _, model in triples])
+    after = torch.cat([(moved.double() - model.double()).flatten() for _, moved, model in triples])
+    square = float(before @ before)
+    if square == 0.0:
+        return math.nan, math.inf
+    decay = float(before @ after) / square
+    scale = max(float(after.norm()), float(before.norm()))
+    return decay, float((after - decay * before).norm()) / scale
+
+
+def _modules(objects: Iterable[object]) -> Iterator[nn.Module]:
+    """All modules that hang on these objects, each once."""
+    seen: set[int] = set()
+    waiting: list[object] = list(objects)
+    while waiting and len(seen) < _MOST_OBJECTS:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, nn.Module):
+            yield from one.modules()
+        elif isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list | tuple):
+            waiting += one
+        elif hasattr(one, "__dict__") and not isinstance(one, type | ModuleType | Tensor):
+            waiting += vars(one).values()
