@@ -92,7 +92,7 @@ def _nothing_tells(found: Baselines | None, mine: Signal, across: Signal, run: S
     return (
         f"nothing tells the labels: on {found.asked} validation samples the commonest class has {chance:.3f}, the "
         f"nearest neighbour {found.neighbour:.3f}, a linear model {found.linear:.3f}, yours after {run.epochs:.2g} "
-        f"epochs {own:.3f}; in training neighbours agree as permuted ones do (p = {mine.p:.2g} in {mine.samples})"
+        f"epochs {own:.3f}; in training neighbours share a label as by chance (p = {mine.p:.2g} in {mine.samples})"
     )
 
 
