@@ -32,6 +32,14 @@ from mlcheck.lint.values import (
 _SAME_TENSOR = frozenset(["data", "T", "mT", "H", "mH", "real"])
 _CALLABLE = frozenset(["step", "zero_grad", "backward", "eval", "train", "forward", "parameters", "append", "__call__"])
 
+_OF_MODULES = frozenset(
+    [
+        *("train", "eval", "forward", "parameters", "named_parameters", "children", "modules", "named_modules", "to"),
+        *("named_children", "buffers", "state_dict", "load_state_dict", "zero_grad", "requires_grad_", "apply", "cuda"),
+        *("cpu", "half", "float", "double", "register_forward_hook", "add_module", "append", "get_submodule"),
+    ]
+)
+
 
 def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
     """`owner.name`, with properties called and methods bound."""
@@ -104,6 +112,8 @@ def _of_object(m: Machine, owner: Object, name: str, node: ast.AST) -> Value:
             return Saved(modes.modes_of(m, owner), ("attr", owner.id, name))
         if name == "module":
             return owner
+    if owner.type.startswith("torchvision.models.") and not name.startswith("_") and name not in _OF_MODULES:
+        return Symbol(("attr", owner.id, name), name)
     if owner.type == "builtins.dict" or name in _CALLABLE or (owner.cls is None and modes.is_module(owner)):
         return Method(owner, name)
     return Symbol(("attr", owner.id, name), name, split_of_name(name))

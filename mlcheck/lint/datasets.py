@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import replace
 
-from mlcheck.lint import containers, shape_rules
+from mlcheck.lint import containers, shape_rules, tables
 from mlcheck.lint.frames import DeadPath
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value
@@ -131,6 +131,7 @@ def scaled(owner: Object, name: str, args: Args, result: Value) -> Value:
 
 _S = "sklearn.datasets."
 HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
+    **dict.fromkeys(tables.READERS, tables.made),
     "torch.utils.data.random_split": random_split,
     "torch.utils.data.dataset.random_split": random_split,
     "sklearn.model_selection.train_test_split": train_test_split,

@@ -17,6 +17,7 @@ from mlcheck.lint import (
     shape_indexing,
     shape_rules,
     slices,
+    tables,
 )
 from mlcheck.lint.conditions import compare, decide, truth
 from mlcheck.lint.machine import Machine
@@ -85,6 +86,8 @@ def _subscript(m: Machine, node: ast.Subscript) -> Value:
     if isinstance(node.slice, ast.Slice):
         return shape_indexing.of_item(owner, node.slice, slices.slice_of(m, owner, node.slice))
     index = evaluate(m, node.slice)
+    if isinstance(owner, Symbol) and tables.is_table(owner) and (taken := tables.column(owner, index)) is not None:
+        return taken
     found = resolve(m, elements.item(m, owner, index, node))
     number = ast.Constant(index.value) if isinstance(index, Const) and type(index.value) is int else None
     return shape_indexing.of_item(owner, number or node.slice, found)

@@ -50,7 +50,7 @@ def follow(
         return known
     grad, mark, facts, first = m.grad, m.store.mark(), m.facts.total(), m.fresh()
     scope = ("call", m.fresh())
-    frame = Frame(info.module, scope, Sink(mark), m.fresh(), info, function.bound, on_yield, m.effort.steps)
+    frame = Frame(info.module, scope, Sink(mark), m.fresh(), info, function.bound, on_yield, m.effort.steps, node)
     m.parents[frame.scope] = function.scope
     depth, loops = len(m.frames), len(m.loops)
     m.frames.append(frame)

@@ -43,3 +43,4 @@ class Frame:
     bound: Value | None = None
     on_yield: Callable[[Value], Value] | None = None
     steps: int = 0
+    node: ast.AST | None = None  # the call that it runs for

@@ -7,8 +7,9 @@ from collections.abc import Hashable
 
 from mlcheck.lint import containers, modes
 from mlcheck.lint.certainty import always, assumed
-from mlcheck.lint.facts import Backward, Forward
+from mlcheck.lint.facts import Backward, Forward, Place
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import Freeze, FrozenHeld, Optimizer, Replaced, Thawed, Unheld
 from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key
 
@@ -26,6 +27,8 @@ _PARAMETERS += ("LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "PReL
 _MADE_ELSEWHERE = ("pretrained", "load(", "load_state_dict", "requires_grad", "no_grad", "torchvision", "timm", "hub")
 _NOT_TRAINED = ("target", "teacher", "ema", "random", "fixed", "frozen", "ref", "loss", "criterion", "attack", "old")
 
+_LOSSES = {"loss", "criterion"}
+
 
 def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = frozenset(), depth: int = 6) -> bool:
     """Whether the module, or one inside it, has parameters of its own and is no part of the modules `besides`."""
@@ -33,9 +36,14 @@ def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = fro
         return False
     if module.cls is None and module.type.rpartition(".")[2].startswith(_PARAMETERS):
         return besides.isdisjoint(modes.ancestors(m, module.id))
-    if module.cls is not None and any(map(_is_parameter, _inside(m, module))):
+    if has_own_parameter(m, module):
         return besides.isdisjoint(modes.ancestors(m, module.id))
     return any(has_parameters(m, child, besides, depth - 1) for child in _inside(m, module))
+
+
+def has_own_parameter(m: Machine, module: Object) -> bool:
+    """Whether a class of the project keeps a parameter of its own, apart from its layers: it is there to be trained."""
+    return module.cls is not None and any(map(_is_parameter, _inside(m, module)))
 
 
 def _is_parameter(value: Value) -> bool:
@@ -130,7 +138,10 @@ def _learns(m: Machine, forward: Forward) -> bool:
         return False
     if forward.grad.kind != "on" and forward.grad.kind != "unknown":
         return False
-    if any(word in forward.name.lower() for word in _NOT_TRAINED) or {mode.kind for mode in forward.modes} != {"train"}:
+    named = [word for word in _NOT_TRAINED if word in forward.name.lower()]
+    if not set(named) <= (_LOSSES if has_own_parameter(m, module) else set()) or {
+        mode.kind for mode in forward.modes
+    } != {"train"}:
         return False
     if m.store.get(("copied", module.id)):
         return False
@@ -165,7 +176,7 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
     loop = m.loops[-1] if m.loops else None
     if one and not (loop and isinstance(loop.node, ast.For) and "parameters" in ast.unparse(loop.node.iter)):
         return
-    fact = Freeze(m.place(node), owners, one and not always(m), loop, m.fresh(), assumed(m))
+    fact = Freeze(_asked_at(m, node), owners, one and not always(m), loop, m.fresh(), assumed(m))
     if known is not False:
         _thaw_held(m, owners)
     if known is True:
@@ -176,6 +187,18 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
         for earlier in m.store.get(("freezes",)) or ():
             if earlier.loop is not loop and fact.assumed <= earlier.assumed and _undone(m, earlier, owners):
                 m.facts.training.unfrozen.append((fact.place, earlier.place))
+
+
+def _asked_at(m: Machine, node: ast.AST) -> Place:
+    """The place of the setting; where it sets what its function was given, `p.requires_grad = flag`, of the call."""
+    info, call = m.frame.info, m.frame.node
+    if info is not None and isinstance(call, ast.Call):
+        for statement in walk(info.node):
+            if isinstance(statement, ast.Assign) and node in statement.targets:
+                if isinstance(statement.value, ast.Name):
+                    outer = m.frames[-2]
+                    return Place(outer.module.source.path, call, outer.info.qualname if outer.info else "")
+    return m.place(node)
 
 
 def held_frozen(m: Machine, optimizer: Optimizer) -> None:

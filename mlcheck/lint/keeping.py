@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint import containers, graph
-from mlcheck.lint.facts import Forward
+from mlcheck.lint.facts import Forward, Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of
 
+_RECENT = 8  # how far back a loss may have been kept before the backward that runs on it
 _DIFFERENTIABLE = ("loss", "raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
 
 
@@ -38,6 +39,8 @@ def _output(m: Machine, value: Value) -> frozenset[Forward]:
 def differentiated(m: Machine, loss: Value) -> None:
     """A backward ran on this very value: it had a graph."""
     m.store.set(("differentiated",), (*(m.store.get(("differentiated",)) or ()), loss)[-4:])
+    for kept in m.facts.training.kept[-_RECENT:]:
+        kept.trained = kept.trained or kept.loss is loss
 
 
 def rebound(m: Machine, node: ast.Assign, value: Value) -> None:
@@ -61,7 +64,7 @@ def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
     if old and calls > old and target.id in names and all(call.grad.kind == "on" and call.trained for call in calls):
         losses = [name for name in names - {target.id} if "loss" in name.lower()]
         if losses:
-            _keep(m, node, target.id, frozenset(calls - old), losses[0])
+            _keep(m, m.place(node), target.id, frozenset(calls - old), losses[0])
 
 
 def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change: Value) -> None:
@@ -70,10 +73,20 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
     calls = graph_of(m, change) if m.loops and isinstance(change, Tensor | Symbol) else frozenset()
     if not calls or m.grad.kind != "on" or not isinstance(target, ast.Name | ast.Attribute):
         return
+    if isinstance(target, ast.Name) and _is_of_one_batch(m):
+        return
     name = target.id if isinstance(target, ast.Name) else target.attr
     written = m.store.changed(m.loops[-1].mark)
     if not any(cell[0] in ("v", "a") and cell[-1] == name for cell in written):
-        _keep(m, node, ast.unparse(target), calls, ast.unparse(node.value))
+        term = change if isinstance(node, ast.AugAssign) else None
+        _keep(m, m.place_in_loop(node), ast.unparse(target), calls, ast.unparse(node.value), term)
+
+
+def _is_of_one_batch(m: Machine) -> bool:
+    """Whether two loops run around this function, as epochs and batches do, and its own runs over parts of a batch."""
+    around = m.loops[-1].place
+    outside = [loop for loop in m.loops if (loop.place.path, loop.place.symbol) != (around.path, around.symbol)]
+    return len(outside) > 1 and not m.loops[-1].split
 
 
 def _weighted(m: Machine, node: ast.expr, change: Value) -> Value:
@@ -82,9 +95,13 @@ def _weighted(m: Machine, node: ast.expr, change: Value) -> Value:
         known = m.store.get(("differentiated",)) or ()
         for side in (node.left, node.right):
             value = m.lookup(side.id) if isinstance(side, ast.Name) else None
-            if any(value is other for other in known):
-                return value or change
+            if value is not None and (any(value is other for other in known) or _is_loss(value)):
+                return value
     return change
+
+
+def _is_loss(value: Value) -> bool:
+    return isinstance(value, Tensor) and value.kind == "loss"
 
 
 def appended(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
@@ -93,9 +110,9 @@ def appended(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
     loop = next((loop for loop in reversed(m.loops) if any(loop in call.loops for call in calls)), None)
     if loop is not None and owner.id < loop.first:
         what = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
-        _keep(m, node, ast.unparse(node).partition(".append")[0], calls, what)
+        _keep(m, m.place(node), ast.unparse(node).partition(".append")[0], calls, what, value)
 
 
-def _keep(m: Machine, node: ast.AST, name: str, calls: frozenset[Forward], what: str) -> None:
+def _keep(m: Machine, place: Place, name: str, calls: frozenset[Forward], what: str, loss: Value | None = None) -> None:
     trained = all(call.trained for call in calls)
-    m.facts.training.kept.append(Kept(m.place(node), name, calls, what, trained))
+    m.facts.training.kept.append(Kept(place, name, calls, what, trained, loss))

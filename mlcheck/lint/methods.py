@@ -19,6 +19,7 @@ from mlcheck.lint import (
     schedulers,
     shape_rules,
     snapshots,
+    tables,
     tensor_methods,
 )
 from mlcheck.lint.machine import Machine
@@ -180,6 +181,8 @@ def _scaler(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, nod
 
 def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A method of an unknown value: judged by what only one kind of thing has."""
+    if tables.is_table(owner) and (made := tables.method(m, owner, name, args, kwargs)) is not None:
+        return made
     if gradients.is_optimizer(m, owner) and name in ("step", "zero_grad", "add_param_group", "state_dict"):
         return _optimizer(m, owner, name, args, kwargs, node)
     if name == "zero_grad":

@@ -57,7 +57,7 @@ def call_module(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: as
         return losses.call(m, module.type, args, kwargs, node, module)
     key = owner_key(module)
     m.touched.add(key)
-    if m.inside_module or _holds_loss(module):
+    if m.inside_module or (_holds_loss(module) and not holding.has_own_parameter(m, module)):
         return _forward(m, module, args, kwargs, node)
     return within(m, module, lambda: _forward(m, module, args, kwargs, node), args, kwargs, node, forward=True)
 

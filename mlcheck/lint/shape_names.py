@@ -19,7 +19,7 @@ SAME = _words(
     abs exp log log1p expm1 sqrt rsqrt relu relu_ sigmoid sigmoid_ tanh tanh_ softmax log_softmax logsigmoid softplus
     gelu elu leaky_relu silu clamp clamp_ clamp_min clip round floor ceil neg sign sin cos square type_as pin_memory
     masked_fill masked_fill_ nan_to_num dropout normalize cumsum flip roll copy zero_ fill_ uniform_ normal_
-    fit_transform transform"""
+    fit_transform transform to_numpy"""
 )
 ELEMENTWISE = _words("add sub mul div add_ sub_ mul_ div_ eq ne gt lt ge le pow maximum minimum multiply")
 SAME_LAYERS = tuple(

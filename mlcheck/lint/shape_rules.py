@@ -6,7 +6,7 @@ import ast
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from mlcheck.lint import containers, shapes
+from mlcheck.lint import containers, shapes, tables
 from mlcheck.lint.facts import Broadcast
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.shape_names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
@@ -187,6 +187,8 @@ def of_attribute(m: Machine, owner: Tensor | Symbol, name: str) -> Value | None:
     shape = owner.shape
     if shape is None or shape.open:
         return None
+    if name in ("values", "iloc") and isinstance(owner, Symbol):
+        return tables.attribute(owner, name)
     if name == "shape":
         return Tuple(tuple(as_value(size, m) for size in shape.dims))
     if name in ("T", "mT") and len(shape.dims) == 2:

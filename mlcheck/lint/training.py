@@ -183,7 +183,7 @@ class Lost:
 class Kept:
     """A loss was added to `name`, or put into it, with the graph of these module calls behind it.
 
-    `what` is the loss as written; `trained`: a backward had run on it before.
+    `what` is the loss as written, `loss` its value; `trained`: a backward had run on it before, or did so later.
     """
 
     place: Place
@@ -191,6 +191,7 @@ class Kept:
     calls: frozenset[Forward]
     what: str
     trained: bool
+    loss: Value | None = None
 
 
 @dataclass(slots=True)

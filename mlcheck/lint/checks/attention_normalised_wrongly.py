@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, canonical
+from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "softmax over scores"
@@ -53,6 +53,7 @@ def _product(call: Call, scores: ast.expr) -> ast.expr | None:
     node, context = scores, call.context
     for _ in range(8):
         node, context = source(call.file, node, context)
+        node, context = _unmasked(call, node, context)
         func = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Mult | ast.Add | ast.Sub):
             node = node.left
@@ -64,6 +65,30 @@ def _product(call: Call, scores: ast.expr) -> ast.expr | None:
     if not isinstance(right, ast.Call) or not isinstance(right.func, ast.Attribute) or right.func.attr != "transpose":
         return None
     return node if sorted(_constants(right)) in ([-2, -1], [1, 2], [2, 3]) else None
+
+
+def _unmasked(call: Call, node: ast.expr, context: Context) -> tuple[ast.expr, Context]:
+    """The scores as first computed, where a branch may mask them: `if mask is not None: s = s.masked_fill(...)`."""
+    if not isinstance(node, ast.Name):
+        return node, context
+    found = [each for each in call.file.bindings(node.id, context) if _line(each.node) < call.node.lineno]
+    made = [each for each in found if each.value is None or not _is_masked(each.value, node.id)]
+    if len(made) == 1 and made[0].kind == "value" and isinstance(made[0].value, ast.expr):
+        return made[0].value, made[0].context
+    return node, context
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def _is_masked(value: ast.AST, name: str) -> bool:
+    """`name.masked_fill(...)`, `name + bias`."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Mult | ast.Div):
+        value = value.left
+    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _KEPT:
+        value = value.func.value
+    return isinstance(value, ast.Name) and value.id == name
 
 
 def _factors(call: Call, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:

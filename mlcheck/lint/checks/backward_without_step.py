@@ -1,16 +1,69 @@
 """backward-without-step: gradients are computed batch after batch, and the optimizer never steps."""
 
+import ast
+import itertools
 import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Backward, Facts
+from mlcheck.lint.sites import Call, Class, Sites
+from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = set()
+    for finding in _seen(facts):
+        told.add((finding.location.path, finding.location.line))
+        yield finding
+    for made in facts.sites.once(optimizers):
+        for finding in _only_cleared(facts.sites, made):
+            if (finding.location.path, finding.location.line) not in told:
+                yield finding
+
+
+def _only_cleared(sites: Sites, made: Call) -> Iterator[Finding]:
+    """An optimizer that a class clears before a backward pass and never uses again, where it steps another."""
+    cls, names = made.cls, made.file.names_given(made.node)
+    if cls is None or len(names) != 1 or len(cls.attributes.get(names[0], ())) != 1:
+        return
+    other_use = re.compile(
+        rf"\.{re.escape(names[0])}\b(?!\s*=[^=]|\.zero_grad\(|\.(?:load_)?state_dict\(|\.param_groups)"
+    )
+    if any(other_use.search(file.text) for file in sites.mentioning([f".{names[0]}"], tests=True)):
+        return
+    for method in cls.methods.values():
+        own = [call for call in made.file.calls("backward", "step", "zero_grad") if call.function is method]
+        spoken = [(_called(call), call) for call in sorted(own, key=lambda call: call.node.lineno)]
+        if not any(name.endswith(".step") and _is_optimizer(cls, method.receiver, name) for name, _ in spoken):
+            continue
+        for (first, _), (second, backward) in itertools.pairwise(spoken):
+            if first == f"{method.receiver}.{names[0]}.zero_grad" and second.endswith(".backward"):
+                yield Finding(
+                    f"Gradients are computed for `{names[0]}`, which never steps: nothing is learnt",
+                    backward.place.location,
+                    help=f"call `{method.receiver}.{names[0]}.step()` after `backward()`",
+                    related=(made.place.location,),
+                )
+                return
+
+
+def _called(call: Call) -> str:
+    return ast.unparse(call.node.func)
+
+
+def _is_optimizer(cls: Class, receiver: str, called: str) -> bool:
+    """`self.policy_opt.step`, where the class makes that one of torch's optimizers."""
+    owner = called.removesuffix(".step")
+    sets = cls.attributes.get(owner.removeprefix(f"{receiver}."), [])
+    names = [f.file.resolve(a.value.func, a.context) for f, a in sets if isinstance(a.value, ast.Call)]
+    return bool(names) and all(isinstance(name, str) and name.startswith("torch.optim.") for name in names)
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     stepped = {step.key for step in facts.steps}
     used = {facts.training.optimizers[key].place.spot for key in stepped if key in facts.training.optimizers}
     first: dict[object, Backward] = {}

@@ -46,11 +46,17 @@ def _training(wrap: Call) -> list[ast.AST]:
     found: list[ast.AST] = []
     for call in wrap.file.calls("backward"):
         same = call.function is wrap.function or (wrap.cls is not None and call.cls is wrap.cls)
+        same = same or (wrap.function is not None and _stands_in(call.context, wrap.function.node))
         if same and not _without_gradient(call.context) and (call.loops or call.function is not wrap.function):
             loop = call.loops[0].node if call.loops else call.function.node if call.function is not None else wrap.node
             if loop not in found:
                 found.append(loop)
     return found
+
+
+def _stands_in(context: Context, function: ast.AST) -> bool:
+    """Whether a closure stands in the function."""
+    return any(outer.node is function for outer in context.outwards())
 
 
 def _without_gradient(context: Context) -> bool:

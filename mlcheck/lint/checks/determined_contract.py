@@ -74,18 +74,25 @@ def _unwrapped(cls: Class) -> Iterator[Finding]:
     text = cls.file.module.text_of(cls.node)
     for name, assignments in cls.attributes.items():
         for function, assigned in assignments:
-            if not isinstance(assigned.value, ast.Call) or function.name != "__init__":
+            if assigned.value is None or function.name != "__init__":
                 continue
-            if holds_parameters(cls.file, assigned.value, assigned.context) and _is_alone(text, name):
+            value, context = cls.file.value(assigned.value, assigned.context)
+            if not isinstance(value, ast.Call):
+                continue
+            if (
+                assigned.value is value
+                and holds_parameters(cls.file, assigned.value, assigned.context)
+                and _is_alone(text, name)
+            ):
                 yield Finding(
                     f"`self.{name}` is not wrapped: the context neither moves it to the GPU nor saves it",
                     function.place(assigned.node).location,
                     help=f"`self.{name} = self.context.wrap_model(...)`",
                 )
-            made = cls.file.resolve(assigned.value.func, assigned.context)
+            made = cls.file.resolve(value.func, context)
             if not isinstance(made, str) or not made.startswith("torch.optim.") or "lr_scheduler" in made:
                 continue
-            if f"wrap_optimizer(self.{name}" not in text:
+            if not any(f"wrap_optimizer({given}" in text for given in (f"self.{name}", ast.unparse(assigned.value))):
                 yield Finding(
                     f"`self.{name}` is not wrapped: the context neither steps nor saves it",
                     function.place(assigned.node).location,

@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield from _unstepped(cls, step)
             continue
         yield from _by_hand(cls, step)
-        yield from _returned(step)
+        yield from _returned(cls, step)
 
 
 def _is_lightning(cls: Class) -> bool:
@@ -71,7 +71,7 @@ def _by_hand(cls: Class, step: Function) -> Iterator[Finding]:
             )
 
 
-def _returned(step: Function) -> Iterator[Finding]:
+def _returned(cls: Class, step: Function) -> Iterator[Finding]:
     """A loss cut off from its graph, or none at all."""
     given = list(returns(step))
     for node in given:
@@ -81,6 +81,12 @@ def _returned(step: Function) -> Iterator[Finding]:
                 "`training_step` returns a loss without its graph: there is nothing to run backward on",
                 step.place(loss).location,
                 help="return the loss itself; log a detached one with `self.log`",
+            )
+        elif isinstance(node, ast.Dict) and node.keys and _lacks_loss(cls, node):
+            yield Finding(
+                '`training_step` returns a dictionary without the key "loss", which is what Lightning trains on',
+                step.place(node).location,
+                help='return the loss, or `{"loss": loss, ...}`',
             )
     if not given and _has_work(step):
         yield Finding(
@@ -98,6 +104,12 @@ def _loss_of(node: ast.expr) -> ast.expr | None:
                 return value
         return None
     return node
+
+
+def _lacks_loss(cls: Class, node: ast.Dict) -> bool:
+    if any(cls.find(hook) for hook in ("training_step_end", "backward", "optimizer_step")):
+        return False
+    return all(isinstance(key, ast.Constant) and key.value != "loss" for key in node.keys)
 
 
 def _is_cut(node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import AttributeSet, Class, Function
-from mlcheck.lint.sites.modules import holds_parameters, is_plain, module_classes
+from mlcheck.lint.sites.modules import holds_parameters, is_plain, makes_module, module_classes
 
 LOOKS_AT = "module class"
 
@@ -47,7 +47,8 @@ def _layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
     for assignments in cls.attributes.values():
         for function, assigned in assignments:
             if function is init and assigned.value is not None:
-                if holds_parameters(cls.file, assigned.value, assigned.context):
+                parts = (cls.file, assigned.value, assigned.context)
+                if holds_parameters(*parts) or makes_module(*parts):
                     yield assigned
 
 

@@ -64,9 +64,11 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
     value, context = _returned(cls, value, context)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
         value = value.left
-    if isinstance(value, ast.Call) and len(value.args) == 1 and isinstance(value.args[0], ast.GeneratorExp):
+    if isinstance(value, ast.Call) and len(value.args) == 1 and not isinstance(value.args[0], ast.Starred):
         if cls.file.resolve(value.func, context) in ("builtins.list", "builtins.tuple"):
-            value = ast.ListComp(value.args[0].elt, value.args[0].generators)
+            value, context = cls.file.value(value.args[0], context)
+            if isinstance(value, ast.GeneratorExp):
+                value = ast.ListComp(value.elt, value.generators)
     if isinstance(value, ast.List | ast.Tuple | ast.Dict | ast.ListComp | ast.DictComp):
         where = _inside(context, value)
         if any(_is_hidden_layer(cls, function, element, where) for element in flat([value])):

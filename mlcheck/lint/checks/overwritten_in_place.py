@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Class, Function, Sites
+from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.overwriting import Overwriting, overwritings
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
@@ -159,8 +159,16 @@ def _is_tensor(cls: Class, name: str) -> bool:
     if "torch.load(" in text and re.search(rf"self\.{name}\.(?:mean|std)\(", text) and "np." not in text:
         return True
     sets = cls.attribute(name)
-    return bool(sets) and all(
-        isinstance(assigned.value, ast.Call)
-        and function.file.resolve(assigned.value.func, assigned.context) in _TENSORS
-        for function, assigned in sets
-    )
+    return bool(sets) and all(_makes_tensor(function, assigned) for function, assigned in sets)
+
+
+def _makes_tensor(function: Function, assigned: AttributeSet) -> bool:
+    """`torch.stack(...)`, `torch.from_numpy(...).float()`."""
+    node = assigned.value
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if function.file.resolve(node.func, assigned.context) in _TENSORS:
+            return True
+        if re.fullmatch(f"{_OF_TENSORS}|to|div|mul|sub|add|contiguous|clone|squeeze", node.func.attr) is None:
+            return False
+        node = node.func.value
+    return isinstance(node, ast.Call) and function.file.resolve(node.func, assigned.context) in _TENSORS

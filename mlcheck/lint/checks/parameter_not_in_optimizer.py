@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import loads, stores, walk
 from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.optimizers import following, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
 
@@ -61,18 +62,28 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
 def _put_in_later(facts: Facts) -> Iterator[Finding]:
     """`optimizer = SGD(model.parameters())`, and beneath it in the same block `model.fc = nn.Linear(...)`."""
     for made in facts.sites.once(optimizers):
-        params = made.argument("params", 0)
-        func = params.func if isinstance(params, ast.Call) and not params.args else None
-        names = made.file.names_given(made.node)
-        if not isinstance(func, ast.Attribute) or func.attr != "parameters" or not isinstance(func.value, ast.Name):
-            continue
-        if len(names) == 1 and (layer := _layer_put_in(made, func.value.id, names[0])) is not None:
+        model, names = _model_given(made), made.file.names_given(made.node)
+        if model and len(names) == 1 and (layer := _layer_put_in(made, model, names[0])) is not None:
             yield Finding(
                 f"`{ast.unparse(layer)}` is put in after the optimizer was made: its parameters are never updated",
                 made.file.place(layer, made.context).location,
                 help="make the optimizer after the last change to the model",
                 related=(made.place.location,),
             )
+
+
+def _model_given(made: Call) -> str:
+    """`model` in `SGD(model.parameters())`, `SGD([p for p in model.parameters() if p.requires_grad])` and the like."""
+    given = made.argument("params", 0)
+    params = source(made.file, given, made.context)[0] if given is not None else None
+    if isinstance(params, ast.ListComp | ast.GeneratorExp) and isinstance(params.elt, ast.Name):
+        params = params.generators[0].iter
+    elif isinstance(params, ast.Call) and isinstance(params.func, ast.Name) and params.func.id in ("filter", "list"):
+        params = params.args[-1] if params.args else None
+    func = params.func if isinstance(params, ast.Call) and not params.args else None
+    if not isinstance(func, ast.Attribute) or func.attr != "parameters" or not isinstance(func.value, ast.Name):
+        return ""
+    return func.value.id
 
 
 def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.sites import Context, File
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "class loss"
@@ -77,10 +77,10 @@ def _winners(facts: Facts) -> Iterator[Finding]:
             left, right = comparison.left, comparison.comparators[0]
             for side, other in ((left, right), (right, left)):
                 winner, where = source(file, side, context)
-                if (
-                    _is_over_first_dimension(winner)
-                    and _is_batch_output(file, winner, where)
-                    and (isinstance(other, ast.Name) and _is_label(other.id))
+                if not isinstance(other, ast.Name) or not _is_label(other.id):
+                    continue
+                if _is_metric_of_trainer(file, winner, other, where) or (
+                    _is_over_first_dimension(winner) and _is_batch_output(file, winner, where)
                 ):
                     yield Finding(
                         "`argmax` over dimension 0 names a sample for each class, not a class for each sample",
@@ -96,6 +96,19 @@ def _is_over_first_dimension(node: ast.expr) -> bool:
         return False
     dims = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "dim")]
     return len(dims) == 1 and isinstance(dims[0], ast.Constant) and dims[0].value == 0
+
+
+def _is_metric_of_trainer(file: File, winner: ast.expr, labels: ast.Name, context: Context) -> bool:
+    """`logits, labels = eval_pred`, and `np.argmax(logits, axis=0)`: a Trainer hands over all samples at once."""
+    if not isinstance(winner, ast.Call) or file.resolve(winner.func, context) != "numpy.argmax" or not winner.args:
+        return False
+    axis = [*winner.args[1:2], *(keyword.value for keyword in winner.keywords if keyword.arg == "axis")]
+    function = file.function_around(context)
+    if function is None or function.name != "compute_metrics" or not isinstance(winner.args[0], ast.Name):
+        return False
+    found = [latest(file, ast.Name(name, lineno=winner.lineno), context) for name in (winner.args[0].id, labels.id)]
+    unpacked = [each.value for each in found if each is not None and each.kind == "item" and each.value is not None]
+    return len(unpacked) == 2 and unpacked[0] is unpacked[1] and [ast.unparse(each) for each in axis] == ["0"]
 
 
 def _is_batch_output(file: File, winner: ast.expr, context: Context) -> bool:

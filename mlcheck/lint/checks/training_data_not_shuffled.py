@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import OPEN, UNKNOWN, Class
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"
@@ -27,6 +28,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 "The data is shuffled unless it is for training",
                 loader.call.place.location,
                 help="pass `shuffle` the other way round",
+            )
+        if _is_in_table(loader):
+            yield Finding(
+                "The training data is not shuffled: every loader made here goes through its data in order",
+                loader.call.place.location,
+                help='shuffle the one for training: `shuffle=split == "train"`',
             )
         if loader.split in ("val", "test") or loader.call.constant("shuffle", 2, False) is not False:
             continue
@@ -62,6 +69,39 @@ def _shuffles_the_rest(loader: Loader) -> bool:
     if not isinstance(word, ast.Constant) or word.value not in ("train", "training"):
         return False
     return isinstance(node.ops[0], ast.Eq if negative else ast.NotEq)
+
+
+def _is_in_table(loader: Loader) -> bool:
+    """`{split: DataLoader(sets[split]) for split in ("train", "val")}`, one of which a loop trains on by its key."""
+    call = loader.call
+    table = next((outer.node for outer in call.context.outwards() if outer.kind == "comprehension"), None)
+    if not isinstance(table, ast.DictComp) or table.value is not call.node or len(table.generators) != 1:
+        return False
+    given = ("shuffle", 2), ("sampler", 3), ("batch_sampler", 4)
+    if any(call.argument(name, position) is not None for name, position in given):
+        return False
+    sets = loader.dataset.value if isinstance(loader.dataset, ast.Subscript) else None
+    over, where = source(call.file, table.generators[0].iter, call.context)
+    made, inner = source(call.file, sets, call.context) if sets is not None else (None, where)
+    if isinstance(made, ast.DictComp):
+        keys, data = made.generators[0].iter, [made.value]
+    elif isinstance(made, ast.Dict):
+        keys, data = ast.Tuple([key for key in made.keys if key is not None]), made.values
+    else:
+        return False
+    keys = over if isinstance(over, ast.List | ast.Tuple) else keys
+    words = [ast.unparse(key) for key in keys.elts] if isinstance(keys, ast.List | ast.Tuple) else []
+    kinds = {kind_of_data(Origin(call.file, *source(call.file, each, inner))) for each in data}
+    return "'train'" in words and kinds == {"map"} and _trains_by_key(call)
+
+
+def _trains_by_key(call: Call) -> bool:
+    """`for x, y in loaders[phase]: ... backward()` in the same file."""
+    return any(
+        isinstance(loop.node, ast.For) and re.search(r"\w\[(?:phase|split|mode|'train')\]", ast.unparse(loop.node.iter))
+        for other in call.file.calls("backward")
+        for loop in other.loops
+    )
 
 
 def _is_worth_shuffling(loader: Loader) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Context, File, Function, canonical
+from mlcheck.lint.sites import Class, Context, File, Function, canonical
 from mlcheck.lint.sites.loaders import loaders
 
 LOOKS_AT = "worker_init_fn"
@@ -35,6 +35,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _called_in_worker(file: File, node: ast.expr, context: Context) -> Function | None:
+    """The function itself; of an object that is made here, `worker_init_fn=Seeder(seed)`, what a call of it runs."""
+    named = file.resolve(node.func if isinstance(node, ast.Call) else node, context)
+    if isinstance(node, ast.Call):
+        return named.find("__call__") if isinstance(named, Class) else None
+    return named if isinstance(named, Function) else None
+
+
 def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Call, Context] | None:
     """The call that seeds alike in every worker, in the function or lambda given."""
     if isinstance(node, ast.Lambda):
@@ -42,11 +50,11 @@ def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Ca
         names = {arg.arg for arg in arguments.args}
         nodes: list[ast.AST] = walk(body)
     else:
-        named = file.resolve(node, context)
-        if not isinstance(named, Function):
+        named = _called_in_worker(file, node, context)
+        if named is None:
             return None
         file, inner, text = named.file, named.inner, "\n".join(ast.unparse(line) for line in named.node.body)
-        names = set(named.parameters)
+        names = set(named.parameters) - {named.receiver}
         nodes = [child for line in named.node.body for child in walk(line)]
     if _DIFFERS.search(text) or any(isinstance(child, ast.Name) and child.id in names for child in nodes):
         return None

@@ -81,6 +81,16 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     return name in CONTAINERS and any(holds_parameters(file, part, context, depth - 1) for part in flat(parts))
 
 
+def makes_module(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether an expression certainly makes a module or a parameter: `nn.Dropout(0.1)`, `Block(3)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    named = file.resolve(node.func, context)
+    if isinstance(named, Class):
+        return is_module(named)
+    return isinstance(named, str) and (is_module_name(named) or canonical(named) == PARAMETER)
+
+
 def flat(nodes: list[ast.expr]) -> list[ast.expr]:
     """The elements of displays and comprehensions among the nodes, and the other nodes themselves."""
     found: list[ast.expr] = []

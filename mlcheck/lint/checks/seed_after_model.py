@@ -1,0 +1,109 @@
+"""seed-after-model: the only seed of a program is set when the model has already drawn its first weights."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Context, File, Function, Sites
+from mlcheck.lint.sites.modules import holds_parameters
+from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.ranks import mentions_rank
+
+LOOKS_AT = "seed"
+_SEEDS = (
+    *("torch.manual_seed", "torch.random.manual_seed", "transformers.set_seed", "accelerate.utils.set_seed"),
+    *("lightning.seed_everything", "lightning.pytorch.seed_everything", "pytorch_lightning.seed_everything"),
+)
+_ANEW = re.compile(r"load_state_dict|reset_parameters|\.apply\(|init\w*\(|from_pretrained|deepcopy")
+_OTHER_SEED = re.compile(r"\bseed\w*\(|_seed\w*\(|fork_rng|set_rng_state")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seeds = list(facts.sites.calls(*_SEEDS))
+    facts.sites.seen[LOOKS_AT] = len(seeds)
+    if len(seeds) != 1:
+        return
+    seed = _asked(facts.sites, seeds[0])
+    if seed is None or mentions_rank(seed.node) or not _is_unconditional(seed):
+        return
+    made = _made_before(seed)
+    if made is not None and not _is_seeded_otherwise(facts.sites, seeds[0], seed):
+        yield Finding(
+            f"`{made[0]}` has drawn its first weights before the seed is set: they differ from run to run",
+            seed.file.place(made[1], seed.context).location,
+            help="seed first, before the model is made",
+            related=(seed.place.location,),
+        )
+
+
+def _asked(sites: Sites, seed: Call) -> Call | None:
+    """The call itself; where it stands in a helper that does nothing but seed, the one call of that."""
+    helper = seed.function
+    if helper is None or "seed" not in helper.name.lower():
+        return seed
+    found = list(callers(sites, helper))
+    return found[0] if len(found) == 1 and helper.cls is None else None
+
+
+def _is_unconditional(seed: Call) -> bool:
+    """Whether it stands right in a function or module, or behind nothing but `if args.seed is not None:`."""
+    for outer in seed.context.outwards():
+        if outer.kind == "function":
+            return True
+        if isinstance(outer.node, ast.If) and re.search(r"seed|__name__", ast.unparse(outer.node.test)):
+            continue
+        if outer.kind != "module":
+            return False
+    return True
+
+
+def _made_before(seed: Call) -> tuple[str, ast.stmt] | None:
+    """The first new model above the seed in the same block, where nothing beneath gives it other weights."""
+    block = _block(seed)
+    at = next((i for i, statement in enumerate(block) if seed.node in set(walk(statement))), len(block))
+    later = "\n".join(ast.unparse(statement) for statement in block[at + 1 :])
+    if at == len(block) or _ANEW.search(later) or not re.search(r"backward\(|train|fit|optim|step\(", later):
+        return None
+    for statement in block[:at]:
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            name = statement.targets[0].id
+            if _is_new(seed.file, statement.value, seed.context) and re.search(rf"\b{name}\b", later):
+                return name, statement
+    return None
+
+
+def _block(seed: Call) -> list[ast.stmt]:
+    """The body of the function, of `if __name__ == "__main__":`, or of the file."""
+    for outer in seed.context.outwards():
+        if isinstance(outer.node, ast.If) and "__name__" in ast.unparse(outer.node.test):
+            return outer.node.body
+    return seed.function.node.body if seed.function is not None else seed.file.module.source.tree.body
+
+
+def _is_new(file: File, node: ast.expr, context: Context) -> bool:
+    return holds_parameters(file, node, context) and not re.search(r"pretrained|deepcopy|weights", ast.unparse(node))
+
+
+def _is_seeded_otherwise(sites: Sites, seed: Call, asked: Call) -> bool:
+    """Whether anything else in the program may seed: another call with the word in its name."""
+    known = {seed.node, asked.node}
+    own = seed.function.node if isinstance(seed.function, Function) else None
+    for file in sites.mentioning(["seed", "rng"], tests=True):
+        for node in walk(file.module.source.tree):
+            if not isinstance(node, ast.Call) or node in known or (own is not None and _inside(own, node)):
+                continue
+            if _OTHER_SEED.search(f"{ast.unparse(node.func)}(") and not _is_of_other_library(node):
+                return True
+    return False
+
+
+def _inside(function: ast.AST, node: ast.AST) -> bool:
+    return node in set(walk(function))
+
+
+def _is_of_other_library(node: ast.Call) -> bool:
+    """`random.seed(0)`, `numpy.random.seed(0)`: weights are drawn from torch's generator alone."""
+    return ast.unparse(node.func) in ("random.seed", "np.random.seed", "numpy.random.seed")
