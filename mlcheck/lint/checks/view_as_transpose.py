@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File, Function
+from mlcheck.lint.sites.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.latest import latest, origin, source
 
 LOOKS_AT = "reshaping"
@@ -39,7 +40,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             if owner is None or len(sizes) < 2:
                 continue
             seen[LOOKS_AT] += 1
-            if _reorders(call, owner, sizes):
+            if _is_vector(call, sizes):
+                continue
+            if _merges_first(call, owner, sizes):
+                what = "the heads stand before the sequence, and are merged as if they stood behind it"
+            elif _reorders(call, owner, sizes):
                 what = "the sizes are those of its shape in another order"
             elif _from_picture(call, owner, sizes):
                 what = "the picture has its channels last"
@@ -65,6 +70,22 @@ def _parts(call: Call) -> tuple[ast.expr | None, list[ast.expr]]:
     if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
         sizes = list(sizes[0].elts)
     return before_methods(owner, _KEEPS), sizes
+
+
+def _is_vector(call: Call, sizes: list[ast.expr]) -> bool:
+    """`x.reshape(m, n) if n == 1 else x`: one of the dimensions has a single element, whose order is any."""
+    around = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
+    single = {f"{ast.unparse(size)} == 1" for size in sizes}
+    tests = (node for node in around if isinstance(node, ast.IfExp | ast.If) and ast.unparse(node.test) in single)
+    return any(call.node in set(walk(node)) for node in tests)
+
+
+def _merges_first(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
+    """`(batch, heads, time, size)` as (batch, time, width), with the names that the sizes had before."""
+    if len(sizes) != 3:
+        return False
+    before = sizes_before_heads(call.file, owner, call.context)
+    return before is not None and before == [size_text(size) for size in sizes[:2]]
 
 
 def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
