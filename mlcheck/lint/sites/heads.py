@@ -22,9 +22,10 @@ def sizes_before_heads(file: File, node: ast.expr, context: Context, depth: int 
 
     So is what attention makes of such values. None for everything else.
     """
-    node, context = _followed(file, node, context)
-    if depth == 0 or node is None:
+    found, context = _followed(file, node, context)
+    if depth == 0 or found is None:
         return None
+    node = found
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return sizes_before_heads(file, node.right, context, depth - 1)
     if not isinstance(node, ast.Call):
