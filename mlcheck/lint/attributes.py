@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import cuts, decorators, gradients, holding, modes, names, shape_rules
+from mlcheck.lint import cuts, decorators, freezing, gradients, holding, modes, names, shape_rules
 from mlcheck.lint.frames import Frame, Sink
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
@@ -187,10 +187,10 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         return
     if name == "requires_grad" and isinstance(owner, Params):
         modes.freeze(m, owner.owners, value)
-        holding.freeze(m, owner.owners, value, node, owner.one)
+        freezing.freeze(m, owner.owners, value, node, owner.one)
         return
     if name == "requires_grad" and isinstance(owner, Object) and modes.is_module(owner):
-        holding.freeze_in_vain(m, owner, value, node)
+        freezing.freeze_in_vain(m, owner, value, node)
     key = owner_key(owner)
     if isinstance(owner, Object):
         m.ready(owner)

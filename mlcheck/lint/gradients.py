@@ -6,7 +6,7 @@ import ast
 from collections.abc import Hashable
 from functools import lru_cache
 
-from mlcheck.lint import cuts, graph, holding, keeping, mixing, modes, scaling, snapshots
+from mlcheck.lint import cuts, freezing, graph, holding, keeping, mixing, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Forward, Grads, Mode, Place, Step
 from mlcheck.lint.machine import Machine
@@ -68,7 +68,7 @@ def register(m: Machine, value: Value) -> Hashable:
         if isinstance(value, Object) and value.place is not None:
             made = Optimizer(value.place, key, value.type, owners, m.now(), always(m))
             m.facts.training.optimizers[key] = made
-            holding.held_frozen(m, made)
+            freezing.held_frozen(m, made)
     return key
 
 

@@ -79,7 +79,18 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
     written = m.store.changed(m.loops[-1].mark)
     if not any(cell[0] in ("v", "a") and cell[-1] == name for cell in written):
         term = change if isinstance(node, ast.AugAssign) else None
-        _keep(m, m.place_in_loop(node), ast.unparse(target), calls, ast.unparse(node.value), term)
+        _keep(m, _at_call(m, node), ast.unparse(target), calls, ast.unparse(node.value), term)
+
+
+def _at_call(m: Machine, node: ast.AST) -> Place:
+    """The node's place; in a method of another object, the call that the loop around makes of it."""
+    around = m.loops[-1].place
+    for outer, inner in zip(reversed(m.frames[:-1]), reversed(m.frames), strict=False):
+        symbol = outer.info.qualname if outer.info else ""
+        if (outer.module.source.path, symbol) == (around.path, around.symbol):
+            if inner.node is not None and inner.bound is not None and inner.bound is not outer.bound:
+                return Place(around.path, inner.node, symbol)
+    return m.place(node)
 
 
 def _is_of_one_batch(m: Machine) -> bool:

@@ -111,16 +111,6 @@ class Machine(ABC):
         frame = self.frame
         return Place(frame.module.source.path, node, frame.info.qualname if frame.info else "")
 
-    def place_in_loop(self, node: ast.AST) -> Place:
-        """The node's place; in a method of another object, the call that the loop around makes of it."""
-        around = self.loops[-1].place if self.loops else None
-        for outer, inner in zip(reversed(self.frames[:-1]), reversed(self.frames), strict=False):
-            symbol = outer.info.qualname if outer.info else ""
-            if around is not None and (outer.module.source.path, symbol) == (around.path, around.symbol):
-                if inner.node is not None and inner.bound is not None and inner.bound is not outer.bound:
-                    return Place(around.path, inner.node, symbol)
-        return self.place(node)
-
     def stamp(self) -> float:
         """A number that orders settings of modes in time; within a constructor that waited, just after its call."""
         if self.moment is None:

@@ -9,9 +9,9 @@ from mlcheck.lint import (
     containers,
     datasets,
     frameworks,
+    freezing,
     gradients,
     graph,
-    holding,
     keeping,
     modes,
     modules,
@@ -117,7 +117,7 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
             return snapshots.state_dict(m, owner, node)
         case "requires_grad_":
             modes.freeze(m, modules.keys_of(owner), args[0] if args else TRUE)
-            holding.freeze(m, modules.keys_of(owner), args[0] if args else TRUE, node)
+            freezing.freeze(m, modules.keys_of(owner), args[0] if args else TRUE, node)
             return owner
         case "forward" | "__call__":
             if isinstance(owner, Object):
@@ -235,5 +235,5 @@ def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> 
         return Params(owner.owners, owner.one, True) if name in ("data", "detach") else m.symbol()
     if name == "requires_grad_":
         modes.freeze(m, owner.owners, args[0] if args else TRUE)
-        holding.freeze(m, owner.owners, args[0] if args else TRUE, node, owner.one)
+        freezing.freeze(m, owner.owners, args[0] if args else TRUE, node, owner.one)
     return owner if name in ("data", "detach", "to", "cuda", "__iter__", "copy") else m.symbol()

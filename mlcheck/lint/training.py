@@ -183,8 +183,7 @@ class Lost:
 class Kept:
     """A loss was added to `name`, or put into it, with the graph of these module calls behind it.
 
-    `what` is the loss as written, `loss` its value; `trained`: a backward had run on it before, or did so later.
-    """
+    `what` is the loss as written, `loss` its value; `trained`: a backward ran on it, before or later."""
 
     place: Place
     name: str

@@ -1,0 +1,68 @@
+"""Pictures as they come from a file: height, width, channels."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.nodes import before_methods, walk
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import latest, origin, source
+from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.scopes import Context
+
+KEEPS = frozenset(
+    ["contiguous", "clone", "float", "double", "half", "astype", "copy", "to", "cuda", "cpu", "numpy", "detach", "long"]
+)
+_READERS = frozenset(
+    [
+        *("cv2.imread", "PIL.Image.open", "matplotlib.pyplot.imread", "matplotlib.image.imread"),
+        *("imageio.imread", "imageio.v2.imread", "imageio.v3.imread", "skimage.io.imread"),
+    ]
+)
+_COPIES = frozenset(
+    [
+        *("numpy.array", "numpy.asarray", "numpy.float32", "numpy.ascontiguousarray", "cv2.resize", "cv2.cvtColor"),
+        *("torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.FloatTensor"),
+    ]
+)
+_FACTORIES = frozenset(["numpy.zeros", "numpy.ones", "numpy.empty", "numpy.full"])
+
+
+def is_picture(file: File, node: ast.expr, context: Context, channels: str, depth: int = 8) -> bool:
+    """Whether the value is certainly a picture with that many channels, which stand last."""
+    if depth == 0:
+        return False
+    node = before_methods(node, KEEPS)
+    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
+        return is_picture(file, node.left, context, channels, depth - 1)
+    if isinstance(node, ast.Name):
+        found, where = source(file, node, context)
+        if not isinstance(found, ast.Name):
+            return is_picture(file, found, where, channels, depth - 1)
+        return _is_returned(file, found, where, channels, depth)
+    if not isinstance(node, ast.Call):
+        return False
+    named = file.resolve(node.func, context)
+    if named in _READERS:
+        return channels == "3"
+    if named in _COPIES and node.args:
+        return is_picture(file, node.args[0], context, channels, depth - 1)
+    if named in _FACTORIES and node.args and isinstance(node.args[0], ast.Tuple) and len(node.args[0].elts) == 3:
+        return ast.unparse(node.args[0].elts[2]) == channels
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "convert" and node.args:
+        rgb = isinstance(node.args[0], ast.Constant) and node.args[0].value == "RGB"
+        return rgb and is_picture(file, node.func.value, context, channels, depth - 1)
+    return False
+
+
+def _is_returned(file: File, node: ast.Name, context: Context, channels: str, depth: int) -> bool:
+    """A picture among the values that a function of the project returns."""
+    found = latest(file, node, context)
+    value, where = origin(file, node, context)
+    named = file.resolve(value.func, where) if isinstance(value, ast.Call) else None
+    if not isinstance(named, Function) or found is None or found.kind != "item":
+        return False
+    returns = [n.value for n in walk(named.node) if isinstance(n, ast.Return)]
+    if len(returns) != 1 or not isinstance(returns[0], ast.Tuple) or found.item >= len(returns[0].elts):
+        return False
+    return is_picture(named.file, returns[0].elts[found.item], named.inner, channels, depth - 1)
