@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from probe_programs import SOUND, ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from sound_programs import SOUND
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome

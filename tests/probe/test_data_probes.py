@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import ask, mlp, trial_of, trial_on
+from probe_programs import ask, mlp, says, trial_of, trial_on
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
-from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 
 
@@ -34,12 +33,6 @@ class Changed(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Any:
         return self._change(index, self._samples[index])
-
-
-def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
-    assert verdict.outcome is outcome, verdict.reason or verdict.summary
-    for word in words:
-        assert word in (verdict.summary + verdict.reason)
 
 
 def noisy(index: int, sample: Any) -> Any:

@@ -12,7 +12,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
-from probe_programs import SOUND, ask, trial_of
+from probe_programs import ask, trial_of
+from sound_programs import SOUND
 from torch import Tensor, nn
 
 from mlcheck.trial.trial import Trial

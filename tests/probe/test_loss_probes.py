@@ -7,18 +7,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import SOUND, ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
+from sound_programs import SOUND
 from torch import Tensor, nn
 
-from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
-
-
-def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
-    assert verdict.outcome is outcome, verdict.reason or verdict.summary
-    for word in words:
-        assert word in (verdict.summary + verdict.reason)
 
 
 def regression(target: Tensor, last: nn.Module | None = None) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from probe_programs import SOUND, ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from sound_programs import SOUND
 from torch import Tensor
 
 from mlcheck.core.check import Verdict

@@ -8,21 +8,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import SOUND, Asked, ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import Asked, ask, classes, cross_entropy, mlp, says, trial_of
+from sound_programs import SOUND
 from torch import Tensor, nn
 
-from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import learning_rate_too_low
 from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
 from mlcheck.trial.trial import Trial
-
-
-def says(verdict: Verdict, outcome: Outcome, *words: str) -> None:
-    assert verdict.outcome is outcome, verdict.reason or verdict.summary
-    for word in words:
-        assert word in (verdict.summary + verdict.reason)
-
 
 Hook = Callable[[int, Tensor], None]
 

@@ -10,6 +10,10 @@ from textwrap import dedent
 import pytest
 import torch
 
+from mlcheck.trial.script.adapter import build
+from mlcheck.trial.script.program import Script
+from mlcheck.trial.trial import Trial
+
 for folder in (Path(__file__).parent, Path(__file__).parent.parent / "probe"):
     sys.path.insert(0, str(folder))
 
@@ -40,3 +44,31 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
         return path
 
     return write_file
+
+
+@pytest.fixture
+def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Trial], Trial]]:
+    """In the folder of the test, with a scratch folder beside it: a trial given here is ended after the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
+    trials: list[Trial] = []
+
+    def keep(trial: Trial) -> Trial:
+        trials.append(trial)
+        return trial
+
+    yield keep
+    for trial in reversed(trials):  # what was patched last is undone first
+        if trial.progress:
+            trial.progress.close()
+
+
+@pytest.fixture
+def load_script(driven: Callable[[Trial], Trial]) -> Callable[..., Trial]:
+    """Make a trial of a script's text and its arguments."""
+
+    def load(text: str, *arguments: str) -> Trial:
+        Path("train.py").write_text(text, encoding="utf-8")
+        return driven(build(Script(Path("train.py"), arguments), ("train.py", 1)))
+
+    return load

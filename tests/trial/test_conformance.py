@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # the frameworks' own
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
-    trials = []
-
+def load(driven: Callable[[Trial], Trial]) -> Load:
     def loaded(entry: str, text: str) -> Trial:
         Path("train.py").write_text(text, encoding="utf-8")
-        trials.append(load_trial(entry))
-        return trials[-1]
+        return driven(load_trial(entry))
 
-    yield loaded
-    for trial in reversed(trials):  # what was patched last is undone first
-        if trial.progress:
-            trial.progress.close()
+    return loaded
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,20 +37,12 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
-    trials: list[Trial] = []
-
+def load(driven: Callable[[Trial], Trial]) -> Load:
     def loaded(text: str, world: int = 0) -> Trial:
         Path("train.py").write_text(text, encoding="utf-8")
-        trials.append(load_trial("train.py", EntryOptions(world=world)))
-        return trials[-1]
+        return driven(load_trial("train.py", EntryOptions(world=world)))
 
-    yield loaded
-    for trial in reversed(trials):
-        assert trial.progress
-        trial.progress.close()
+    return loaded
 
 
 def test_the_first_of_the_processes_is_followed(load: Load) -> None:

@@ -1,0 +1,111 @@
+"""Loops with one fault each: gradients not cleared, cleared too early or thrown away, modes, frozen statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import ask, classes, cross_entropy, examined, fails, mlp, own_loop, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+
+def test_gradients_never_cleared() -> None:
+    verdict = fails("missing-zero-grad", own_loop("backward", "step"))
+    assert "2 of 3 updates" in verdict.findings[0].message
+    assert verdict.findings[0].location.symbol == "own_loop.step"
+
+
+def test_gradients_cleared_too_early() -> None:
+    trial = own_loop("backward", "zero", "step")
+    fails("zero-grad-before-step", trial)
+    assert "cleared before the step" in fails("parameter-never-changes", trial).findings[0].message
+    assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("order", [("zero", "backward", "step"), ("backward", "step", "zero")])
+def test_sound_orders_pass(order: tuple[str, ...]) -> None:
+    for rule in ("missing-zero-grad", "zero-grad-before-step", "parameter-never-changes"):
+        assert ask(rule, own_loop(*order)).outcome is Outcome.PASS
+
+
+def accumulating(every: int, clear_always: bool) -> Trial:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        if clear_always or index % every == 0:
+            optimizer.zero_grad()
+        loss = cross_entropy(model, batch) / every
+        loss.backward()
+        if index % every == every - 1:
+            optimizer.step()
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+
+
+def test_accumulated_gradients_that_every_batch_clears() -> None:
+    verdict = fails("accumulation-destroyed", accumulating(4, clear_always=True))
+    assert "`optimizer` steps 3 times in 12: each update has the gradient of its last batch alone" in verdict.summary
+    assert ask("accumulation-destroyed", accumulating(4, clear_always=False)).outcome is Outcome.PASS
+    assert ask("accumulation-destroyed", accumulating(1, clear_always=True)).outcome is Outcome.SKIP
+
+
+def test_steps_that_a_scaler_leaves_out_are_no_lost_batches() -> None:
+    trial = accumulating(4, clear_always=True)
+    inner = trial.train_step
+
+    def overflowing(batch: Any, index: int) -> Any:
+        return inner((batch[0] * (float("inf") if index % 4 == 0 else 1.0), batch[1]), index)
+
+    trial.train_step = overflowing
+    assert ask("accumulation-destroyed", trial).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_step_that_raises_is_told_once() -> None:
+    trial = accumulating(4, clear_always=False)
+    sound = trial.train_step
+
+    def step(batch: Any, index: int) -> Any:
+        if index == 6:
+            raise ValueError("sample 17 is torn")
+        return sound(batch, index)
+
+    trial.train_step = step
+    results = examined(trial, "later-step-breaks", "missing-zero-grad")
+    assert results["later-step-breaks"].outcome is Outcome.FAIL
+    assert results["missing-zero-grad"].outcome is Outcome.SKIP
+    told = "training step 7 raises ValueError: sample 17 is torn: see later-step-breaks"
+    assert results["missing-zero-grad"].reason == told
+
+
+class Tuned(nn.Module):
+    """A frozen backbone with batch norm and a head that is trained."""
+
+    def __init__(self, keeps: bool) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU()).requires_grad_(False)
+        self.head = nn.Linear(16, 5)
+        self.keeps = keeps
+
+    def train(self, mode: bool = True) -> nn.Module:
+        super().train(mode)
+        if self.keeps:
+            self.backbone.eval()
+        return self
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.backbone(x))
+
+
+def test_running_statistics_of_a_frozen_norm_that_move() -> None:
+    verdict = ask("frozen-norm-drifts", trial_of(Tuned(keeps=False), classes(8), cross_entropy))
+    assert verdict.outcome is Outcome.WARN
+    assert "`backbone.1` are frozen, and their running statistics move" in verdict.summary
+    assert ask("frozen-norm-drifts", trial_of(Tuned(keeps=True), classes(8), cross_entropy)).outcome is Outcome.PASS
+    trained = trial_of(nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Linear(16, 5)), classes(8), cross_entropy)
+    assert ask("frozen-norm-drifts", trained).outcome is Outcome.SKIP

@@ -1,0 +1,93 @@
+"""Parameters that get no gradient, that no optimizer holds or that never change: found, and named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, own_loop, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+
+
+def test_an_optimizer_that_never_steps() -> None:
+    assert "no optimizer stepped in 64" in fails("parameter-never-changes", own_loop("zero", "backward")).summary
+
+
+def test_a_learning_rate_of_zero() -> None:
+    model = mlp()
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=0.0))
+    assert "learning rate is 0" in fails("parameter-never-changes", trial).summary
+
+
+def test_a_bias_that_normalisation_subtracts_again_has_no_gradient_but_rounding() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+    nn.init.ones_(model[0].bias)
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=0.01))
+    verdict = ask("parameter-never-changes", trial)
+    assert verdict.outcome is Outcome.PASS, verdict.summary
+    assert "all 5 parameters" in verdict.summary
+
+
+def test_updates_below_the_digits_of_a_weight_are_left_to_the_learning_rate() -> None:
+    model = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 5))
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-7))
+    verdict = ask("parameter-never-changes", trial)
+    assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
+    assert "`1.weight` are smaller than their rounding at learning rate 1e-07" in verdict.reason
+
+
+def test_updates_that_half_precision_weights_lose() -> None:
+    model = mlp().to(torch.bfloat16)
+    batches = [(x.to(torch.bfloat16), y) for x, y in classes(8)]
+    trial = trial_of(model, batches, cross_entropy, torch.optim.SGD(model.parameters(), lr=1e-7))
+    assert "did not change by one bit" in fails("parameter-never-changes", trial).summary
+
+
+def test_an_optimizer_that_was_given_what_is_frozen() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5)).requires_grad_(False)
+    model[1].requires_grad_(True)
+    optimizer = torch.optim.SGD([*model[3].parameters()], lr=0.1)
+    verdict = fails("parameter-not-in-optimizer", trial_of(model, classes(8), cross_entropy, optimizer))
+    assert "`1.weight`, `1.bias`" in verdict.summary
+
+
+def test_a_head_that_the_optimizer_does_not_hold() -> None:
+    model = mlp()
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.Adam(model[:4].parameters(), lr=1e-3))
+    assert "`4.weight`, `4.bias`" in fails("parameter-not-in-optimizer", trial).summary
+
+
+def test_layers_in_a_python_list() -> None:
+    class Listed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = [nn.Linear(8, 8)]
+            self.head = nn.Linear(8, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.blocks[0](x))
+
+    finding = fails("parameter-not-in-optimizer", trial_of(Listed(), classes(8), cross_entropy)).findings[0]
+    assert "blocks[0].weight" in finding.message
+
+
+def test_a_detached_body() -> None:
+    model = Function(lambda layers, x: layers["head"](layers["body"](x).detach()), body=mlp(8, 8), head=nn.Linear(8, 5))
+    verdict = fails("parameter-without-gradient", trial_of(model, classes(8), cross_entropy))
+    assert "the graph is cut" in verdict.summary
+    assert "layers.body.0.weight" in verdict.summary
+
+
+def test_an_unused_layer_and_a_body_under_no_grad_only_warn() -> None:
+    def forward(layers: Any, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            features = layers["body"](x)
+        return layers["head"](features)
+
+    model = Function(forward, body=mlp(8, 8), head=nn.Linear(8, 5), spare=nn.Linear(2, 2))
+    verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy))
+    assert verdict.outcome is Outcome.WARN
+    assert ["no_grad" in f.message for f in verdict.findings] == [True, False]
+    assert "spare.weight" in verdict.findings[1].message

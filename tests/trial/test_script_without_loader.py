@@ -1,0 +1,87 @@
+"""Scripts that draw their own batches, or take all their data at once: driven from one forward pass to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from probe_programs import ask, examined
+from script_programs import DRAWN, HEAD, IN_ORDER, SOUND
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+LoadScript = Callable[..., Trial]
+
+
+def test_a_script_without_loader_is_driven_from_one_forward_pass_to_the_next(load_script: LoadScript) -> None:
+    trial = load_script(DRAWN)
+    assert "without a DataLoader" in trial.notices[0]
+    for rule in ("missing-zero-grad", "missing-eval-mode", "train-not-restored", "cannot-overfit-one-batch"):
+        verdict = ask(rule, trial)
+        assert verdict.outcome is Outcome.PASS, (rule, verdict.reason or verdict.summary)
+
+
+@pytest.mark.parametrize("rule", ["missing-zero-grad", "missing-eval-mode", "train-not-restored"])
+def test_a_fault_is_found_without_a_loader(load_script: LoadScript, rule: str) -> None:
+    line = {"missing-zero-grad": "optimizer.zero_grad()", "missing-eval-mode": "model.eval()"}.get(
+        rule, "model.train()"
+    )
+    verdict = ask(rule, load_script(DRAWN.replace(line, "pass")))
+    assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
+
+
+def test_nothing_is_said_about_batches_that_are_drawn_within_a_step(load_script: LoadScript) -> None:
+    rules = ("non-finite-batch", "training-data-not-shuffled", "loader-slower-than-step", "label-out-of-range")
+    found = {rule: result.outcome for rule, result in examined(load_script(DRAWN), *rules).items()}
+    assert found == {**dict.fromkeys(rules, Outcome.SKIP), "label-out-of-range": Outcome.PASS}
+
+
+ONE_BATCH = """
+x_all, y_all = next(iter(DataLoader(TensorDataset(x, y), len(x))))
+for layer in range(3):
+    for step in range(50):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x_all), y_all).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("clears", "outcome"), [("optimizer.zero_grad()", Outcome.PASS), ("pass", Outcome.FAIL)])
+def test_a_script_that_takes_all_its_data_at_once_is_followed_through_its_own_loop(
+    load_script: LoadScript, clears: str, outcome: Outcome
+) -> None:
+    trial = load_script(HEAD + ONE_BATCH.replace("optimizer.zero_grad()", clears))
+    assert "without a DataLoader" in trial.notices[0]
+    assert ask("missing-zero-grad", trial).outcome is outcome
+
+
+def test_a_script_that_cannot_be_followed_step_by_step_decides_nothing(load_script: LoadScript) -> None:
+    """It calls no module, as the forward-forward example does: nothing tells where a step begins."""
+    trial = load_script(HEAD + ONE_BATCH.replace("model(x_all)", "x_all @ model.body.weight[:5].T"))
+    result = examined(trial, "missing-zero-grad")["missing-zero-grad"]
+    assert result.outcome is Outcome.INCONCLUSIVE
+    assert "ended after" in result.reason
+
+
+def test_a_batch_that_cannot_be_had_twice_is_not_learnt_by_heart(load_script: LoadScript) -> None:
+    verdict = ask("cannot-overfit-one-batch", load_script(IN_ORDER))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "none can be had twice" in verdict.reason
+
+
+def test_a_script_that_evaluates_at_its_end_is_trained_after_it_was_evaluated(load_script: LoadScript) -> None:
+    """What a measurement compares before and after training has the same weights at its beginning both times."""
+    text = SOUND.replace("        test(test_loader)\n", "    test(test_loader)\n").replace("torch.manual_seed(0)\n", "")
+    trial = load_script(text, "--epochs", "2")
+    assert ask("non-finite-gradient", trial).outcome is Outcome.PASS
+    with restored(trial):
+        before = [p.detach().clone() for p in trial.models["model"].parameters()]
+        with restored(trial):
+            trial.evaluate_step(next(trial.validation_batches()))
+        after = list(trial.models["model"].parameters())
+        assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+        trial.train_step(next(trial.train_batches()), 0)
+        assert not torch.equal(after[0], before[0])
