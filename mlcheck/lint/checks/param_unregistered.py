@@ -103,4 +103,4 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
     inside = len(pattern.findall(own))
     total = sum(len(pattern.findall(file.text)) for file in sites.mentioning([name], tests=True))
     changed = re.search(rf"\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own)
-    return total > inside or changed is not None or "optim" in own
+    return total > inside or changed is not None or "optim" in own or "autograd.grad(" in own
