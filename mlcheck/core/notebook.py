@@ -14,9 +14,14 @@ from json import JSONDecoder, decoder
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
+SUFFIX = ".ipynb"
 _RUNS_PYTHON = ("time", "timeit", "prun", "capture")
 _FOR_IPYTHON = re.compile(r"(?P<indent>\s*)(?:[%!?].*|.*[^\s?]\?{1,2}\s*)$")
 _ASSIGNED = re.compile(r"(?P<target>\s*[\w., ]+=\s*)[%!].*$")
+
+
+def is_notebook(path: str) -> bool:
+    return path.endswith(SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)

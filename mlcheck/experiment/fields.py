@@ -25,6 +25,7 @@ from mlcheck.experiment.shape import (
     Kind,
     Many,
     Named,
+    Rule,
     Scalar,
 )
 
@@ -38,57 +39,21 @@ TEXTS = Many(TEXT_)
 _SAVED = {"save_experiment_best": COUNT, "save_trial_best": COUNT, "save_trial_latest": COUNT}
 _PREFIX = Scalar(TEXT, fits=r"^(?!.*(?:^|/)\.\.(?:/|$))", must="must not lead out with `..`")
 
-SHARED_FS = Fields(
-    {
-        "type": Scalar(TEXT, choices=("shared_fs",)),
-        "host_path": TEXT_,
-        "storage_path": TEXT_,
-        "propagation": TEXT_,
-        "container_path": TEXT_,
-        "checkpoint_path": TEXT_,
-        "tensorboard_path": TEXT_,
-        **_SAVED,
-    },
-    needs=("type",),
-    wants=("host_path",),
-    rules=(storage_inside_host,),
-)
-DIRECTORY = Fields(
-    {"type": Scalar(TEXT, choices=("directory",)), "container_path": TEXT_, **_SAVED},
-    needs=("type",),
-    wants=("container_path",),
-)
-S3 = Fields(
-    {
-        "type": Scalar(TEXT, choices=("s3",)),
-        "access_key": TEXT_,
-        "bucket": TEXT_,
-        "secret_key": TEXT_,
-        "endpoint_url": TEXT_,
-        "prefix": _PREFIX,
-        **_SAVED,
-    },
-    needs=("type",),
-    wants=("bucket",),
-)
-GCS = Fields(
-    {"type": Scalar(TEXT, choices=("gcs",)), "bucket": TEXT_, "prefix": _PREFIX, **_SAVED},
-    needs=("type",),
-    wants=("bucket",),
-)
-AZURE = Fields(
-    {
-        "type": Scalar(TEXT, choices=("azure",)),
-        "container": TEXT_,
-        "connection_string": TEXT_,
-        "account_url": TEXT_,
-        "credential": TEXT_,
-        **_SAVED,
-    },
-    needs=("type",),
-    wants=("container",),
-    rules=(not_both("credential", "connection_string"),),
-)
+
+def _storage(kind: str, known: dict[str, Scalar], want: str, rule: Rule | None = None) -> Fields:
+    """One kind of checkpoint storage: its own fields and those of all, of which `want` must be there in the end."""
+    fields = {"type": Scalar(TEXT, choices=(kind,)), **known, **_SAVED}
+    return Fields(fields, needs=("type",), wants=(want,), rules=(rule,) if rule is not None else ())
+
+
+_SHARED = ("host_path", "storage_path", "propagation", "container_path", "checkpoint_path", "tensorboard_path")
+_KEYS = ("access_key", "bucket", "secret_key", "endpoint_url")
+_ACCOUNT = ("container", "connection_string", "account_url", "credential")
+SHARED_FS = _storage("shared_fs", dict.fromkeys(_SHARED, TEXT_), "host_path", storage_inside_host)
+DIRECTORY = _storage("directory", {"container_path": TEXT_}, "container_path")
+S3 = _storage("s3", {**dict.fromkeys(_KEYS, TEXT_), "prefix": _PREFIX}, "bucket")
+GCS = _storage("gcs", {"bucket": TEXT_, "prefix": _PREFIX}, "bucket")
+AZURE = _storage("azure", dict.fromkeys(_ACCOUNT, TEXT_), "container", not_both("credential", "connection_string"))
 AZURE_COMPLETE = Fields(AZURE.known, AZURE.needs, AZURE.wants, (*AZURE.rules, one_connection))
 _STORAGES = {"shared_fs": SHARED_FS, "directory": DIRECTORY, "s3": S3, "gcs": GCS, "azure": AZURE}
 CHECKPOINT_STORAGE = Kind(

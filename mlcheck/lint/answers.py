@@ -18,9 +18,16 @@ class Asked(NamedTuple):
     looks_at: str
 
 
+class Failure(NamedTuple):
+    """mlcheck's own, in one rule or in all that follow a program."""
+
+    reason: str
+    traceback: str
+
+
 @dataclass(slots=True)
 class Answers:
-    """Findings and tracebacks of mlcheck's own failures by rule; how many things of each kind were looked at.
+    """Findings and mlcheck's own failures by rule; how many things of each kind were looked at.
 
     `known` says how many findings of a rule the baseline hides.
     """
@@ -28,7 +35,7 @@ class Answers:
     subject: str
     files: int
     findings: dict[str, list[Finding]] = field(default_factory=dict)
-    tracebacks: dict[str, list[str]] = field(default_factory=dict)
+    failures: dict[str, list[Failure]] = field(default_factory=dict)
     seen: dict[str, int] = field(default_factory=dict)
     known: dict[str, int] = field(default_factory=dict)
 
@@ -46,11 +53,9 @@ class Answers:
             findings=tuple(sorted(self.findings.get(check.rule, ()), key=lambda finding: finding.location)),
             looked_at=self.seen.get(check.looks_at, 0) if check.looks_at else self.files,
         )
-        if tracebacks := self.tracebacks.get(check.rule):
-            last = tracebacks[0].strip().rpartition("\n")[2]
-            return replace(
-                result, outcome=Outcome.ERROR, reason=f"mlcheck itself failed: {last}", traceback=tracebacks[0]
-            )
+        if failures := self.failures.get(check.rule):
+            first = failures[0]
+            return replace(result, outcome=Outcome.ERROR, reason=first.reason, traceback=first.traceback)
         if result.findings:
             return replace(
                 result,

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.notebook import SUFFIX
 from mlcheck.lint.gitignore import Pattern, is_ignored, patterns_above, read_patterns
 
-_SOURCE = (".py", ".ipynb")
+_SOURCE = (".py", SUFFIX)
 _NOT_SOURCE = {"__pycache__", "node_modules", "site-packages"}
 _BUILT = {"build", "dist"}
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")

@@ -25,6 +25,13 @@ class Crash:
     path: str
     traceback: str
 
+    @property
+    def reason(self) -> str:
+        error = self.traceback.strip().rpartition("\n")[2]
+        if self.rule:
+            return f"mlcheck itself failed: {error}"
+        return f"mlcheck itself failed while it followed {self.path}, so findings there may be missing: {error}"
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:

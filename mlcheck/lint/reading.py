@@ -7,6 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 
 from mlcheck.core.finding import Location
+from mlcheck.core.notebook import NoNotebook, is_notebook, read_notebook
 from mlcheck.lint.discover import PythonFile
 from mlcheck.lint.outlines import NOTHING, Outline, outline
 from mlcheck.lint.source import Source, Unreadable, decode, parse
@@ -30,15 +31,13 @@ class Text:
         self._cells: dict[int, str] = {}
         try:
             self.data = _read(self.path) if data is None else data
-            if self.path.endswith(".ipynb"):
+            if is_notebook(self.path):
                 self._take_notebook()
         except OSError as error:
             self.problem = f"cannot be read: {error.strerror}"
 
     def _take_notebook(self) -> None:
         """From here on it is the Python of its cells."""
-        from mlcheck.core.notebook import NoNotebook, read_notebook
-
         try:
             notebook = read_notebook(self.data)
         except NoNotebook as error:

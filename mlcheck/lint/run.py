@@ -13,7 +13,7 @@ from mlcheck import __version__
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.report import Report
-from mlcheck.lint.answers import Answers, Asked, counted
+from mlcheck.lint.answers import Answers, Asked, Failure, counted
 from mlcheck.lint.baseline import Fingerprints, Known, opened, write_baseline
 from mlcheck.lint.cache import Answer, Cache, key
 from mlcheck.lint.collector import without_cycle_collector
@@ -178,7 +178,9 @@ class _Reading:
                 seen = answer.counts
             elif isinstance(answer, Crash):
                 sound = False
-                answers.tracebacks.setdefault(answer.rule or _NOT_READ, []).append(answer.traceback)
+                answers.failures.setdefault(answer.rule or _NOT_READ, []).append(
+                    Failure(answer.reason, answer.traceback)
+                )
             else:
                 said.append((answer[0], _as_told(answer[1], texts)))
         if name and sound:

@@ -85,15 +85,16 @@ def reshaped(shape: Shape | None, sizes: Dims) -> Shape:
     return Shape(tuple(rest if size == -1 else size for size in sizes))
 
 
-def flattened(shape: Shape | None, start: int, end: int = -1) -> Shape | None:
+def flattened(shape: Shape | None, start: int) -> Shape | None:
+    """The shape of `x.flatten(start)`."""
     if shape is None or shape.open:
-        return Shape((None,)) if start == 0 and end == -1 else None
-    first, last = position(shape, start), position(shape, end)
-    if first is None or last is None or first > last:
+        return Shape((None,)) if start == 0 else None
+    first = position(shape, start)
+    if first is None:
         return None
-    merged = [size for size in shape.dims[first : last + 1] if size != 1]
+    merged = [size for size in shape.dims[first:] if size != 1]
     size: Hashable = merged[0] if len(merged) == 1 else 1 if not merged else None
-    return Shape((*shape.dims[:first], size, *shape.dims[last + 1 :]))
+    return Shape((*shape.dims[:first], size))
 
 
 def broadcast(one: Shape | None, two: Shape | None) -> Shape | None:

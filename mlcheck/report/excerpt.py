@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable
 
 from mlcheck.core.finding import Location
+from mlcheck.core.notebook import is_notebook, read_notebook
 from mlcheck.report.safe import visible
 
 _TAB = 4
@@ -24,9 +25,7 @@ def source_lines(path: str) -> list[str]:
     try:
         with open(path, "rb") as file:
             data = file.read()
-        if path.endswith(".ipynb"):
-            from mlcheck.core.notebook import read_notebook
-
+        if is_notebook(path):
             return read_notebook(data).text.split("\n")
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding, "replace")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from textwrap import wrap
 
 from mlcheck.core.finding import Finding, Location
+from mlcheck.core.notebook import is_notebook
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result
 from mlcheck.report.excerpt import Sources, clipped, excerpt, line_of, source_lines
@@ -100,7 +101,7 @@ def _folded(text: str, columns: int, used: int) -> str:
 
 def _place(location: Location) -> str:
     told = ":".join(str(part) for part in (location.path, location.line, location.column) if part)
-    if location.symbol and location.path.endswith(".ipynb"):
+    if location.symbol and is_notebook(location.path):
         told += f" ({location.symbol})"
     return visible(told).replace("\n", "\\n").replace("\t", "\\t")
 
