@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 
-_CGROUP = Path("/sys/fs/cgroup")
+from mlcheck.core.cores import cores, quota, usable_cores
+
+__all__ = ["cores", "proportional_memory", "quota", "shared_memory", "usable_cores"]
+
 _SHARED = Path("/dev/shm")  # noqa: S108 - its size is asked, nothing is written
-
-
-def cores() -> int:
-    """How many this process may use: its affinity, which containers and schedulers limit."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def quota(cgroup: Path = _CGROUP) -> float:
-    """Cores by cgroup v2, then v1; infinite without a quota."""
-    try:
-        limit, period = (cgroup / "cpu.max").read_text().split()
-        return math.inf if limit == "max" else int(limit) / int(period)
-    except (OSError, ValueError):
-        pass
-    try:
-        limit_us = int((cgroup / "cpu" / "cpu.cfs_quota_us").read_text())
-        period_us = int((cgroup / "cpu" / "cpu.cfs_period_us").read_text())
-        return limit_us / period_us if limit_us > 0 else math.inf
-    except (OSError, ValueError):
-        return math.inf
-
-
-def usable_cores(cgroup: Path = _CGROUP) -> float:
-    """How many cores' worth of time this process may use: its cores, cut by the quota of its container."""
-    return min(float(cores()), quota(cgroup))
 
 
 def shared_memory(folder: Path = _SHARED) -> int | None:
