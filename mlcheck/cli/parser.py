@@ -211,8 +211,16 @@ def _add_rule_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--no-baseline", action="store_true", help="show what is known too")
     group.add_argument("--write-baseline", action="store_true", help="from now on, what is found now is known")
+    processes = "processes for large programs (default: one a core, at most 8)"
+    group.add_argument("--jobs", type=_jobs, default=0, metavar="N", help=processes)
     group.add_argument("--no-cache", action="store_true", help="read everything anew, and keep nothing")
     group.add_argument("--cache-dir", default="", metavar="FOLDER", help="default: .mlcheck_cache beside the config")
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise argparse.ArgumentTypeError(f"{text}: a number of processes, from 1 to 256")
+    return int(text)
 
 
 def _add_lint_options(parser: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _MOST_BYTES = 32_000_000
 
 Answer = tuple[str, Finding]
+Kept = tuple[list[Answer], dict[str, int]]
 
 
 class Cache:
@@ -79,7 +80,7 @@ class Cache:
         self._used.add(key)
         self._changed = True
 
-    def answers(self, key: str) -> tuple[list[Answer], dict[str, int]] | None:
+    def answers(self, key: str) -> Kept | None:
         """The findings of a group, and how much of each kind was seen."""
         kept = self._answers.get(key)
         if kept is None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from mlcheck.core.check import find_checks
+from mlcheck.core.check import Check, find_checks
 from mlcheck.core.finding import Finding
 from mlcheck.lint import checks as package
 from mlcheck.lint import roots
 from mlcheck.lint.collector import without_cycle_collector
+from mlcheck.lint.facts import Facts
 from mlcheck.lint.interpreter import Interpreter
+from mlcheck.lint.parts import EventsNeeded, SitesAlone, belongs
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.source import Source, Unreadable
+from mlcheck.lint.tasks import Part, Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +38,13 @@ class Crash:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """How many things of each kind were there to judge, by the words of the checks' LOOKS_AT."""
+class Left:
+    """A rule that this part of the rules cannot answer after all."""
 
-    counts: dict[str, int]
+    rule: str
+
+
+Answer = tuple[str, Finding] | Crash | Left | Seen
 
 
 def analyse(
@@ -45,40 +52,62 @@ def analyse(
     rules: Collection[str] | None = None,
     target_torch: str = "",
     called_elsewhere: frozenset[str] = frozenset(),
-) -> Iterator[tuple[str, Finding] | Crash | Seen]:
+    part: Part = Part.ALL,
+) -> Iterator[Answer]:
     """Findings as (rule name, finding), sorted by place and without duplicates, then the crashes and what was seen.
 
     `rules` limits which rules are asked; None asks all that have a check. `target_torch` is the version to run on.
     `called_elsewhere` are names of functions that files which are not among the sources call.
     """
     crashes: list[Crash] = []
-    found: dict[tuple[str, str, int, int], tuple[str, Finding]] = {}
     with without_cycle_collector():
         program = Program([source for source in sources if isinstance(source, Source)], called_elsewhere)
-        machine = Interpreter(program, Sites(program))
-        machine.facts.target_torch = target_torch
-        for path, run in roots.plan(machine):
-            _guarded(crashes, "", path, run)
-    machine.facts.unreadable.extend(source for source in sources if isinstance(source, Unreadable))
-    machine.facts.unreadable.extend(s.outdated for s in sources if isinstance(s, Source) and s.outdated)
+        unreadable = [source for source in sources if isinstance(source, Unreadable)]
+        unreadable += [s.outdated for s in sources if isinstance(s, Source) and s.outdated]
+        sites = Sites(program)
+        facts = None if part is Part.SITES else _interpreted(program, sites, target_torch, unreadable, crashes)
+    asked = facts or SitesAlone(sites, target_torch, unreadable)
+    found: list[tuple[str, Finding]] = []
+    told: dict[str, dict[str, int]] = {}
     for check in find_checks(package):
-        if rules is not None and check.rule not in rules:
+        if (rules is not None and check.rule not in rules) or not belongs(check.run, part):
             continue
-
-        def ask(check: object = check) -> None:
-            for finding in check.run(machine.facts):  # type: ignore[attr-defined]
-                place = finding.location
-                key = (check.rule, place.path, place.line, place.column)  # type: ignore[attr-defined]
-                found.setdefault(key, (check.rule, finding))  # type: ignore[attr-defined]
-
-        _guarded(crashes, check.rule, "", ask)
-    yield from sorted(found.values(), key=lambda pair: (pair[1].location, pair[0]))
+        sites.seen = {}
+        said: dict[tuple[str, int, int], Finding] = {}
+        try:
+            _guarded(crashes, check.rule, "", partial(_ask, check, asked, said))
+        except EventsNeeded:
+            yield Left(check.rule)
+            continue
+        found += [(check.rule, finding) for finding in said.values()]
+        told[check.rule] = sites.seen
+    yield from sorted(found, key=lambda pair: (pair[1].location, pair[0]))
     yield from crashes
-    yield Seen(machine.facts.counts())
+    yield Seen(facts.counts() if facts else {}, told)
+
+
+def _interpreted(
+    program: Program, sites: Sites, target_torch: str, unreadable: list[Unreadable], crashes: list[Crash]
+) -> Facts:
+    """What happens in the program."""
+    machine = Interpreter(program, sites)
+    machine.facts.target_torch = target_torch
+    machine.facts.unreadable.extend(unreadable)
+    for path, run in roots.plan(machine):
+        _guarded(crashes, "", path, run)
+    return machine.facts
+
+
+def _ask(check: Check, facts: Facts | SitesAlone, said: dict[tuple[str, int, int], Finding]) -> None:
+    for finding in check.run(facts):
+        place = finding.location
+        said.setdefault((place.path, place.line, place.column), finding)
 
 
 def _guarded(crashes: list[Crash], rule: str, path: str, run: Callable[[], None]) -> None:
     try:
         run()
+    except EventsNeeded:
+        raise
     except Exception:
         crashes.append(Crash(rule, path, traceback.format_exc()))

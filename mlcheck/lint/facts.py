@@ -248,7 +248,7 @@ class Facts:
         return sum(map(len, self._all))
 
     def counts(self) -> dict[str, int]:
-        """How many places of each kind there were to judge; a place counts once, however often it was walked."""
+        """How many places of each kind there are to judge; a place counts once, however often it was walked."""
         kinds: dict[str, Sequence[Forward | Loss | Backward | Step | Clip | Optimizer | Scheduler]] = {
             "model call": self.forwards,
             "loss": self.losses,
@@ -258,8 +258,7 @@ class Facts:
             "optimizer": list(self.training.optimizers.values()),
             "learning-rate scheduler": list(self.training.schedulers.values()),
         }
-        counted = {kind: len({event.place.spot for event in events}) for kind, events in kinds.items()}
-        return counted | self.sites.seen
+        return {kind: len({event.place.spot for event in events}) for kind, events in kinds.items()}
 
 
 _EVENTS = tuple(each.name for each in fields(Facts) if each.default_factory is list)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from enum import Enum
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.tasks import Part
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites import Sites
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 _STATIC = frozenset(["sites", "target_torch", "unreadable"])
 _EVENTS = frozenset(each.name for each in fields(Facts)) - _STATIC | {"landmarks", "total", "counts"}
-
-
-class Part(Enum):
-    """Which rules are answered: all, those that need the program to be interpreted, or those that do not."""
-
-    ALL = "all"
-    EVENTS = "events"
-    SITES = "sites"
 
 
 class EventsNeeded(Exception):

@@ -60,6 +60,10 @@ class Text:
         """Let the syntax tree go."""
         self.__dict__.pop("source", None)
 
+    def __getstate__(self) -> dict[str, object]:
+        """To another process it goes as text."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("source", "lines")}
+
     def outline(self) -> Outline:
         return outline(self.source) if isinstance(self.source, Source) else NOTHING
 

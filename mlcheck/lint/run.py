@@ -7,21 +7,24 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import closing
+from typing import NamedTuple
 
 from mlcheck import __version__
 from mlcheck.core.catalog import Catalog
-from mlcheck.core.finding import Finding, Location
+from mlcheck.core.finding import Location
 from mlcheck.core.report import Report
-from mlcheck.lint.answers import Answers, Asked, Failure, counted
+from mlcheck.lint.answers import Answers, Asked, counted
 from mlcheck.lint.baseline import Fingerprints, Known, opened, write_baseline
-from mlcheck.lint.cache import Answer, Cache, key
+from mlcheck.lint.cache import Answer, Cache, Kept, key
 from mlcheck.lint.collector import without_cycle_collector
 from mlcheck.lint.discover import discover
+from mlcheck.lint.jobs import answered
 from mlcheck.lint.outlines import Group, Member, Outline
 from mlcheck.lint.reading import Buffer, Text
 from mlcheck.lint.select import LintSettings, Selection
 from mlcheck.lint.suppress import IDLE_COMMENTS, Suppressions
+from mlcheck.lint.tasks import Said, Task
 
 __all__ = ["Buffer", "LintSettings", "run_lint"]
 
@@ -38,7 +41,7 @@ def run_lint(
     """Lint the files that `paths` mean. `progress` is told how many of them are done.
 
     With a buffer, only its findings are told, and the files at `paths` are the program around it. Raises
-    MissingPath, UnknownRule, NotALintRule and BadBaseline; nothing that is in a file stops the run.
+    MissingPath, UnknownRule, NotALintRule, BadBaseline and WorkerLost; nothing that is in a file stops the run.
     """
     started, clock = _now(), time.perf_counter()
     catalog, cache = Catalog(), Cache(settings.cache)
@@ -88,6 +91,33 @@ def _same(one: str, two: str) -> bool:
     return os.path.abspath(one) == os.path.abspath(two)
 
 
+_NOTHING: Kept = ([], {})
+
+
+class _Plan(NamedTuple):
+    """What to ask of a group, the name of the answer in the cache, and what was kept under it."""
+
+    task: Task
+    name: str = ""
+    kept: Kept | None = None
+
+
+class _Bar:
+    """Counts the files that are done."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+        self._show()
+
+    def done(self, task: Task) -> None:
+        self._done += len(task.group.members)
+        self._show()
+
+    def _show(self) -> None:
+        if self._progress and self._total:
+            self._progress(self._done, self._total)
+
+
 class _Reading:
     """One pass over the files: what is kept of it are answers and suppressions, not syntax trees.
 
@@ -114,23 +144,38 @@ class _Reading:
         """Ask the selected rules about each group of files, and keep by rule what they say."""
         for text in self._told.values():
             self.suppressions.read(text.path, text.data)
-        done = 0
-        if progress and self._texts:
-            progress(done, len(self._texts))
         seen: Counter[str] = Counter()
         with without_cycle_collector():
-            for found in self._groups():
-                texts = {self._texts[number].path: self._texts[number] for number in found.members}
-                if not self._told.keys().isdisjoint(texts):
-                    seen += self._ask(found, texts, answers)
-                done += len(texts)
-                for text in texts.values():
-                    text.release()
-                if progress:
-                    progress(done, len(self._texts))
+            bar = _Bar(progress, len(self._texts))
+            plans = [self._plan(found) for found in self._groups()]
+            tasks = [plan.task for plan in plans if plan.kept is None]
+            with closing(answered(self._texts, tasks, self._settings.jobs, bar.done)) as asked:
+                for plan in plans:
+                    if plan.kept is None:
+                        seen += self._hear(plan, next(asked), answers)
+                    else:
+                        self._take(plan.kept[0], answers)
+                        seen += Counter(plan.kept[1])
+                        bar.done(plan.task)
         answers.seen = dict(seen)
         self._cache.save()
         self._mark(answers)
+
+    def _plan(self, found: Group) -> _Plan:
+        """What is to be asked of a group; with what was kept of it, which is nothing where it is not told of."""
+        own = [self._texts[number] for number in found.members]
+        rules = None if self._settings.cache else self._selection.rules
+        task = Task(found, rules, self._settings.target_torch)
+        name, kept = "", None
+        if self._told.keys().isdisjoint(text.path for text in own):
+            kept = _NOTHING
+        elif self._settings.cache:
+            members = [(text.path, text.module, text.digest) for text in own]
+            name = key(self._settings.target_torch, members, sorted(found.called_elsewhere))
+            kept = self._cache.answers(name)
+        for text in own if kept else ():
+            text.release()
+        return _Plan(task, name, kept)
 
     def _groups(self) -> list[Group]:
         """The files, in groups; as they were kept where no file changed, came or went."""
@@ -154,39 +199,14 @@ class _Reading:
             self._cache.keep_outline(text.digest, kept)
         return kept
 
-    def _ask(self, found: Group, texts: dict[str, Text], answers: Answers) -> Counter[str]:
-        """Take what the rules say of a group, as it was kept or anew; return what was there to judge."""
-        name = ""
-        if self._settings.cache:
-            members = [(text.path, text.module, text.digest) for text in texts.values()]
-            name = key(self._settings.target_torch, members, sorted(found.called_elsewhere))
-            if kept := self._cache.answers(name):
-                self._take(kept[0], answers)
-                return Counter(kept[1])
-        from mlcheck.lint.engine import Crash, Seen, analyse  # a run that finds all in the cache does without
-
-        said: list[Answer] = []
-        seen: dict[str, int] = {}
-        sound = True
-        for answer in analyse(
-            [text.source for text in texts.values()],
-            None if name else self._selection.rules,
-            target_torch=self._settings.target_torch,
-            called_elsewhere=found.called_elsewhere,
-        ):
-            if isinstance(answer, Seen):
-                seen = answer.counts
-            elif isinstance(answer, Crash):
-                sound = False
-                answers.failures.setdefault(answer.rule or _NOT_READ, []).append(
-                    Failure(answer.reason, answer.traceback)
-                )
-            else:
-                said.append((answer[0], _as_told(answer[1], texts)))
-        if name and sound:
-            self._cache.keep_answers(name, said, seen)
-        self._take(said, answers)
-        return Counter(seen)
+    def _hear(self, plan: _Plan, said: Said, answers: Answers) -> Counter[str]:
+        """Take what the rules say of a group, and keep it; return what was there to judge."""
+        for rule, failure in said.failures:
+            answers.failures.setdefault(rule or _NOT_READ, []).append(failure)
+        if plan.name and not said.failures:
+            self._cache.keep_answers(plan.name, said.answers, said.seen.counts)
+        self._take(said.answers, answers)
+        return Counter(said.seen.counts)
 
     def _take(self, said: Sequence[Answer], answers: Answers) -> None:
         for rule, finding in said:
@@ -223,14 +243,3 @@ class _Reading:
 
     def _lines(self, place: Location) -> Sequence[str]:
         return self._told[place.path].lines if place.path in self._told else ()
-
-
-def _as_told(finding: Finding, texts: dict[str, Text]) -> Finding:
-    def told(place: Location) -> Location:
-        return texts[place.path].as_told(place) if place.path in texts else place
-
-    return replace(
-        finding,
-        location=told(finding.location),
-        related=tuple(told(place) for place in finding.related),
-    )

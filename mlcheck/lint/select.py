@@ -18,7 +18,8 @@ class LintSettings:
 
     `target_torch` is the version to judge for, such as 2.12 (empty: any), `target_determined` that of experiment
     configs. `baseline` is a file of known findings,
-    renewed by this run when `write_baseline`; `cache` the folder of the cache, none when empty.
+    renewed by this run when `write_baseline`; `cache` the folder of the cache, none when empty. `jobs` is the number
+    of processes to use where that is worth it.
     """
 
     select: tuple[str, ...] = ()
@@ -31,6 +32,7 @@ class LintSettings:
     baseline: str = ""
     write_baseline: bool = False
     cache: str = ""
+    jobs: int = 1
 
 
 class NotALintRule(Mistake):

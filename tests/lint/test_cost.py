@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from mlcheck.lint import names, reading
-from mlcheck.lint.engine import Crash, Seen, analyse
+from mlcheck.lint.engine import Crash, analyse
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import Program
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.sites import walk as walking
 from mlcheck.lint.source import Source, Unreadable
+from mlcheck.lint.tasks import Seen
 
 PROJECT = {
     "model.py": "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n",

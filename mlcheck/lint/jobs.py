@@ -1,0 +1,82 @@
+"""One task after the other, or several at once: the answers are the same, and come in the same order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterable, Sequence
+from importlib import import_module
+
+from mlcheck.lint.asking import ask
+from mlcheck.lint.reading import Text
+from mlcheck.lint.tasks import Done, Part, Piece, Said, Task
+
+CAN_FORK = sys.platform == "linux"  # elsewhere, system libraries do not survive it
+WORTH_A_FORK, WORTH_A_START = 300_000, 4_000_000  # bytes of source: below, several processes take longer than one
+
+
+def answered(texts: Sequence[Text], tasks: Sequence[Task], jobs: int, done: Done) -> Generator[Said, None, None]:
+    """The answer to each task, in their order. `done` is told of each as soon as it is there.
+
+    Raises WorkerLost.
+    """
+    if jobs > 1 and sum(_weight(texts, task) for task in tasks) >= _least():
+        from mlcheck.lint.crew import Crew
+        from mlcheck.lint.workers import hire
+
+        pieces = _pieces(texts, tasks, jobs)
+        if CAN_FORK:
+            _prepare(texts, pieces)
+        workers = hire(min(jobs, len(pieces)), texts, CAN_FORK) if len(pieces) > 1 else []
+        if workers:
+            try:
+                yield from Crew(workers, texts, tasks, pieces, done).answers()
+            finally:
+                _release(texts)  # not before: copies of this process share the memory
+            return
+    for task in tasks:
+        said = ask([texts[number] for number in task.group.members], task)
+        _release(texts[number] for number in task.group.members)
+        done(task)
+        yield said
+
+
+def _release(texts: Iterable[Text]) -> None:
+    for text in texts:
+        text.release()
+
+
+def _least() -> int:
+    return WORTH_A_FORK if CAN_FORK else WORTH_A_START
+
+
+def _weight(texts: Sequence[Text], task: Task) -> int:
+    """The size of its files; little where none is about torch, and rules have nothing to say."""
+    data = [texts[number].data for number in task.group.members]
+    size = sum(map(len, data))
+    return size if any(b"torch" in each for each in data) else size // 10
+
+
+def _pieces(texts: Sequence[Text], tasks: Sequence[Task], jobs: int) -> list[Piece]:
+    """What can be done at once, the largest first.
+
+    A group too large for its share is asked in two parts, by copies of this process, which have its syntax trees.
+    """
+    weights = [_weight(texts, task) for task in tasks]
+    share = max(sum(weights) / jobs, WORTH_A_FORK)
+    pieces = []
+    for position in sorted(range(len(tasks)), key=lambda position: -weights[position]):
+        parts = (Part.EVENTS, Part.SITES) if CAN_FORK and weights[position] > share else (Part.ALL,)
+        pieces += [Piece(position, tasks[position]._replace(part=part)) for part in parts]
+    return pieces
+
+
+def _prepare(texts: Sequence[Text], pieces: Sequence[Piece]) -> None:
+    """Do now what several copies of this process would have to do otherwise."""
+    from mlcheck.core.check import find_checks
+    from mlcheck.lint import checks
+
+    import_module("mlcheck.lint.engine")
+    find_checks(checks)
+    for piece in pieces:
+        for number in piece.task.group.members if piece.task.part is Part.EVENTS else ():
+            texts[number].outline()
