@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable, Sequence
 
 from mlcheck import __version__
+from mlcheck.cli.amounts import processes, time
 from mlcheck.cli.output import FORMATS
 from mlcheck.cli.words import Overview, Parser, add_command, commands_of, near, options_of
-from mlcheck.core.duration import seconds
 
 _EXIT_CODES = "Exit code: 0 nothing failed, 1 failures, 2 misuse or a check that broke."
 _FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
@@ -211,16 +211,10 @@ def _add_rule_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--no-baseline", action="store_true", help="show what is known too")
     group.add_argument("--write-baseline", action="store_true", help="from now on, what is found now is known")
-    processes = "processes for large programs (default: one a core, at most 8)"
-    group.add_argument("--jobs", type=_jobs, default=0, metavar="N", help=processes)
+    shared = "processes for large programs (default: one a core, at most 8)"
+    group.add_argument("--jobs", type=processes, default=0, metavar="N", help=shared)
     group.add_argument("--no-cache", action="store_true", help="read everything anew, and keep nothing")
     group.add_argument("--cache-dir", default="", metavar="FOLDER", help="default: .mlcheck_cache beside the config")
-
-
-def _jobs(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 256:
-        raise argparse.ArgumentTypeError(f"{text}: a number of processes, from 1 to 256")
-    return int(text)
 
 
 def _add_lint_options(parser: argparse.ArgumentParser) -> None:
@@ -251,15 +245,8 @@ def _add_probe_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ranks", type=int, default=0, metavar="N", help="processes for several devices (default: 2)")
     group.add_argument("--seed", type=int, metavar="N", help="for everything random (default: 0)")
     group.add_argument("--epochs", type=int, default=0, metavar="N", help="how long the run is planned to be")
-    group.add_argument("--time-limit", type=_seconds, metavar="TIME", help="for one probe (default: 60s)")
-    group.add_argument("--budget", type=_seconds, metavar="TIME", help="for all probes together (default: 600s)")
-
-
-def _seconds(text: str) -> float:
-    try:
-        return seconds(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    group.add_argument("--time-limit", type=time, metavar="TIME", help="for one probe (default: 60s)")
+    group.add_argument("--budget", type=time, metavar="TIME", help="for all probes together (default: 600s)")
 
 
 def _add_report_options(parser: argparse.ArgumentParser, html: str | None, json: str | None) -> None:

@@ -1,0 +1,22 @@
+"""What options take: times and numbers, read from the command line."""
+
+from __future__ import annotations
+
+import argparse
+
+from mlcheck.core.duration import seconds
+
+
+def time(text: str) -> float:
+    """Seconds, of `30s` or `5m`."""
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def processes(text: str) -> int:
+    """A number of processes."""
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise argparse.ArgumentTypeError(f"`{text}`: a number of processes, from 1 to 256")
+    return int(text)
