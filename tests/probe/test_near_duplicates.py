@@ -150,3 +150,20 @@ SOUND = {
 def test_samples_that_look_alike_for_good_reason(name: str) -> None:
     verdict = ask(RULE, SOUND[name]())
     assert verdict.outcome is not Outcome.WARN, verdict.summary
+
+
+def measured(rows: int, seed: int) -> Tensor:
+    return torch.randn(rows, 10, generator=draws(seed))
+
+
+@pytest.mark.parametrize("units", [1.0, 1e6], ids=["one far value", "one column in other units"])
+def test_one_column_does_not_hide_copies_in_the_others(units: float) -> None:
+    training, validation = measured(600, 1), measured(200, 2)
+    validation[:60] = training[:60] + 0.01 * measured(60, 3)
+    for part in (training, validation):
+        part[:, 4] *= units
+    training[300, 4] = 1e9
+    says(ask(RULE, between(training, validation)), Outcome.WARN, "60 of 200 validation samples")
+    apart = measured(200, 5)
+    apart[:, 4] *= units
+    says(ask(RULE, between(training, apart)), Outcome.PASS)

@@ -18,6 +18,9 @@ NEIGHBOUR = 10
 FEW = 100
 FEW_DIMENSIONS = 5.0
 MOST_ASKED = 4000
+BULK = 0.99
+BULK_DEVIATIONS = 2.576
+BLOWN_UP = 3.0
 _CHUNK = 512
 _MOST_WINDOWS = 400_000
 
@@ -45,8 +48,8 @@ def near_pairs(training: Split, validation: Split) -> Near | None:
     if known is None or asked is None or known.shape[1] != asked.shape[1] or min(len(known), len(asked)) < FEW:
         return None
     pictures = any(channels_first(sample) is not None for sample in training.kept.values())
-    spread = known.std(0, correction=0)
-    varies = spread > 1e-4 * spread.max()
+    spread = _spread(known)
+    varies = spread > (1e-4 * spread.max() if pictures else 1e-6 * known.abs().median(0).values.clamp_min(1e-30))
     if int(varies.sum()) < FEW_DIMENSIONS:
         return None
     scale_by = torch.ones(()) if pictures else spread[varies]
@@ -64,6 +67,14 @@ def near_pairs(training: Split, validation: Split) -> Near | None:
     pairs = [(asked_places[i], places[int(twin[i])]) for i in nearest_first]
     pairs = [pair for pair in pairs if validation.content.get(pair[0]) != training.content.get(pair[1])]
     return Near(tuple(pairs), len(asked), len(known), scale, dimension, chance * len(asked))
+
+
+def _spread(rows: Tensor) -> Tensor:
+    """The standard deviation of each column; of one that a few far values blow up, that of its nearest 99 %."""
+    whole = rows.std(0, correction=0)
+    distance = (rows - rows.median(0).values).abs()
+    most = distance.kthvalue(max(1, int(BULK * len(rows))), dim=0).values / BULK_DEVIATIONS
+    return torch.where((most > 0) & (whole > BLOWN_UP * most), most, whole)
 
 
 def _table(split: Split) -> tuple[Tensor | None, list[int]]:
