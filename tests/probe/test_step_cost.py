@@ -67,7 +67,7 @@ def reading(read: Read, move: bool = False) -> StepCalls:
         (lambda loss, _: max(loss, torch.zeros(())), "bool()"),
         (lambda _, outputs: 3 in outputs.argmax(1), "in"),
         (lambda _, outputs: torch.arange(outputs.argmax(1).max()), "arange()"),
-        (lambda loss, _: torch.tensor([loss, 1.0]), "tensor()"),
+        (lambda loss, _: torch.tensor([loss.detach(), 1.0]), "tensor()"),
         (lambda _, outputs: outputs[: outputs.argmax(1)[0]].sum().detach(), "as an index"),
         (lambda _, outputs: outputs.detach().__setitem__(outputs > 9, outputs.detach()[0, :0]), "indexed by a mask"),
         (lambda _, outputs: nn.functional.one_hot(outputs.argmax(1)), "one_hot without num_classes"),
