@@ -12,14 +12,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, SCRATCH, STACKS, TOKEN
-from mlcheck.trial.processes import kill_marked, oom_kills, processor_seconds, signal_name
+from mlcheck.trial.processes import kill_group, kill_marked, oom_kills, processor_seconds, signal_name
 from mlcheck.trial.warden import warden
 
 _TAIL = 16_384
@@ -183,8 +183,7 @@ class _Child:
         """Kill the child and all it started; a child that hangs dumps its Python stacks first."""
         if self.timed_out and self._process.poll() is None:
             self._dump_stacks()
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process.pid)
         self._process.wait()
         kill_marked(self.mark.encode())
         os.close(self._inbox)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
+
+# They end by themselves once all others have, and remove the shared memory and semaphores of those.
+_CLEANERS = (b"from multiprocessing.resource_tracker import main", b"torch_shm_manager")
+_PATIENCE_S = 3.0
+_LOOK_S = 0.02
 
 
 def signal_name(number: int) -> str:
@@ -33,19 +39,62 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def kill_group(leader: int) -> None:
+    """Kill a process group, but what cleans up after it (Linux): that is left to `kill_marked`."""
+    with suppress(ProcessLookupError, PermissionError):
+        if not _members(leader):
+            os.killpg(leader, signal.SIGKILL)
+        for _ in range(2):  # one that forked meanwhile has left a child
+            for process in _members(leader):
+                if process == leader or not _cleans_up(process):
+                    _kill(process)
+
+
 def kill_marked(mark: bytes) -> None:
-    """Kill what left the child's process group: a daemon still carries the mark in its environment (Linux)."""
+    """Kill what carries the mark in its environment, as a daemon does that left its group; cleaners last (Linux)."""
     for _ in range(3):
-        marked = [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if mark in _environment(entry)]
+        marked = [process for process in _marked(mark) if not _cleans_up(process)]
         if not marked:
-            return
+            break
         for process in marked:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+            _kill(process)
+    end = time.monotonic() + _PATIENCE_S
+    while (left := _marked(mark)) and time.monotonic() < end:
+        time.sleep(_LOOK_S)
+    for process in left:
+        _kill(process)
 
 
-def _environment(process: Path) -> bytes:
+def _kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+
+
+def _members(leader: int) -> list[int]:
+    return [process for process in _processes() if _group(process) == leader]
+
+
+def _marked(mark: bytes) -> list[int]:
+    return [process for process in _processes() if mark in _told(process, "environ")]
+
+
+def _cleans_up(process: int) -> bool:
+    command = _told(process, "cmdline")
+    return any(name in command for name in _CLEANERS)
+
+
+def _group(process: int) -> int:
+    """0 where it is gone."""
+    fields = _told(process, "stat").rpartition(b")")[2].split()
+    return int(fields[2]) if len(fields) > 2 else 0
+
+
+def _told(process: int, file: str) -> bytes:
     try:
-        return (process / "environ").read_bytes()
+        return Path(f"/proc/{process}/{file}").read_bytes()
     except OSError:
         return b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -142,6 +143,51 @@ os._exit(0)
     (message,) = messages
     pids = message["pids"] if sys.platform == "linux" else message["pids"][::2]
     assert not [pid for pid in pids if alive(pid)]
+
+
+SHARES = """
+import multiprocessing, os, time
+from multiprocessing import shared_memory
+context = multiprocessing.get_context("spawn")
+lock, block = context.Lock(), shared_memory.SharedMemory(create=True, size=4096)
+worker = context.Process(target=time.sleep, args=(600,))
+worker.start()
+tracker = multiprocessing.resource_tracker._resource_tracker._pid
+names = [lock._semlock.name.replace("/", "sem."), block.name]
+channel.send({"names": names, "pids": [os.getpid(), worker.pid, tracker]})
+time.sleep(600)
+"""
+RUNS = f"""
+import json, sys
+from pathlib import Path
+from mlcheck.trial.isolate import run_child
+run_child([sys.executable, "-c", {CONNECT + SHARES!r}], time_limit_s=60, cwd=Path(),
+          on_message=lambda message: print(json.dumps(message), flush=True))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc and /dev/shm")
+@pytest.mark.parametrize("end", ["killed", "hangs"])
+def test_shared_memory_and_semaphores_go_with_their_processes(
+    end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even of an mlcheck that kill -9 ends while a loader's workers are at work."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    if end == "hangs":
+        _, (left,) = child(SHARES, time_limit_s=1.0)
+    else:
+        mlcheck = subprocess.Popen([sys.executable, "-c", RUNS], stdout=subprocess.PIPE)
+        assert mlcheck.stdout is not None
+        left = json.loads(mlcheck.stdout.readline())
+        assert all(Path("/dev/shm", name).exists() for name in left["names"])
+        mlcheck.kill()
+        mlcheck.communicate()
+    assert not [pid for pid in left["pids"] if alive(pid)]
+    until = time.monotonic() + 5
+    while list(tmp_path.iterdir()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert list(tmp_path.iterdir()) == []
+    assert not [name for name in left["names"] if Path("/dev/shm", name).exists()]
 
 
 def alive(pid: int) -> bool:

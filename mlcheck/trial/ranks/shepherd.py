@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import Any
 
 from mlcheck.trial.channel import DUMP_STACKS, Channel, connect
 from mlcheck.trial.child import HOME, child_command
+from mlcheck.trial.processes import kill_group
 
 _AGENT = """
 import runpy, sys
@@ -56,8 +56,7 @@ def main(text: str) -> None:
     if agent.poll() is None:
         ranks.dump_stacks()
         ranks.kill()
-        with suppress(ProcessLookupError):
-            os.killpg(agent.pid, signal.SIGKILL)
+        kill_group(agent.pid)
         agent.wait()
     channel.finish()
 
@@ -135,5 +134,5 @@ class _Ranks:
         """Each rank leads a session of its own, with the workers of its loaders."""
         for pid in self._pids:
             if pid:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(os.getpgid(pid), signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    kill_group(os.getpgid(pid))
