@@ -65,6 +65,15 @@ def test_state_that_is_not_saved_is_named() -> None:
     assert "loss of step 4" in verdict.summary
 
 
+def test_state_that_only_a_report_shows_is_a_warning() -> None:
+    trial = stateful(saved=False, used=False)
+    inner, counter = trial.train_step, trial.objects[0]
+    trial.train_step = lambda batch, index: {**inner(batch, index), "seen": counter.value}  # type: ignore[attr-defined]
+    verdict = ask(RESUME, trial)
+    assert verdict.outcome is Outcome.WARN
+    assert "lacks state of `Counter`" in verdict.findings[0].message
+
+
 def test_state_that_changes_nothing_may_be_lost() -> None:
     assert ask(RESUME, stateful(saved=False, used=False)).outcome is Outcome.PASS
 

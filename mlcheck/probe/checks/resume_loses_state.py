@@ -20,7 +20,8 @@ def check(seen: Resumed) -> Verdict:
         reason = f"{told}; no single piece of state explains it"
         return Verdict(Outcome.INCONCLUSIVE, summary=told, reason=reason, looked_at=seen.steps)
     findings = tuple(_finding(lost, seen.place) for lost in seen.causes)
-    return Verdict(Outcome.FAIL, told, findings=findings, looked_at=seen.steps)
+    outcome = Outcome.WARN if seen.in_reports_only else Outcome.FAIL
+    return Verdict(outcome, told, findings=findings, looked_at=seen.steps)
 
 
 def _finding(lost: Lost, place: Location) -> Finding:

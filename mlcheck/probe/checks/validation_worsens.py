@@ -12,6 +12,7 @@ from mlcheck.probe.measure.short_run import ShortRun
 
 LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|crossentropy|cross_entropy|bce|ce)($|[_\W])")
 MARGIN = 0.5
+CLOSE = 0.05
 
 
 def check(run: ShortRun) -> Verdict:
@@ -30,7 +31,8 @@ def check(run: ShortRun) -> Verdict:
         told.append(f"{name} {start:.4g} to {end:.4g}")
         worse = sum(b < a for b, a in zip(before, after)) == len(before)
         if worse and end - start > MARGIN * max(abs(start), 0.1) and last < first:
-            findings.append(_fault(name, start, end, first, last, run.steps))
+            opposite = abs(run.losses[0] + start) < CLOSE * abs(start)
+            findings.append(_fault(name, start, end, first, last, run.steps, opposite))
     if not told:
         return Verdict(Outcome.INCONCLUSIVE, reason="the validation losses are not finite")
     if findings:
@@ -38,10 +40,15 @@ def check(run: ShortRun) -> Verdict:
     return Verdict(Outcome.PASS, f"over {run.steps} steps: {', '.join(told[:3])}", looked_at=run.steps)
 
 
-def _fault(name: str, start: float, end: float, first: float, last: float, steps: int) -> Finding:
+def _fault(name: str, start: float, end: float, first: float, last: float, steps: int, opposite: bool) -> Finding:
+    why = (
+        "before training one is the negative of the other: a sign is wrong"
+        if opposite
+        else ("the two do not measure the same")
+    )
     return Finding(
         f"{name} rises from {start:.4g} to {end:.4g} in {steps} steps while the training loss falls from "
-        f"{first:.4g} to {last:.4g}: the two do not measure the same",
+        f"{first:.4g} to {last:.4g}: {why}",
         help="compare the two formulas (a sign, a mode, a preprocessing step that only one of them has)",
         numbers={"before": start, "after": end},
     )

@@ -28,6 +28,7 @@ _BEFORE = 3
 _AFTER = 2
 _SEED = 7
 _MOST_PIECES = 40
+_OF_STEP = " of step "
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Resumed:
     causes: tuple[Lost, ...]
     steps: int
     place: Location
+
+    @property
+    def in_reports_only(self) -> bool:
+        """Whether weights and evaluation agree, and nothing but what training steps report differs."""
+        return all(_OF_STEP in name for name in self.differing)
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -103,7 +109,7 @@ class _Run:
         found: dict[str, Any] = {}
         for index, batch in enumerate(self._batches[_BEFORE:], _BEFORE):
             for name, value in trial.train_step(copied(batch), index).items():
-                found[f"{name} of step {index + 1}"] = _plain(value)
+                found[f"{name}{_OF_STEP}{index + 1}"] = _plain(value)
         for name, value in self._evaluated().items():
             found[f"{name} of the evaluation"] = _plain(value)
         for model, module in trial.models.items():
