@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from probe_programs import ask, classes, cross_entropy, mlp, trial_of, trial_on
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -19,7 +20,8 @@ from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import workers_fight_for_cores
 from mlcheck.probe.checks.loader_slower_than_step import check
-from mlcheck.probe.measure import step_time
+from mlcheck.probe.measure import loop_rounds, step_time
+from mlcheck.probe.measure.drive import Clock, await_device
 from mlcheck.probe.measure.loading_lines import LoadingLines, loading_lines
 from mlcheck.probe.measure.loading_shares import Busy
 from mlcheck.probe.measure.loop_rounds import Round
@@ -298,6 +300,31 @@ def test_a_step_that_outlasts_the_limit_is_inconclusive() -> None:
     with pytest.raises(NotMeasured, match="raise --time-limit") as told:
         StepTime.measure(trial, 0.1)
     assert told.value.outcome is Outcome.INCONCLUSIVE
+
+
+def test_what_a_device_still_has_to_do_belongs_to_the_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that does what is queued only when it is waited for, 3 ms a step, and a clock that has run out."""
+    queued: list[float] = []
+
+    def work_off(_: torch.device) -> None:
+        time.sleep(sum(queued))
+        queued.clear()
+
+    monkeypatch.setattr(loop_rounds, "await_device", work_off)
+    trial = trial_of(mlp(), classes(8, batches=9), cross_entropy, step=lambda *_: queued.append(0.003) or {})
+    trial.device = torch.device("cuda", 0)
+    found = loop_rounds.Rounds(trial, Clock(0.0), Clock(60.0), workers=0, ahead=0).round(0.01)
+    assert found.total >= 0.003
+    assert found.alone >= 0.003
+    assert found.needed == math.inf
+
+
+def test_every_kind_of_device_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[str] = []
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda device: waited.append(device.type))
+    for name in ("cpu", "cuda", "mps"):
+        await_device(torch.device(name))
+    assert waited == ["cuda", "mps"]
 
 
 class Sleepy(Dataset[tuple[Tensor, Tensor]]):

@@ -219,6 +219,13 @@ def test_what_nvml_tells_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "held down by power 100%" in str(found)
 
 
+def test_the_gpu_that_cuda_counts_is_the_one_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(gpu.torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=f"a-{index}"))
+    nvml = SimpleNamespace(nvmlDeviceGetHandleByUUID=lambda uuid: uuid)
+    assert gpu._handle(nvml, 1) == "GPU-a-1"
+
+
 def test_a_command_line_of_several_lines_is_one_process() -> None:
     raw = (
         'process 7:"python -c import sys\nmain(sys.argv); 1";thread (9): MainThread;f (a.py:3) 12\n'

@@ -34,6 +34,12 @@ def repeated_batches(trial: Trial) -> Iterator[Any]:
             raise NotMeasured("the training data is empty")
 
 
+def await_device(device: torch.device) -> None:
+    """Until the device has done what is queued, as it runs behind Python's back; at once for the CPU."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
+
+
 class Clock:
     """Whether time is left."""
 

@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
+from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.observe.host import cores, proportional_memory, quota, shared_memory, usable_cores
@@ -201,8 +201,7 @@ def _step(trial: Trial, batch: Any) -> float:
         again = copied(batch)
         begun = time.perf_counter()
         trial.train_step(again, index)
-        if trial.device.type == "cuda":
-            torch.cuda.synchronize(trial.device)
+        await_device(trial.device)
         times.append(time.perf_counter() - begun)
     return median(times[1:])
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import torch
 
-from mlcheck.probe.measure.drive import Clock, inconclusive
+from mlcheck.probe.measure.drive import Clock, await_device, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.observe.counters import of_process
@@ -149,15 +149,16 @@ class Rounds:
     def _loop(self, count: int, watch: Watch | None) -> tuple[float, float, int]:
         for _ in range(self._ahead):
             self._stepped(next(self.batches)[0])
-        self._synchronize()
+        await_device(self._trial.device)
         waits = steps = 0.0
         done = 0
         with _phase(watch, "loop"):
             while done < count and (self._clock.left() or done < LEAST_BATCHES):
                 self._batch, waited, fresh = next(self.batches)
-                taken = self._stepped(self._batch, done == count - 1)
+                taken = self._stepped(self._batch)
                 if not fresh:
                     waits, steps, done = waits + waited, steps + taken, done + 1
+            steps += self._finishing()
         return waits / done, steps / done, done
 
     def _loading(self, count: int, watch: Watch | None) -> float:
@@ -175,11 +176,13 @@ class Rounds:
 
     def _alone(self, count: int, watch: Watch | None) -> float:
         taken, done = 0.0, 0
-        self._stepped(copied(self._batch), True)
+        self._stepped(copied(self._batch))
+        await_device(self._trial.device)
         with _phase(watch, "step"):
             while done < count and (self._clock.left() or done < 2):
                 again = copied(self._batch)
-                taken, done = taken + self._stepped(again, done == count - 1), done + 1
+                taken, done = taken + self._stepped(again), done + 1
+            taken += self._finishing()
         return taken / done
 
     def _needed(self, count: int) -> float:
@@ -199,13 +202,11 @@ class Rounds:
         while clock.left():
             next(self.batches)
 
-    def _stepped(self, batch: Any, last: bool = False) -> float:
-        """Seconds of a step; on a device, those until it is queued, and all that is queued with the last."""
+    def _stepped(self, batch: Any) -> float:
+        """Seconds of a step; on a device, those until it is queued."""
         self._keep_to_limit()
         start = time.perf_counter()
         self._trial.train_step(batch, self._steps)
-        if last:
-            self._synchronize()
         self._steps += 1
         return time.perf_counter() - start
 
@@ -213,9 +214,11 @@ class Rounds:
         if not self._limit.left():
             raise inconclusive("a few batches take longer than the time limit leaves: raise --time-limit")
 
-    def _synchronize(self) -> None:
-        if self._trial.device.type == "cuda":
-            torch.cuda.synchronize(self._trial.device)
+    def _finishing(self) -> float:
+        """Seconds until the device has done what the steps have queued."""
+        start = time.perf_counter()
+        await_device(self._trial.device)
+        return time.perf_counter() - start
 
 
 def await_idle(most: float = _IDLE_S) -> None:

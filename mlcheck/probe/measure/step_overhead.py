@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
+from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.operation_table import OperationTable, operations
 from mlcheck.probe.measure.tree import batch_size, copied, rows
@@ -142,6 +142,5 @@ class _Timer:
     def _now(self) -> float:
         if not self._on_device:
             return time.thread_time()
-        if self._trial.device.type == "cuda":
-            torch.cuda.synchronize(self._trial.device)
+        await_device(self._trial.device)
         return time.perf_counter()

@@ -9,6 +9,8 @@ from importlib import import_module
 from statistics import fmean
 from typing import Any, Self
 
+import torch
+
 _PAUSE_S = 0.1
 _SLOWED_BY_POWER = 0x4 | 0x80  # software power cap, hardware power brake
 _SLOWED_BY_HEAT = 0x20 | 0x40  # software and hardware thermal slowdown
@@ -38,6 +40,13 @@ class GpuActivity:
         held = [f"held down by {name} {s:.0%}" for name, s in (("power", self.power), ("heat", self.heat)) if s]
         told.append(" ".join([f"clock at {self.clock:.0%} of its highest", *held]))
         return f"the GPU, {self.looks} looks: {', '.join(told)}"
+
+
+def _handle(nvml: Any, index: int) -> Any:
+    """NVML counts all GPUs of the machine, CUDA those that CUDA_VISIBLE_DEVICES leaves: the UUID is the same."""
+    if torch.cuda.is_available():
+        return nvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(index).uuid}")
+    return nvml.nvmlDeviceGetHandleByIndex(index)
 
 
 class GpuWatch:
@@ -75,7 +84,7 @@ class GpuWatch:
     def _look(self) -> None:
         nvml = self._nvml
         try:
-            device = nvml.nvmlDeviceGetHandleByIndex(self._index)
+            device = _handle(nvml, self._index)
             highest = nvml.nvmlDeviceGetMaxClockInfo(device, nvml.NVML_CLOCK_SM)
             while not self._stop.wait(_PAUSE_S):
                 memory = nvml.nvmlDeviceGetMemoryInfo(device)
