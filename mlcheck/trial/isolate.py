@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, SCRATCH, STACKS, TOKEN
-from mlcheck.trial.processes import kill_group, kill_marked, oom_kills, processor_seconds, signal_name
+from mlcheck.trial.processes import busy_seconds, kill_group, kill_marked, oom_kills, signal_name
 from mlcheck.trial.warden import warden
 
 _TAIL = 16_384
@@ -42,8 +42,8 @@ class ChildEnd:
     """How the child ended. FINISHED means that it said so itself (`Channel.finish`), whatever its exit code.
 
     `exit_code` is None where a signal ended it; `signal` is its name (`SIGSEGV`), empty for a timeout.
-    `limit_s` is the time limit in force at the end, `busy` how many processors it kept busy in the latter half of it,
-    of a child that was stopped. `stack` holds the Python stacks at a hang or crash,
+    `limit_s` is the time limit in force at the end, `busy` how many processors it used or waited for in the latter half
+    of it, of a child that was stopped. `stack` holds the Python stacks at a hang or crash,
     `stdout` and `stderr` the last 16 KiB of what the child wrote.
     """
 
@@ -159,11 +159,11 @@ class _Child:
                     return
                 now = time.monotonic()
                 if halfway is None and now - heard > self.limit_s / 2:
-                    halfway = now, processor_seconds(self._process.pid)
+                    halfway = now, busy_seconds(self._process.pid)
                 if now - heard > (_GRACE_S if self.finished else self.limit_s):
                     self.timed_out = not self.finished
                     if halfway and now > halfway[0]:
-                        self._busy = (processor_seconds(self._process.pid) - halfway[1]) / (now - halfway[0])
+                        self._busy = (busy_seconds(self._process.pid) - halfway[1]) / (now - halfway[0])
                     return
 
     def _receive(self, on_message: Callable[[dict[str, Any]], None]) -> bool:

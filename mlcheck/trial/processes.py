@@ -30,13 +30,25 @@ def oom_kills() -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
-def processor_seconds(process: int) -> float:
-    """What a process has computed so far, its threads included; 0 where the system does not tell (not Linux)."""
+def busy_seconds(process: int) -> float:
+    """How long the threads of a process have computed, or could have but for other programs on the cores.
+
+    0 where the system does not tell (not Linux).
+    """
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    computed = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return computed + sum(map(_without_a_core, Path(f"/proc/{process}/task").glob("*/schedstat")))
+
+
+def _without_a_core(schedstat: Path) -> float:
+    """Seconds that a thread was ready to run and had to wait."""
+    try:
+        return int(schedstat.read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def kill_group(leader: int) -> None:
