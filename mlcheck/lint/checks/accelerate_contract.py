@@ -40,13 +40,30 @@ def _raw_backward(file: File, prepared: list[Call]) -> Iterator[Finding]:
         func = call.node.func
         if call.function is prepared[0].function and isinstance(func, ast.Attribute) and not call.node.args:
             if call.loops and call.node.lineno > prepared[0].node.lineno:
-                yield Finding(
-                    "`backward` runs past the Accelerator: the loss is neither scaled for mixed precision "
-                    "nor divided for gradient accumulation",
-                    call.place.location,
-                    help=f"`accelerator.backward({ast.unparse(func.value)})`",
-                    related=(prepared[0].place.location,),
-                )
+                yield _past(call, func.value, prepared[0])
+    yield from _in_methods(file, prepared[0])
+
+
+def _past(call: Call, loss: ast.expr, prepared: Call) -> Finding:
+    return Finding(
+        "`backward` runs past the Accelerator: the loss is neither scaled for mixed precision "
+        "nor divided for gradient accumulation",
+        call.place.location,
+        help=f"`accelerator.backward({ast.unparse(loss)})`",
+        related=(prepared.place.location,),
+    )
+
+
+def _in_methods(file: File, prepared: Call) -> Iterator[Finding]:
+    """The other methods of an object that keeps its Accelerator, where none of them runs backward through it."""
+    func = prepared.node.func
+    kept = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Attribute)
+    own = [call for call in file.calls("backward") if prepared.cls is not None and call.cls is prepared.cls]
+    if not kept or any(call.node.args for call in own):
+        return
+    for call in own:
+        if call.function is not prepared.function and isinstance(call.node.func, ast.Attribute):
+            yield _past(call, call.node.func.value, prepared)
 
 
 def _raw_clip(file: File, prepared: list[Call], made: list[Call]) -> Iterator[Finding]:

@@ -48,6 +48,7 @@ _KEEPS = frozenset(
 )
 _ELSEWHERE = ("cuda", "to(device", "device=", "LightningModule", "accelerat", "mps", ".double()", ".half()", "bfloat16")
 _WITH_MASK = ("masked_fill", "masked_fill_", "where", "masked_select")
+_AS_MASK = ("attn_mask", "src_mask", "tgt_mask")
 _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tensor", ".type(", "as_tensor")
 
 
@@ -160,6 +161,8 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
             masks = [arg.left if isinstance(arg, ast.Compare) else arg for arg in node.args]
             if any(is_attribute(_bare(mask), receiver, name) for mask in masks):
                 return node
+        if isinstance(node, ast.keyword) and node.arg in _AS_MASK and is_attribute(_bare(node.value), receiver, name):
+            return node.value
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
             if any(is_attribute(_bare(side), receiver, name) for side in sides):

@@ -17,7 +17,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not facts.sites.once(starts) or facts.sites.once(owned):
         return
     for call in facts.sites.calls("torch.save"):
-        if any(word in call.file.text for word in _SHARDED) or _names_rank(call):
+        if any(word in call.file.text for word in _SHARDED) or _names_rank(call) or _is_in_memory(call):
             continue
         if runs_on_every_rank(facts.sites, call):
             yield Finding(
@@ -25,6 +25,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="save on one rank alone, `if dist.get_rank() == 0:`, and let the others wait at a barrier",
             )
+
+
+def _is_in_memory(call: Call) -> bool:
+    """`torch.save(state, io.BytesIO())`."""
+    target = call.argument("f", 1)
+    value, context = call.file.value(target, call.context) if target is not None else (None, call.context)
+    return isinstance(value, ast.Call) and call.file.resolve(value.func, context) == "io.BytesIO"
 
 
 def _names_rank(call: Call) -> bool:

@@ -4,7 +4,8 @@ import ast
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Loop
+from mlcheck.lint.facts import Facts, Loop, Step
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
 
@@ -21,13 +22,25 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         around = [loop for loop, _ in step.when.loops]
         loops = [[loop for loop, _ in s.when.loops] for s in facts.steps if s.key == optimizer]
-        if len(around) > 1 and step.always and around in loops and (why := _in_epochs(step.scheduler, around)):
+        beside = [s for s in facts.steps if s.key == optimizer and around == [loop for loop, _ in s.when.loops]]
+        certain = step.always or any(_stand_together(around[-1].node, step, s) for s in beside if around)
+        if len(around) > 1 and certain and around in loops and (why := _in_epochs(step.scheduler, around)):
             yield _finding(step, f"{why}, and it is stepped after every batch", "step it once in an epoch")
         elif any(found[: len(around)] == around and len(found) > len(around) for found in loops):
             if all(found[: len(around)] == around and len(found) > len(around) for found in loops):
                 if given := _in_batches(step.scheduler):
                     message = f"`{given}` counts batches, and the scheduler is stepped once for many of them"
                     yield _finding(step, message, "step it after every `optimizer.step()`")
+
+
+def _stand_together(loop: ast.AST, step: SchedulerStep, other: Step) -> bool:
+    """Whether both are statements of one block: whatever comes before them, one does not run without the other."""
+    wanted = {step.place.node, other.place.node}
+    for node in walk(loop):
+        for _, block in ast.iter_fields(node):
+            if isinstance(block, list) and wanted <= {s.value for s in block if isinstance(s, ast.Expr)}:
+                return True
+    return False
 
 
 def _finding(step: SchedulerStep, message: str, mend: str) -> Finding:

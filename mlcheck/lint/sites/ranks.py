@@ -87,7 +87,7 @@ def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
     if is_guarded(call.file, call.context):
         return False
     here = {start.function for start in sites.once(starts) if start.file is call.file}
-    if call.function in here:
+    if call.function in here or (call.function is not None and _trains_wrapped(sites, call.function)):
         return True
     if call.function is None or depth <= 0 or _may_be_guarded(call.function):
         return False
@@ -99,6 +99,14 @@ def is_for_evaluation(sampler: Call) -> bool:
     """Whether a sampler goes over validation or test data, by the names of its data and its own."""
     names = [*sampler.file.names_given(sampler.node), last_name(sampler.argument("dataset", 0))]
     return any(split_of_name(name) in ("val", "test") for name in names)
+
+
+def _trains_wrapped(sites: Sites, function: Function) -> bool:
+    """A method with the backward pass, of an object that wraps its model: all ranks run it, or the others hang."""
+    if function.cls is None or _may_be_guarded(function):
+        return False
+    wraps = any(start.cls is function.cls for start in sites.once(starts))
+    return wraps and any(call.function is function for call in function.file.calls("backward"))
 
 
 def _may_be_guarded(function: Function) -> bool:
