@@ -2,6 +2,10 @@
 
 A group is analysed by itself. What it comes to depends on its files alone, and on which of its functions some
 other file calls by name; so its findings can be kept until one of these changes.
+
+Nothing smaller than a group is kept. Its roots are interpreted in one memory: what one of them called is not begun
+again, functions that came to nothing are spared in all that follow, and which names are worth following is read off
+all files; rules then weigh what all roots did. An answer for a single root would rest on all those before it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from mlcheck.lint.reading import Text
 from mlcheck.lint.tasks import Done, Part, Piece, Said, Task
 
 CAN_FORK = sys.platform == "linux"  # elsewhere, system libraries do not survive it
+MOST_COPIED = 10_000_000  # bytes of source: trees take 40 times as much, and a process copies those it touches
 WORTH_A_FORK, WORTH_A_START = 300_000, 4_000_000  # bytes of source: below, several processes take longer than one
 
 
@@ -59,13 +60,15 @@ def _weight(texts: Sequence[Text], task: Task) -> int:
 def _pieces(texts: Sequence[Text], tasks: Sequence[Task], jobs: int) -> list[Piece]:
     """What can be done at once, the largest first.
 
-    A group too large for its share is asked in two parts, by copies of this process, which have its syntax trees.
+    A group too large for its share is asked in two parts, by copies of this process, which have its syntax trees;
+    but not where these, and what the copies touch of them, would fill the memory.
     """
     weights = [_weight(texts, task) for task in tasks]
     share = max(sum(weights) / jobs, WORTH_A_FORK)
     pieces = []
     for position in sorted(range(len(tasks)), key=lambda position: -weights[position]):
-        parts = (Part.EVENTS, Part.SITES) if CAN_FORK and weights[position] > share else (Part.ALL,)
+        split = CAN_FORK and share < weights[position] <= MOST_COPIED
+        parts = (Part.EVENTS, Part.SITES) if split else (Part.ALL,)
         pieces += [Piece(position, tasks[position]._replace(part=part)) for part in parts]
     return pieces
 

@@ -3,9 +3,9 @@
 Whole processes, start-up included, take turns within one run, so that what else the machine does meets all alike.
 Folders: against a process that parses the same files with `ast.parse`, against `ruff check` and against flake8 with
 TorchFix where the virtual environment VENV (default: this one) has them; without a cache, with a full one, and after
-one file was changed. One file of 5 KB, `--version` and `--help`: against `python -c pass`. `--profile FOLDER` says
-instead where the time of one run goes. Processor seconds, medians; compare the ratios, not the seconds, between
-machines.
+one file was changed; with two processes against one. One file of 5 KB, `--version` and `--help`: against
+`python -c pass`. `--profile FOLDER` says instead where the time of one run goes. Processor seconds, medians; compare
+the ratios, not the seconds, between machines. Waiting time says something on an idle machine only.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -45,10 +46,11 @@ SMALL = 1_000_000
 
 
 class Run(NamedTuple):
-    """One process: its processor seconds and its largest memory in MB."""
+    """One process: its processor seconds, its largest memory in MB, and how long somebody waited for it."""
 
     seconds: float
     memory: float
+    wall: float
 
 
 class Row(NamedTuple):
@@ -130,19 +132,23 @@ def whole_folder(folder: Path, scratch: Path, repetitions: int, tools: Path) -> 
     files = [Path(file.path) for file in discover([str(scratch / "code")]).files]
     sizes = [file.stat().st_size for file in files]
     (scratch / "names").write_text("\0".join(map(str, files)), encoding="utf-8")
-    cold = [*LINT, "--no-cache", "code"]
+    cold = [*LINT, "--no-cache", "--jobs", "1", "code"]
+    shared = [*LINT, "--no-cache", "--jobs", "2", "code"]
     rivals = {"ast.parse": ([sys.executable, "-c", PARSE, "names"], MOST_SECONDS if sum(sizes) > SMALL else 2.0)}
     python = tools / "bin" / "python"
     for name, command, modules in (("ruff", RUFF, "ruff"), ("flake8 + TorchFix", TORCHFIX, "flake8, torchfix")):
         if python.exists() and not subprocess.run([python, "-c", f"import {modules}"], capture_output=True).returncode:
             rivals[name] = ([str(python), *command, "code"], 1 / 40 if name.startswith("flake8") else 0.0)
-    *others, mine = in_turn([*(command for command, _ in rivals.values()), cold], repetitions, scratch)
+    *others, mine, two = in_turn([*(command for command, _ in rivals.values()), cold, shared], repetitions, scratch)
     warm, changed = with_cache(files, scratch, repetitions)
     seconds = median(mine)
     rows = [
         Row(f"against {name}", median(other), seconds, goal)
         for (name, (_, goal)), other in zip(rivals.items(), others, strict=True)
     ]
+    waited = [statistics.median(run.wall for run in runs) for runs in (mine, two)]
+    rows += [Row("two processes against one: processor seconds", seconds, median(two), 0.0)]
+    rows += [Row("two processes against one: waiting time", *waited, 0.65 if sum(sizes) > 5 * SMALL else 0.0)]
     rows += [Row("nothing changed, against no cache", seconds, median(warm), 0.03)]
     rows += [Row("one file changed, against no cache", seconds, median(changed), 0.05)]
     show(f"{folder}: {len(files)} files, {sum(sizes) / 1e6:.2f} MB", iter(rows))
@@ -153,7 +159,7 @@ def whole_folder(folder: Path, scratch: Path, repetitions: int, tools: Path) -> 
 
 def with_cache(files: list[Path], scratch: Path, repetitions: int) -> tuple[list[Run], list[Run]]:
     """Runs with a full cache, and runs after a statement was added to some file, a different one each time."""
-    command = [*LINT, "--cache-dir", ".cache", "code"]
+    command = [*LINT, "--cache-dir", ".cache", "--jobs", "1", "code"]
     run(command, scratch)
     chance = random.Random(0)
     warm, changed = [], []
@@ -178,12 +184,13 @@ def in_turn(commands: list[list[str]], repetitions: int, folder: Path | None = N
 
 def run(command: list[str], folder: Path | None = None) -> Run:
     """Run a process to its end; what it and the processes it started took."""
+    started = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):
         raise SystemExit(f"{' '.join(command)[:200]}: exit code {process.returncode}")
-    return Run(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+    return Run(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, time.perf_counter() - started)
 
 
 def median(runs: list[Run]) -> float:

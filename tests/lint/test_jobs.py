@@ -132,6 +132,14 @@ def test_the_bar_counts_all_files(copies: None) -> None:
     assert told == sorted(told)
 
 
+def test_only_trees_of_a_bearable_size_are_copied(copies: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [Text(PythonFile(f"beta/{name}.py", f"beta.{name}")) for name in ("net", "train")]
+    task = Task(Group((0, 1), frozenset()), None, "")
+    assert [piece.task.part for piece in jobs._pieces(texts, [task], 2)] == [Part.EVENTS, Part.SITES]
+    monkeypatch.setattr(jobs, "MOST_COPIED", 100)
+    assert [piece.task.part for piece in jobs._pieces(texts, [task], 2)] == [Part.ALL]
+
+
 def test_a_small_program_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "hire", None)
     assert lint(8) == lint(1)
