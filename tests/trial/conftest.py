@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import torch
 
+from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.script.adapter import build
 from mlcheck.trial.script.program import Script
 from mlcheck.trial.trial import Trial
@@ -72,3 +74,18 @@ def load_script(driven: Callable[[Trial], Trial]) -> Callable[..., Trial]:
         return driven(build(Script(Path("train.py"), arguments), ("train.py", 1)))
 
     return load
+
+
+@pytest.fixture
+def load_determined(write: Callable[[str, str], Path]) -> Callable[..., Trial]:
+    """A Determined trial `T` from the body of a class (or several), with an experiment config."""
+
+    def load_source(source: str, config: str = "{}", **options: Any) -> Trial:
+        from determined_programs import HEAD
+
+        sys.modules.pop("model_def", None)
+        write("model_def.py", HEAD + source)
+        path = write("experiment.yaml", config)
+        return load_trial("model_def:T", EntryOptions(config=path, device="cpu", **options))
+
+    return load_source
