@@ -142,6 +142,20 @@ for step in range(500):
             for data, target in test_loader:
                 model(data)
 """,
+    "both parts evaluated": """
+train_set, test_set = train_loader.dataset, test_loader.dataset
+def score(part):
+    with torch.no_grad():
+        return sum(model(data).argmax(1).eq(target).sum().item() for data, target in DataLoader(part, 16))
+for epoch in range(args.epochs):
+    model.train()
+    for data, target in train_loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(data), target).backward()
+        optimizer.step()
+    model.eval()
+    print(score(train_set), score(test_set))
+""",
     "a loader for every epoch": """
 for epoch in range(args.epochs):
     model.train()

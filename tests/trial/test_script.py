@@ -58,6 +58,14 @@ def test_a_loop_that_begins_its_loader_anew_stays_the_same_loop(load_script: Loa
         assert len([*trial.train_batches()]) == 4
 
 
+def test_training_data_that_is_evaluated_too_is_no_validation_data(load_script: LoadScript) -> None:
+    trial = load_script(HEAD + LOOPS["both parts evaluated"])
+    assert len(trial.loaders["validation"].dataset) == 32
+    assert ask("splits-overlap", trial).outcome is Outcome.PASS
+    alone = HEAD + LOOPS["both parts evaluated"].replace(", score(test_set)", "")
+    assert ask("splits-overlap", load_script(alone)).outcome is Outcome.FAIL
+
+
 def test_memorising_with_the_batch_that_it_is_given(load_script: LoadScript) -> None:
     verdict = ask("cannot-overfit-one-batch", load_script(SOUND))
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary

@@ -158,7 +158,7 @@ class Driver:
         self._until(self._plan.is_training)
         frames = run.frames()
         self._held = held_by(frames, self._newcomers)
-        validation = self._instruments.loader_of(self._plan.evaluating) or self._plan.validation
+        validation = self._instruments.loaders.made_for(self._plan.evaluating) or self._plan.validation
         self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
 
     def _waits(self) -> frozenset[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -16,35 +14,29 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.coroutine import Run
-from mlcheck.trial.script.frameworks import evaluate_after, left_early, loaders_of_their_own, plain
+from mlcheck.trial.script.frameworks import evaluate_after, left_early, loaders_of_their_own
+from mlcheck.trial.script.loaders import Loaders
 from mlcheck.trial.script.plan import ENOUGH_BATCHES
-from mlcheck.trial.script.requests import Answer, Did, Given, LoopKey, Pass, WantsBatch
-from mlcheck.trial.traceback import user_line
+from mlcheck.trial.script.requests import Answer, Did, Given, Pass, WantsBatch
 
 
 class Instruments:
     """While installed, every loop of `run` over a DataLoader asks for its batches, and `on_*` hear what happens.
 
     It also waits for each of the deeds in `waits_for`, see `Did`: with `forward` after `turn` calls of backward.
-    Compilation is left out: a
-    compiled module shows nothing of what happens inside.
+    Compilation is left out: a compiled module shows nothing of what happens inside.
     """
 
     def __init__(self) -> None:
         self.run: Run | None = None
         self.waits_for: frozenset[str] = frozenset()
         self.turn = 0
+        self.loaders = Loaders()
         self.on_step: Callable[[Optimizer], None] = lambda _: None
         self.on_backward: Callable[[], None] = lambda: None
         self.on_call: Callable[[nn.Module], None] = lambda _: None
         self.left_out: dict[str, None] = {}
         self._stack = ExitStack()
-        self._births: weakref.WeakKeyDictionary[DataLoader[Any], tuple[tuple[str, int], int]] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._born: dict[tuple[str, int], int] = {}
-        self._passes: weakref.WeakKeyDictionary[DataLoader[Any], LoopKey] = weakref.WeakKeyDictionary()
-        self._training_began = False
         self._inside = self._backwards = 0
 
     def install(self) -> None:
@@ -63,15 +55,8 @@ class Instruments:
     def begin(self, run: Run) -> None:
         """From here on it is another run whose loaders are counted."""
         self.run = run
-        self._born.clear()
-        self._births.clear()
+        self.loaders = Loaders()
         self._backwards = 0
-        self._training_began = False
-
-    def loader_of(self, keys: Iterable[LoopKey]) -> DataLoader[Any] | None:
-        """The loader of this run that such a loop will go over, where it is made already."""
-        born = {(key.born, key.number) for key in keys}
-        return next((loader for loader, birth in self._births.items() if birth in born), None)
 
     def batches(self, loader: DataLoader[Any]) -> Iterator[Any]:
         """The batches of a loader as they are, whoever asks."""
@@ -102,10 +87,7 @@ class Instruments:
         @functools.wraps(original)
         def __init__(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(loader, *args, **kwargs)
-            place = user_line()
-            number = self._born.get(place, 0)
-            self._born[place] = number + 1
-            self._births[loader] = place, -1 if self._training_began else number
+            self.loaders.note_birth(loader)
             for kind in (type(loader), *loaders_of_their_own()):
                 self._let_subclasses_ask(kind)
 
@@ -126,27 +108,10 @@ class Instruments:
             if self._inside or self.run is None or not self.run.is_here:
                 return original(loader)  # type: ignore[no-any-return]
             evaluate_after(ENOUGH_BATCHES)
-            return _AskingIterator(self, self._pass(loader))
+            return _AskingIterator(self, self.loaders.begin_pass(loader))
 
         __iter__.asks = True  # type: ignore[attr-defined]
         return __iter__
-
-    def _pass(self, loader: DataLoader[Any]) -> Pass:
-        ended = self._passes.get(loader)
-        goes_on = ended is not None and isinstance(sys.exception(), StopIteration)
-        key = self._passes[loader] = ended if ended and goes_on else self._key(loader)
-        return Pass(key, loader, goes_on)
-
-    def _key(self, loader: DataLoader[Any]) -> LoopKey:
-        born, number = self._births.get(plain(loader), (("", 0), -1))
-        try:
-            size = len(loader.dataset)  # type: ignore[arg-type]
-        except TypeError:
-            size = -1
-        return LoopKey(
-            user_line(), born, number, type(loader.sampler).__name__, size, loader.batch_size or 0,
-            torch.is_grad_enabled(),
-        )  # fmt: skip
 
     def _heard(self, original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
@@ -160,7 +125,7 @@ class Instruments:
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         if self.run and self.run.is_here:
-            self._training_began = True
+            self.loaders.training_began = True
             self.on_step(optimizer)
 
     def _calling(self, original: Callable[..., Any]) -> Callable[..., Any]:

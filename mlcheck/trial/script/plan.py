@@ -19,8 +19,9 @@ class Plan:
     """What the script does, by the first run.
 
     `training` is the loop whose batches it trains on, `companions` give theirs to the same steps, `others` train
-    as well, at another time; `evaluating` loops call the trained models and never train. Without `training`
-    it draws its batches in its own way, and every `turn` calls of backward are taken for a training step.
+    as well, at another time, or watch how well the training data is learnt; `evaluating` loops call the trained
+    models and never train. Without `training` it draws its batches in its own way, and every `turn` calls of
+    backward are taken for a training step.
     Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
     `error` is what the script raised after its loops had been cut short. `validation` is a loader that was seen to be
     evaluated, for programs that make it only then.

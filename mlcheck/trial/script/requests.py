@@ -13,7 +13,8 @@ class LoopKey(NamedTuple):
     """What a loop over a loader is known by in every run of the same script.
 
     `place` is where the loop stands, `born` where its loader is made, `number` which of the loaders made there
-    before training it is; -1 for one made later. `grad` says whether gradients are on in it.
+    before training it is; -1 for one made later. `grad` says whether gradients are on in it, `of_training` that
+    they are not, and that it goes over all of the data that a loop with gradients went over.
     """
 
     place: tuple[str, int]
@@ -23,6 +24,7 @@ class LoopKey(NamedTuple):
     size: int
     batch_size: int
     grad: bool
+    of_training: bool
 
 
 @dataclass(eq=False)

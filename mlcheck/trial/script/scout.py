@@ -172,11 +172,12 @@ class Scout:
                 "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS)"
             )
         training, companions = self._training()
-        evaluating = [key for key, seen in self._sights.items() if not seen.trains and self._evaluates(seen.called)]
+        evaluating, watching = self._evaluating()
         return Plan(
             training=training,
             companions=companions,
-            others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions),
+            others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions)
+            | watching,
             evaluating=frozenset(evaluating),
             evaluates_by_calls=training is None and self._evaluates(self._called),
             turn=self._turn(),
@@ -184,6 +185,12 @@ class Scout:
             start_up_s=self._start_up_s,
             validation=self._sights[evaluating[0]].loader if evaluating else None,
         )
+
+    def _evaluating(self) -> tuple[list[LoopKey], frozenset[LoopKey]]:
+        """The loops over validation data; where there are some, those that watch how well training data is learnt."""
+        found = [key for key, seen in self._sights.items() if not seen.trains and self._evaluates(seen.called)]
+        validating = [key for key in found if not key.of_training]
+        return (validating, frozenset(found).difference(validating)) if validating else (found, frozenset())
 
     def _training(self) -> tuple[LoopKey | None, frozenset[LoopKey]]:
         """The loop with the most steps, the earlier of two; those whose batches the same steps take with it."""
