@@ -319,6 +319,24 @@ def test_what_a_device_still_has_to_do_belongs_to_the_steps(monkeypatch: pytest.
     assert found.needed == math.inf
 
 
+def test_what_a_step_needs_is_timed_on_one_thread_without_what_others_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    kept = iter(range(100))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        step = lambda *_: used.append(torch.get_num_threads()) or time.sleep(0.002) or {}  # noqa: E731
+        trial = trial_of(mlp(), classes(8, batches=9), cross_entropy, step=step)
+        rounds = loop_rounds.Rounds(trial, Clock(5.0), Clock(60.0), workers=1, ahead=1)
+        needed = rounds.round(0.01).needed
+        assert needed == math.inf or needed >= 0.002  # infinite outside Linux
+        assert (used[0], used[-1], torch.get_num_threads()) == (2, 1, 2)
+        monkeypatch.setattr(loop_rounds, "_kept_waiting", lambda: float(next(kept)))
+        assert rounds.round(0.01).needed < 0.0  # a second a step without a core, more than it takes
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_every_kind_of_device_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[str] = []
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda device: waited.append(device.type))

@@ -128,7 +128,7 @@ class Rounds:
         load = self._loading(count, watch)
         await_idle()
         alone = self._alone(min(count, read), watch)
-        return self._on_device(Round(waits, step, load, alone, self._needed(min(_FEW_STEPS, read))), alone)
+        return self._on_device(Round(waits, step, load, alone, self._needed(seconds)), alone)
 
     def _count(self, seconds: float) -> int:
         """Batches come in bursts as long as the queue, and a block that ends within one is off by the rest of it."""
@@ -185,16 +185,17 @@ class Rounds:
             taken += self._finishing()
         return taken / done
 
-    def _needed(self, count: int) -> float:
+    def _needed(self, seconds: float) -> float:
         """With more threads, those that wait for another that has no core would use theirs for nothing."""
-        taken, done = 0.0, 0
+        if self._asynchronous:
+            return math.inf
+        taken, done, clock = 0.0, 0, Clock(seconds)
         with _one_thread():
-            self._stepped(copied(self._batch))
-            while done < count and (self._clock.left() or done < 2):
+            while done == 0 or (done < _FEW_STEPS and clock.left() and self._clock.left()):
                 again = copied(self._batch)
                 before = _kept_waiting()
                 taken, done = taken + self._stepped(again) - (_kept_waiting() - before), done + 1
-        return math.inf if self._asynchronous or math.isnan(taken) else taken / done
+        return math.inf if math.isnan(taken) else taken / done
 
     def read_for(self, seconds: float) -> None:
         """Batches and nothing else, for whoever looks on."""
