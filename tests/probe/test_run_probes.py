@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from probe_programs import Asked, ask, classes, cross_entropy, mlp, says, trial_of
 from sound_programs import SOUND
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import learning_rate_too_low
@@ -54,6 +55,29 @@ def test_a_step_that_raises_later() -> None:
     assert verdict.findings[0].location.path.endswith("test_run_probes.py")
     assert "ValueError" in verdict.traceback
     says(ask("later-step-breaks", loop()), Outcome.PASS, "120 training steps")
+
+
+def normed_on(samples: int, drop_last: bool = False) -> Trial:
+    """Batches of eight, far more than a short run comes to."""
+    x = torch.randn(samples, 8, generator=torch.Generator().manual_seed(1))
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+    trial = trial_of(model, [], cross_entropy)
+    loader = DataLoader(TensorDataset(x, x[:, :5].argmax(1)), batch_size=8, shuffle=True, drop_last=drop_last)
+    trial.train_batches = lambda: iter(loader)
+    trial.validation_batches = None
+    trial.loaders = {"training": loader, "validation": None}
+    return trial
+
+
+def test_a_last_batch_of_one_under_batch_norm() -> None:
+    verdict = ask("later-step-breaks", normed_on(1001))
+    says(verdict, Outcome.FAIL, "the last batch of an epoch has 1 sample where others have 8", "raises ValueError")
+    assert "more than 1 value per channel" in verdict.summary
+
+
+@pytest.mark.parametrize(("samples", "drop_last"), [(1002, False), (1000, False), (1001, True)])
+def test_a_last_batch_that_is_large_enough_or_left_out(samples: int, drop_last: bool) -> None:
+    says(ask("later-step-breaks", normed_on(samples, drop_last)), Outcome.PASS, "120 training steps")
 
 
 def test_a_root_of_zero_in_the_gradient() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.last_batch import LastBatch
 from mlcheck.probe.measure.short_run import STEPS, ShortRun
 
 
-def check(run: ShortRun) -> Verdict:
+def check(run: ShortRun, last: LastBatch | None) -> Verdict:
     if run.error:
         message = f"training step {run.steps + 1} raises {run.error}, after {run.steps} steps that went well"
         return Verdict(
@@ -19,6 +20,8 @@ def check(run: ShortRun) -> Verdict:
             looked_at=run.steps,
             traceback=run.traceback,
         )
+    if last and last.error:
+        return _at_the_end(last)
     epochs = f", {run.epochs:.1f} epochs" if run.epochs else ""
     summary = f"{run.steps} training steps{epochs} went through"
     if run.steps < STEPS and run.epochs < 1:
@@ -26,3 +29,13 @@ def check(run: ShortRun) -> Verdict:
             Outcome.PASS, f"{summary} in the time there was", numbers={"steps": float(run.steps)}, looked_at=run.steps
         )
     return Verdict(Outcome.PASS, summary, numbers={"steps": float(run.steps)}, looked_at=run.steps)
+
+
+def _at_the_end(last: LastBatch) -> Verdict:
+    samples = f"{last.samples} sample{'s' * (last.samples != 1)}"
+    message = (
+        f"the last batch of an epoch has {samples} where others have {last.whole}, and a training step on so many "
+    )
+    message += f"raises {last.error}"
+    finding = Finding(message, last.place, help="drop_last=True for the training data, or a batch size that divides it")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=1, traceback=last.traceback)

@@ -63,9 +63,9 @@ class OtherProcess:
             raise NotMeasured("the program neither hashes nor makes sets")
         if os.environ.get(_KEY, "random") != "random":
             raise NotMeasured(f"{_KEY} is set: every process hashes alike")
-        one, other = (_elsewhere(source, key, seconds / 5) for key in ("1", "2"))
+        one, other = (_elsewhere(source, key, seconds / 4) for key in ("1", "2"))
         parting = _parting(one, other)
-        keyed = bool(parting) and not _parting(one, _elsewhere(source, "1", seconds / 5))
+        keyed = bool(parting) and not _parting(one, _elsewhere(source, "1", seconds / 4))
         return cls(parting, keyed, Location(*trial.entry))
 
 
