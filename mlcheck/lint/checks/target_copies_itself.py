@@ -1,9 +1,12 @@
 """target-copies-itself: a target network or an average of weights is updated from itself."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Function
 
 LOOKS_AT = "copied weight"
 
@@ -12,9 +15,49 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(
         len(file.calls("load_state_dict", "copy_", "lerp_", "mul_")) for file in facts.sites.mentioning(["torch"])
     )
-    for copy in facts.training.self_copies:
+    places = [copy.place for copy in facts.training.self_copies]
+    for file in facts.sites.mentioning([".state_dict().items()"]):
+        places += [function.place(node) for function in file.functions for node in _by_key(function)]
+    for place in places:
         yield Finding(
             "Both sides are the weights of one and the same module: this changes nothing",
-            copy.place.location,
+            place.location,
             help="take the weights from the model that is trained, and make the other with `copy.deepcopy`",
         )
+
+
+def _by_key(function: Function) -> Iterator[ast.Call]:
+    """`for key, value in ema.state_dict().items(): value.copy_(... weights[key])`, where those are of `ema` too."""
+    for loop in function.nodes:
+        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or len(loop.target.elts) != 2:
+            continue
+        module, items, _ = ast.unparse(loop.iter).partition(".state_dict().items()")
+        key, value = map(ast.unparse, loop.target.elts)
+        held = _weights_of(function, module) if items else ""
+        for node in walk(loop) if held else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{value}.copy_":
+                named = {part.id for arg in node.args for part in walk(arg) if isinstance(part, ast.Name)}
+                texts = [ast.unparse(node), *(_assigned(loop, name) for name in named - {key, value, held})]
+                if any(f"{held}[{key}]" in text for text in texts):
+                    yield node
+
+
+def _weights_of(function: Function, module: str) -> str:
+    """The name that holds `module.state_dict()`, where it is set once and only read by keys."""
+    found = ""
+    for node in function.nodes:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == f"{module}.state_dict()":
+            found = ast.unparse(node.targets[0])
+    mentions = [node for node in function.nodes if isinstance(node, ast.Name) and node.id == found]
+    read = [
+        node.value
+        for node in function.nodes
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and node.value in mentions
+    ]
+    return found if len(read) == len(mentions) - 1 else ""
+
+
+def _assigned(loop: ast.For, name: str) -> str:
+    """What a name is given in the loop, if only once."""
+    given = [n.value for n in walk(loop) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == name]
+    return ast.unparse(given[0]) if len(given) == 1 else ""
