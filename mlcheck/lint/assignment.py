@@ -36,6 +36,7 @@ def annotated(m: Machine, node: ast.AnnAssign) -> bool:
 
 
 def augmented(m: Machine, node: ast.AugAssign) -> bool:
+    """`x += y`: a list whose items are known grows in place; all else is bound to the new value."""
     target = node.target
     reading: ast.expr = target
     if isinstance(target, ast.Name):

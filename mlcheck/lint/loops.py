@@ -14,6 +14,7 @@ from mlcheck.lint.store import Delta
 
 
 def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
+    """Each known item in its turn; else two turns, so that what one leaves meets the next."""
     source = m.evaluate(node.iter)
     loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
     known = elements.finite(m, source)
@@ -32,6 +33,8 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
 
 
 def while_loop(m: Machine, node: ast.While) -> bool:
+    """Two turns, with the test evaluated before each; none where it is known to be false."""
+
     def enter() -> bool:
         known, key = truth(m, m.evaluate(node.test))
         if known is None:

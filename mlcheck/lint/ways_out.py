@@ -39,6 +39,8 @@ def _any_value(m: Machine, values: Sequence[Value | None]) -> Value:
 
 
 def attempt(m: Machine, node: ast.Try) -> bool:
+    """`try`: the handlers start from the state at its beginning, and `finally` runs on every way out."""
+
     def guarded() -> bool:
         normal, exits = m.capture(lambda: m.execute([*node.body, *node.orelse]))
         m.emit_again(exits)
