@@ -191,6 +191,8 @@ def test_a_lock_is_told_on_a_busy_machine_by_the_work_that_is_done_one_after_the
     crowded = working(0.24, delay=0.38, lock=0.38)
     found = cause(seen(crowded, rounds, workers=4, others=0.5))
     assert (found.lost, found.busy, bool(found.why)) == (Lost.WAITING, Busy.LOCK, True)
+    (finding,) = check(seen(crowded, rounds, workers=4, others=0.5)).findings
+    assert "a batch takes 86.4 ms to load and 15 ms to train on" in finding.message
     close = tuple(replace(each, needed=0.06) for each in rounds)
     assert cause(seen(crowded, close, workers=4, others=0.5)).lost is Lost.UNCLEAR
     unknown = tuple(replace(each, needed=math.inf) for each in rounds)

@@ -54,16 +54,17 @@ def check(seen: StepTime) -> Verdict:
 
 def _message(seen: StepTime, found: Cause) -> str:
     last = seen.rounds[-1]
+    load, train = found.calm or ((last.load, last.alone) if seen.workers else (last.waits, last.step))
     gain = f"without waiting it is up to {times(found.gain)} as fast"
     if not seen.workers:
         return (
             f"loading and training take turns, as there are no worker processes: {found.share:.0%} of the loop is "
-            f"loading ({ms(last.waits)} a batch, and {ms(last.step)} to train on it); {gain}"
+            f"loading ({ms(load)} a batch, and {ms(train)} to train on it); {gain}"
         )
     hands = f"{seen.workers} worker{'s' * (seen.workers > 1)}"
     return (
-        f"training waits for its data {found.share:.0%} of the time: with {hands} a batch takes {ms(last.load)} to "
-        f"load and {ms(last.alone)} to train on; {gain}"
+        f"training waits for its data {found.share:.0%} of the time: with {hands} a batch takes {ms(load)} to load "
+        f"and {ms(train)} to train on; {gain}"
     )
 
 

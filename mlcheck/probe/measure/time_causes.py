@@ -36,7 +36,8 @@ class Lost(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Cause:
     """`gain` is how many times as fast the loop gets at most, `why` says why there is no verdict,
-    or none by the clock: then the share is that of processor time and waiting, as on a machine of its own.
+    or none by the clock: then the share is that of processor time and waiting, as on a machine of its own, and
+    `calm` the seconds of loading and of training that are left of them.
 
     `shares` are the parts of the loading processes' time by what they did.
     """
@@ -47,6 +48,7 @@ class Cause:
     gain: float = 1.0
     shares: dict[Busy, float] | None = None
     why: str = ""
+    calm: tuple[float, float] | None = None
 
 
 def cause(seen: StepTime) -> Cause:
@@ -95,7 +97,7 @@ def _on_a_busy_machine(seen: StepTime, busy: Busy, shares: dict[Busy, float], no
     seen_to_wait = min(each.waiting for each in seen.rounds) >= NOTICEABLE
     if share < (_CLEARLY * NOTICEABLE if seen_to_wait else _MOST) or not worth_mending(waits, seen.batches):
         return unclear
-    return Cause(Lost.WAITING, busy, share, 1.0 / (1.0 - share), shares, noise)
+    return Cause(Lost.WAITING, busy, share, 1.0 / (1.0 - share), shares, noise, calm)
 
 
 def when_calm(seen: StepTime, busy: Busy) -> tuple[float, float] | None:
