@@ -211,7 +211,7 @@ def _add_rule_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--no-baseline", action="store_true", help="show what is known too")
     group.add_argument("--write-baseline", action="store_true", help="from now on, what is found now is known")
-    shared = "processes for large programs (default: one a core, at most 8)"
+    shared = "processes for large programs (default: one an idle core, at most 8)"
     group.add_argument("--jobs", type=processes, default=0, metavar="N", help=shared)
     group.add_argument("--no-cache", action="store_true", help="read everything anew, and keep nothing")
     group.add_argument("--cache-dir", default="", metavar="FOLDER", help="default: .mlcheck_cache beside the config")

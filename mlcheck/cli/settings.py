@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck import project
 from mlcheck.config import Config, load_config
-from mlcheck.core.cores import usable_cores
+from mlcheck.core.cores import idle_cores
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def lint_settings(arguments: argparse.Namespace, config: Config) -> LintSettings
         baseline=_baseline(arguments, table.baseline, config),
         write_baseline=arguments.write_baseline,
         cache="" if arguments.no_cache else arguments.cache_dir or table.cache,
-        jobs=arguments.jobs or min(_MOST_JOBS, max(1, int(usable_cores()))),
+        jobs=arguments.jobs or min(_MOST_JOBS, idle_cores()),
     )
 
 

@@ -18,6 +18,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def idle_cores() -> int:
+    """Whole cores that this process may use and that nothing kept busy in the last minute; at least one."""
+    try:
+        busy = os.getloadavg()[0]
+    except (AttributeError, OSError):  # not told on Windows
+        busy = 0.0
+    return max(1, min(int(usable_cores()), round((os.cpu_count() or 1) - busy)))
+
+
 def quota(cgroup: str | os.PathLike[str] = _CGROUP) -> float:
     """Cores by cgroup v2, then v1; infinite without a quota."""
     try:
