@@ -50,6 +50,7 @@ _ITSELF = frozenset(
     ["to", "cuda", "cpu", "float", "half", "double", "bfloat16", "compile", "share_memory", "requires_grad_", "apply"]
 )
 _OF_MODULES = frozenset(["forward", "requires_grad_", "state_dict", "load_state_dict"])
+_SAME_PARAMETERS = frozenset(["data", "detach", "to", "cuda", "__iter__", "copy", "values", "items"])
 _PARAMETERS = frozenset(["parameters", "named_parameters", "buffers", "trainable_parameters"])
 
 
@@ -187,6 +188,9 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         return _optimizer(m, owner, name, args, kwargs, node)
     if name == "zero_grad":
         return _zero_unknown(m, owner, args, kwargs, node)
+    if name in ("zero_", "fill_", "copy_") and _is_gradient(owner):
+        gradients.zero_anything(m, node)
+        return owner
     if name in ("train", "eval") and not (name == "train" and len(args) + len(kwargs) > 1):
         if (name == "eval" and not args) or modes.known_as_module(m, owner) or _mode_argument(args):
             return _module(m, owner, name, args, kwargs, node)
@@ -224,6 +228,16 @@ def _zero_unknown(m: Machine, owner: Symbol, args: Args, kwargs: Kwargs, node: a
     return NONE
 
 
+def _is_gradient(value: Symbol) -> bool:
+    """`p.grad` or `p.grad.data` of an unknown `p`."""
+    key = value.key
+    while isinstance(key, tuple) and len(key) == 3 and key[0] == "attr":
+        if key[2] == "grad":
+            return True
+        key = key[1] if key[2] == "data" else None
+    return False
+
+
 def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> Value:
     if owner.gradient and name in ("zero_", "fill_", "detach_"):
         if name != "detach_":
@@ -236,4 +250,4 @@ def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> 
     if name == "requires_grad_":
         modes.freeze(m, owner.owners, args[0] if args else TRUE)
         freezing.freeze(m, owner.owners, args[0] if args else TRUE, node, owner.one)
-    return owner if name in ("data", "detach", "to", "cuda", "__iter__", "copy") else m.symbol()
+    return owner if name in _SAME_PARAMETERS else m.symbol()

@@ -32,6 +32,9 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return m.symbol()
     if losses.is_loss(name) and not last[:1].isupper():
         return losses.call(m, name, args, kwargs, node)
+    if name == "torch._foreach_zero_":  # of gradients, nearly always
+        gradients.zero_anything(m, node)
+        return NONE
     if name in ("torch.autograd.grad", "torch.autograd.backward"):
         return _gradients(m, name, first, node)
     if name == "torch.set_grad_enabled":
