@@ -87,8 +87,7 @@ def _thaw_held(m: Machine, owners: frozenset[Hashable]) -> None:
 def _thaw(m: Machine, fact: Freeze) -> None:
     """Parameters are set free that optimizers had left out, because they were frozen when these were made."""
     around = {outer for owner in fact.owners for outer in modes.ancestors(m, owner)}
-    frozen = [earlier for earlier in m.store.get(("freezes",)) or () if not fact.owners.isdisjoint(earlier.owners)]
-    frozen += [earlier for earlier in m.store.get(("freezes",)) or () if not earlier.owners.isdisjoint(around)]
+    frozen = [earlier for earlier in m.store.get(("freezes",)) or () if not earlier.owners.isdisjoint(around)]
     for key in m.store.get(("optimizers",)) or ():
         made = m.facts.training.optimizers.get(key)
         if made is None or made.owners.isdisjoint(around) or "requires_grad" not in ast.unparse(made.place.node):

@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 
+from mlcheck.core.cores import usable_cores
 from mlcheck.core.mistake import Mistake
 from mlcheck.load.crew import StartFailed
 from mlcheck.load.limits import Cases
 from mlcheck.load.queries import Query
 from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
-from mlcheck.trial.observe.host import usable_cores
 
 _START_UP_S = 300.0
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mlcheck.core.cores import usable_cores
 from mlcheck.load import records
 from mlcheck.load.arrivals import MOST, arrivals
 from mlcheck.load.crew import Crew
@@ -18,7 +19,6 @@ from mlcheck.load.machine import cpu_times, free_memory, memory
 from mlcheck.load.series import warm_up_end
 from mlcheck.load.wording import number
 from mlcheck.load.wording import workers as counted
-from mlcheck.trial.observe.host import usable_cores
 
 _LEAD_NS = 200_000_000
 _HEADROOM = 0.98

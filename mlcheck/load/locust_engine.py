@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import mlcheck
+from mlcheck.core.cores import usable_cores
 from mlcheck.core.mistake import Mistake
 from mlcheck.load.arrivals import arrivals
 from mlcheck.load.http_service import encoded
@@ -28,7 +29,6 @@ from mlcheck.load.limits import Plan
 from mlcheck.load.queries import Query
 from mlcheck.load.records import FIELDS, Samples
 from mlcheck.load.wording import number
-from mlcheck.trial.observe.host import usable_cores
 
 PLAN = "MLCHECK_LOCUST_PLAN"
 _SPAWN_S = 30.0

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mlcheck.core.cores import usable_cores
 from mlcheck.core.report import Report
 from mlcheck.load.cases import Conduct, GoldenRun, run_conduct, run_golden
 from mlcheck.load.climb import Climb
@@ -29,7 +30,6 @@ from mlcheck.load.survey import Survey, survey_of
 from mlcheck.load.validity import validity
 from mlcheck.load.verdicts import evidence_of, judge
 from mlcheck.load.worker_process import Job
-from mlcheck.trial.observe.host import usable_cores
 
 _LEAST_SURVEY_S, _MOST_SURVEY_S = 5.0, 20.0
 _SURVEY_ROWS = 200_000

@@ -10,6 +10,7 @@ import torch
 
 from mlcheck.core.catalog import Catalog, rules_folder
 from mlcheck.core.check import Verdict, find_checks
+from mlcheck.core.cores import cores
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.fingerprint import fingerprints
 from mlcheck.core.mistake import Mistake
@@ -24,7 +25,6 @@ from mlcheck.trial.channel import SCRATCH, Channel, connect
 from mlcheck.trial.cpu_shim import CpuShim, advice
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
-from mlcheck.trial.observe.host import cores
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_traceback

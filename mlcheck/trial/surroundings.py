@@ -10,9 +10,9 @@ from pathlib import Path
 
 import torch
 
+from mlcheck.core.cores import cores
 from mlcheck.core.git import asked
 from mlcheck.core.pins import pins, same_version
-from mlcheck.trial.observe.host import cores
 from mlcheck.trial.packages import imported_packages
 
 _GIB = 1 << 30

@@ -124,24 +124,6 @@ for step in range(60):
             for data, target in test_loader:
                 model(data)
 """,
-    "evaluated at first and seldom after": """
-batches = iter(train_loader)
-for step in range(500):
-    try:
-        data, target = next(batches)
-    except StopIteration:
-        batches = iter(train_loader)
-        data, target = next(batches)
-    model.train()
-    optimizer.zero_grad()
-    F.cross_entropy(model(data), target).backward()
-    optimizer.step()
-    if step % 100 == 0:
-        model.eval()
-        with torch.no_grad():
-            for data, target in test_loader:
-                model(data)
-""",
     "both parts evaluated": """
 train_set, test_set = train_loader.dataset, test_loader.dataset
 def score(part):
@@ -209,6 +191,9 @@ for epoch in range(args.epochs):
             model(data)
 """,
 }
+LOOPS["evaluated at first and seldom after"] = (
+    LOOPS["steps without epochs"].replace("range(60)", "range(500)").replace("step % 10 == 9", "step % 100 == 0")
+)
 
 # No loader: batches drawn by index, evaluated by calls.
 DRAWN = (

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.trial.observe.host import cores, proportional_memory, quota, shared_memory, usable_cores
+from mlcheck.core.cores import cores, quota, usable_cores
+from mlcheck.trial.observe.host import proportional_memory, shared_memory
 
 
 @pytest.mark.parametrize(("text", "share"), [("150000 100000\n", 1.5), ("max 100000\n", math.inf), ("?", math.inf)])

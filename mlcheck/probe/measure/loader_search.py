@@ -15,11 +15,12 @@ from typing import Any, ClassVar, Self
 import torch
 from torch.utils.data import DataLoader
 
+from mlcheck.core.cores import cores, quota, usable_cores
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
-from mlcheck.trial.observe.host import cores, proportional_memory, quota, shared_memory, usable_cores
+from mlcheck.trial.observe.host import proportional_memory, shared_memory
 from mlcheck.trial.observe.watch import Watch
 from mlcheck.trial.trial import Trial
 

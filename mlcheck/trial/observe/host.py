@@ -1,13 +1,9 @@
-"""What this machine gives to processes: cores, within the container's quota, shared memory, memory. No torch."""
+"""What this machine gives to processes: shared memory and memory. No torch."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-
-from mlcheck.core.cores import cores, quota, usable_cores
-
-__all__ = ["cores", "proportional_memory", "quota", "shared_memory", "usable_cores"]
 
 _SHARED = Path("/dev/shm")  # noqa: S108 - its size is asked, nothing is written
 
