@@ -120,6 +120,19 @@ def test_a_batch_that_is_moved_to_the_cpu_by_name_was_there() -> None:
     assert StepCalls.measure(trial_of(model, classes(8), cross_entropy, step=step), 10.0).waits == ()
 
 
+def test_what_an_average_of_torch_reads_itself_is_not_the_users() -> None:
+    def step(batch: Any, _: int) -> dict[str, Any]:
+        nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        average.update_parameters(model)
+        return {"averaged": int(average.n_averaged)}
+
+    model = mlp()
+    average = torch.optim.swa_utils.AveragedModel(model)
+    both = nn.ModuleList([model, average])
+    found = StepCalls.measure(trial_of(both, classes(8), cross_entropy, step=step), 10.0)
+    assert [(call.what, call.times) for call in found.waits] == [("int()", 1.0)]
+
+
 def waiting(*calls: Call, meant: bool = True, device: str = "cpu") -> StepCalls:
     return StepCalls(device, meant, calls, (), ())
 

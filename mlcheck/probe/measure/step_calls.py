@@ -2,13 +2,15 @@
 
 On a machine without a device the calls are counted that would wait on one: those that turn a tensor of the step's
 own into a Python number, an array, a CPU tensor, text, or a size that depends on its values. A tensor is of the
-step's own when it comes from the model's parameters or from the batch; what an optimizer counts on the CPU is not.
+step's own when it comes from the model's parameters or from the batch; what an optimizer counts on the CPU is not. What
+torch's own optimizers and averages read is not the user's to mend and does not count.
 """
 
 from __future__ import annotations
 
 import linecache
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -41,6 +43,7 @@ _READS: dict[Any, str] = {
     _T.bincount: "bincount", torch.unique_consecutive: "unique", _T.unique_consecutive: "unique",
 }  # fmt: skip
 _TO_CPU = re.compile(r"""\.to\((device=)?(torch\.device\()?["']cpu["']""")
+_OPTIMIZERS = str(Path(torch.optim.__file__).parent)
 _REPEATS = (torch.repeat_interleave, _T.repeat_interleave)
 
 
@@ -138,7 +141,7 @@ class _Calls(TorchFunctionMode):
         place = user_location()
         what = _waits(func, args, given) if not moved or tensors[0] in self._known or _on_device(tensors[0]) else ""
         self.know(outcome)
-        if what and place.path:
+        if what and place.path and not _asked_by_an_optimizer():
             self.waits[place, what] += 1
         if moved and not what and place.path:
             self.moves = True
@@ -160,6 +163,11 @@ def _waits(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, 
         return ""
     leaves_device = _on_device(args[0]) or _says_cpu(user_location())
     return '.to("cpu")' if leaves_device and torch.device(_target(args, given) or "cuda").type == "cpu" else ""
+
+
+def _asked_by_an_optimizer() -> bool:
+    """Whether the call under way was made by torch.optim itself, as an averaged model asks what it has counted."""
+    return sys._getframe(2).f_code.co_filename.startswith(_OPTIMIZERS)
 
 
 def _by_arguments(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
