@@ -47,6 +47,7 @@ class Config:
     signoff: str = "signoff.toml"
     rules: tuple[str, ...] = ()
     profile: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
     html: str = "mlcheck-report.html"
     json: str = "mlcheck-report.json"
 

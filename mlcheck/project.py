@@ -10,6 +10,7 @@ from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
     from mlcheck.config import Config
+    from mlcheck.core.options import RuleOptions
     from mlcheck.lint.run import LintSettings
     from mlcheck.probe.engine import ProbeOptions
 
@@ -76,10 +77,19 @@ def probe_options(config: Config) -> ProbeOptions | None:
         skip=config.skip,
         seed=config.seed,
         epochs=config.epochs,
+        rule_options=rule_options(config),
         time_limit=config.time_limit,
         budget=config.budget,
         folder=folder,
     )
+
+
+def rule_options(config: Config) -> RuleOptions:
+    """What the table sets for single rules. Raises Mistake for a rule, an option or a value that there is not."""
+    from mlcheck.core.catalog import Catalog
+    from mlcheck.core.options import checked
+
+    return checked(config.options, Catalog(), rooted("pyproject.toml", config)) if config.options else {}
 
 
 def entry_of(experiment: str) -> tuple[str, str]:

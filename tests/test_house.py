@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import mlcheck.lint.checks
 import mlcheck.load.checks
 import mlcheck.probe.checks
 from mlcheck.core.catalog import Catalog
+from mlcheck.core.check import find_checks
 from mlcheck.core.outcome import By
 
 PACKAGE = Path(mlcheck.__file__).resolve().parent
@@ -233,6 +235,18 @@ def test_every_page_has_its_checks_and_every_check_its_page(by: By, package: tup
     written = {name for part in package for name in check_names(part)}
     assert promised - written == set(), "pages without a check"
     assert written - promised == set(), "checks without a page that names them"
+
+
+def test_an_option_of_a_page_is_one_of_its_check_with_the_same_default() -> None:
+    told = {name: {one.name: one.default for one in rule.options} for name, rule in RULES.items()}
+    taken: dict[str, dict[str, object]] = {name: {} for name in RULES}
+    for package in (mlcheck.probe.checks, mlcheck.load.checks, mlcheck.lint.checks, mlcheck.experiment.checks):
+        for check in find_checks(package):
+            taken[check.rule] |= {
+                one.name: one.default for one in signature(check.run).parameters.values() if one.kind is one.KEYWORD_ONLY
+            }
+    assert told == taken
+    assert any(told.values())
 
 
 def test_every_page_says_who_answers() -> None:

@@ -246,9 +246,11 @@ def rules(arguments: argparse.Namespace) -> int:
     )
     if arguments.format == "json":
         import json
+        from dataclasses import asdict
 
-        fields = ("name", "title", "stage", "severity", "by", "source", "explains", "needs")
-        say(json.dumps([{name: getattr(rule, name) for name in fields} for rule in listed], indent=1) + "\n")
+        fields = ("name", "title", "stage", "severity", "by", "source", "explains", "needs", "options")
+        told = [{name: whole[name] for name in fields} for whole in map(asdict, listed)]
+        say(json.dumps(told, indent=1) + "\n")
     elif arguments.format == "names":
         say("".join(f"{rule.name}\n" for rule in listed))
     else:

@@ -19,7 +19,7 @@ class Result:
 
     `summary` is the one-line evidence with its numbers, present for a PASS too; `reason` says why a
     check was skipped, inconclusive or waived; `traceback` is the user's own for a crash in their code.
-    `explains` names the rules whose failure this one would cause.
+    `explains` names the rules whose failure this one would cause. `options` are the numbers set for this rule.
     """
 
     rule: str
@@ -37,6 +37,7 @@ class Result:
     seconds: float = 0.0
     traceback: str = ""
     explains: tuple[str, ...] = ()
+    options: dict[str, float] = field(default_factory=dict)
 
     @property
     def headline(self) -> str:
@@ -217,6 +218,7 @@ def _result_from_dict(data: dict[str, Any]) -> Result:
         seconds=data["seconds"],
         traceback=data["traceback"],
         explains=tuple(data["explains"]),
+        options=dict(data.get("options", {})),
     )
 
 

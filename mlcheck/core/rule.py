@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.options import Option, declared
 from mlcheck.core.outcome import By, Severity, Stage
 
 _FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"#\s*error\b")
-_KEYS = {"severity", "by", "source", "explains", "needs"}
+_KEYS = {"severity", "by", "source", "explains", "needs", "options"}
 
 
 class BadPage(Mistake):
@@ -33,7 +34,8 @@ class Example:
 class Rule:
     """One line of the checklist. `name` names the defect, `title` says the positive sentence.
 
-    `explains` names the rules whose failure this defect causes; `body` is the page's prose and examples.
+    `explains` names the rules whose failure this defect causes; `body` is the page's prose and examples; `options`
+    are the numbers that a team may set.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Rule:
     body: str
     examples: tuple[Example, ...]
     path: str
+    options: tuple[Option, ...] = ()
 
 
 def read_page(path: Path) -> Rule:
@@ -75,6 +78,7 @@ def read_page(path: Path) -> Rule:
             body=body.replace(fences[0][0], "", 1).strip(),
             examples=_examples(path, text, fences[1:]),
             path=str(path),
+            options=declared(table.get("options", {})),
         )
     except (KeyError, ValueError) as error:
         raise BadPage(f"{path}: {error}") from error

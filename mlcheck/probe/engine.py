@@ -14,6 +14,7 @@ from typing import Any
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
+from mlcheck.core.options import RuleOptions
 from mlcheck.core.outcome import Outcome, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.probe import checks
@@ -34,7 +35,7 @@ class ProbeOptions:
     `arguments` are those of a script, as on its own command line. `only` and `skip` name rules or stages. `ranks` is
     how many processes stand for several devices; 0 for two where the program is meant for several, or is asked about.
     `cpu_shim` leads what the program asks of CUDA to the CPU. `epochs` is how long the run is planned to be, 0 for as
-    its config says.
+    its config says. `rule_options` are the numbers that were set for single rules, checked.
     """
 
     entry: str
@@ -51,6 +52,7 @@ class ProbeOptions:
     folder: str = "."
     ranks: int = 0
     epochs: int = 0
+    rule_options: RuleOptions = field(default_factory=dict)
 
 
 def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] | None = None) -> Report:
@@ -64,7 +66,10 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
     return Report(
         command="probe",
         subject=options.entry,
-        results=tuple(_relocated(run.results[rule], options.folder) for rule in run.rules),
+        results=tuple(
+            replace(_relocated(run.results[rule], options.folder), options=options.rule_options.get(rule, {}))
+            for rule in run.rules
+        ),
         environment=run.environment,
         started=started,
         seconds=time.monotonic() - clock,
@@ -145,6 +150,7 @@ class _Run:
             budget=budget,
             whole_budget=options.budget,
             rules=self.open,
+            rule_options=options.rule_options,
             dead=self._dead,
             blocked=self._blocked,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from inspect import Parameter, signature
 from types import NoneType, UnionType
 from typing import Any, Protocol, cast, get_args, get_type_hints
 
@@ -26,6 +27,7 @@ from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 _GRACE_S = 10.0
+KEYWORD_ONLY = Parameter.KEYWORD_ONLY
 
 
 class Listener(Protocol):
@@ -96,7 +98,8 @@ class Examination:
             if (why := self._out_of_reach(needed)) and needed not in optional_measurements(check.run):
                 return Verdict(Outcome.SKIP, reason=why), ""
         try:
-            verdict: Verdict = check.run(*(self._given(needed, check) for needed in types))
+            given = [self._given(needed, check) for needed in types]
+            verdict: Verdict = check.run(*given, **self._job.rule_options.get(check.rule, {}))
             return verdict, verdict.traceback
         except NotMeasured as reason:
             return Verdict(reason.outcome, reason=reason.reason), reason.traceback
@@ -201,10 +204,12 @@ class Examination:
 
 
 def measurements_of(check: Callable[..., Verdict]) -> list[type[Measurement]]:
-    """The types a check's parameters are annotated with, `Samples` and `Samples | None` alike."""
+    """The types a check's parameters are annotated with, `Samples` and `Samples | None` alike.
+
+    Parameters by name alone are the options of its rule.
+    """
     hints = get_type_hints(check)
-    hints.pop("return", None)
-    return [_plain(hint) for hint in hints.values()]
+    return [_plain(hints[one.name]) for one in signature(check).parameters.values() if one.kind is not KEYWORD_ONLY]
 
 
 def optional_measurements(check: Callable[..., Verdict]) -> set[type[Measurement]]:

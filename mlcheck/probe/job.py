@@ -6,13 +6,15 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mlcheck.core.options import RuleOptions
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """`rules` in the order to answer them. `dead` are measurements that ended an earlier child, with the reason.
 
     `budget` is what is left of `whole_budget`, 0 where it is all. `blocked` says how far the program was seen to get:
-    measurements that need more of it are skipped.
+    measurements that need more of it are skipped. `rule_options` are the numbers that were set for single rules.
     """
 
     entry: str
@@ -28,6 +30,7 @@ class Job:
     cpu_shim: bool = False
     whole_budget: float = 0.0
     epochs: int = 0
+    rule_options: RuleOptions = field(default_factory=dict)
     dead: dict[str, str] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
 

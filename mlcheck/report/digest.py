@@ -162,6 +162,12 @@ def sign_command(rule: str) -> str:
     return f"mlcheck sign {shlex.quote(rule)} --note ''"
 
 
+def options(result: Result) -> str:
+    """`with share = 0.3, as this project sets it`; empty where the rule's own numbers hold."""
+    told = ", ".join(f"{name} = {number(value)}" for name, value in result.options.items())
+    return f"with {told}, as this project sets it" if told else ""
+
+
 def change_words(change: Change) -> str:
     """What became of a rule, in a phrase after its name."""
     if change.kind != "still":

@@ -81,6 +81,7 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         "evidence": digest.evidence,
+        "options": digest.options,
         "cost": digest.cost,
         "took": digest.took,
         "short_place": digest.short_place,

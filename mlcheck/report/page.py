@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from textwrap import wrap
 
+from mlcheck.core.options import TABLE
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report
 from mlcheck.core.rule import Rule
@@ -44,6 +45,7 @@ def page(rule: Rule, width: int, color: bool, everything: bool = False) -> str:
     lines = [_painted(_BOLD, line, color) for line in _filled(rule.title, width)]
     lines += [_painted(_FAINT, f"{rule.name}: {rule.severity.value}, {rule.stage.value}, by {answered}", color), ""]
     lines += _body(prose(rule), width, color)
+    lines += _options(rule, width, color)
     for kind, code in examples(rule, everything):
         lines += ["", _painted(_BOLD, f"{kind}:", color)]
         lines += [_painted(_CYAN, f"    {visible(line)}".rstrip(), color) for line in code.split("\n")]
@@ -53,6 +55,18 @@ def page(rule: Rule, width: int, color: bool, everything: bool = False) -> str:
     if left > 0:
         lines += ["", f"{left} more example{'' if left == 1 else 's'}: `mlcheck explain {rule.name} --all`"]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _options(rule: Rule, width: int, color: bool) -> Iterator[str]:
+    """The numbers that a team may set, as they stand in pyproject.toml."""
+    if not rule.options:
+        return
+    yield from ("", _painted(_BOLD, "What pyproject.toml can set, with the defaults:", color), "")
+    yield _painted(_CYAN, f"    [{TABLE}.{rule.name}]", color)
+    for option in rule.options:
+        yield _painted(_CYAN, f"    {option.name} = {option.default}", color)
+        for line in _filled(f"{option.meaning}; {option}", width - 8):
+            yield f"        {line}"
 
 
 def _body(text: str, width: int, color: bool) -> Iterator[str]:

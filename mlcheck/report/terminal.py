@@ -156,6 +156,8 @@ def _evidence(result: Result) -> Iterator[Row]:
     for said in dict.fromkeys((result.reason, result.summary)):
         if said and said not in told and said != UNSIGNED:
             yield _under(Text(one_line(said)))
+    if result.options:
+        yield _under(Text(one_line(digest.options(result)), style="dim"))
 
 
 def _finding(finding: Finding) -> Iterator[Row]:
@@ -202,7 +204,8 @@ def _alike(found: list[Item]) -> list[list[Item]]:
     """The items one by one, but those that passed, were skipped or wait for a signature in groups."""
     groups: dict[object, list[Item]] = {}
     for item in found:
-        plain = item.outcome in (Outcome.PASS, Outcome.SKIP) or item.decided.reason == UNSIGNED
+        plain = item.outcome in (Outcome.PASS, Outcome.SKIP) and not item.decided.options
+        plain = plain or item.decided.reason == UNSIGNED
         groups.setdefault(item.outcome if plain else item.decided.rule, []).append(item)
     return list(groups.values())
 

@@ -106,6 +106,20 @@ def test_misuse_is_one_sentence_and_exit_two(
     assert len(printed.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["probe", "check"])
+def test_a_wrong_option_of_a_rule_is_told_before_anything_runs(
+    write: Write, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    table = '[tool.mlcheck]\nentry = "gone:Trial"\n[tool.mlcheck.options.dead-units]\nshare = 2\n'
+    write("pyproject.toml", table)
+    assert main([command]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == (
+        "mlcheck: pyproject.toml: [tool.mlcheck.options.dead-units]: `share` is a number from 0.1 to 1, not 2\n"
+    )
+    assert not printed.out
+
+
 def test_a_saved_report_of_another_kind_is_refused(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("other.json", '{"hello": 1}')
     assert main(["report", "other.json"]) == 2

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -137,7 +138,7 @@ class Asked:
         self._trial, self._seconds = trial, seconds
         self._kept: dict[type[Measurement], Measurement | NotMeasured] = {}
 
-    def verdict(self, rule: str) -> Verdict:
+    def verdict(self, rule: str, options: Mapping[str, float] = MappingProxyType({})) -> Verdict:
         check = import_module(f"mlcheck.probe.checks.{rule.replace('-', '_')}").check
         measured: list[Measurement | None] = []
         for needed in measurements_of(check):
@@ -146,7 +147,7 @@ class Asked:
                 return Verdict(found.outcome, reason=found.reason)
             measured.append(None if isinstance(found, NotMeasured) else found)
         try:
-            verdict = check(*measured)
+            verdict = check(*measured, **options)
         except NotMeasured as reason:
             return Verdict(reason.outcome, reason=reason.reason)
         assert isinstance(verdict, Verdict)

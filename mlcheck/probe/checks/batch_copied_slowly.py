@@ -8,23 +8,23 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.batch_copy import BatchCopy
 from mlcheck.probe.measure.loader_place import loader_place
 
-_NOTICEABLE = 0.05
+NOTICEABLE = 0.05
 
 
-def check(seen: BatchCopy) -> Verdict:
+def check(seen: BatchCopy, *, share: float = NOTICEABLE) -> Verdict:
     copying = seen.pinned_s if seen.pins else seen.ordinary_s
-    share = copying / (copying + seen.step_s)
+    taken = copying / (copying + seen.step_s)
     rate = seen.megabytes / 1e3 / copying
     evidence = (
         f"a batch of {seen.megabytes:.3g} MB takes {1e3 * copying:.3g} ms to the device ({rate:.3g} GB/s, "
         f"{'pinned' if seen.pins else 'not pinned'}), and a step {1e3 * seen.step_s:.3g} ms"
     )
     numbers = {"copy, ms": 1e3 * copying, "pinned copy, ms": 1e3 * seen.pinned_s, "step, ms": 1e3 * seen.step_s}
-    if share < _NOTICEABLE:
+    if taken < share:
         return Verdict(Outcome.PASS, evidence, numbers=numbers, looked_at=1)
     pinning = "" if seen.pins else f"; pinned, it would take {1e3 * seen.pinned_s:.3g} ms, and could overlap the step"
     message = (
-        f"{evidence}: {share:.0%} of both is copying{pinning}; without it up to {1 / (1 - share):.2g} times as fast"
+        f"{evidence}: {taken:.0%} of both is copying{pinning}; without it up to {1 / (1 - taken):.2g} times as fast"
     )
     help_ = (
         "copy small types (uint8 images) and convert on the device; overlap with tensor.to(device, non_blocking=True)"

@@ -19,7 +19,7 @@ DOMINANT = 0.9
 _SHOWN = 20
 
 
-def check(passes: Passes, first: FirstLoss) -> Verdict:
+def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
     target = target_field(passes.training, first)
     if target is None or not has_classes(target, first):
         return Verdict(Outcome.SKIP, reason="no class label a sample that a loss is given")
@@ -36,7 +36,7 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
     )
     numbers = {"rarest": few / drawn, "most frequent": many / drawn, "batches without the rarest": missing}
     sure = _sure_ratio(many, few, len(counts))
-    skewed = sure >= TIMES and (missing >= MISSING or many / drawn >= DOMINANT)
+    skewed = sure >= times and (missing >= MISSING or many / drawn >= DOMINANT)
     if not skewed:
         return Verdict(Outcome.PASS, told, figures=(_figure(counts),), numbers=numbers, looked_at=drawn)
     if any(loss.weighted or loss.reduction == "none" for loss in first.losses):

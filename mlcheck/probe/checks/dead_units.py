@@ -11,7 +11,7 @@ MANY = 0.7
 FEW_ROWS = 300
 
 
-def check(seen: Activations) -> Verdict:
+def check(seen: Activations, *, share: float = MANY) -> Verdict:
     judged = [units for units in seen.units if units.active is not None and units.rows >= FEW_ROWS]
     if not judged:
         return Verdict(Outcome.SKIP, reason=f"no ReLU was seen on {FEW_ROWS} rows or more")
@@ -20,9 +20,9 @@ def check(seen: Activations) -> Verdict:
     figure = Figure(
         "bars",
         "units that are never active, by layer",
-        {"labels": list(shares), "values": [100 * share for share in shares.values()], "unit": "%"},
+        {"labels": list(shares), "values": [100 * one for one in shares.values()], "unit": "%"},
     )
-    findings = tuple(_fault(units) for units in judged if _dead(units) >= MANY)
+    findings = tuple(_fault(units) for units in judged if _dead(units) >= share)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, figures=(figure,), looked_at=len(judged))
     worst = max(shares, key=lambda name: shares[name])

@@ -10,7 +10,7 @@ from mlcheck.probe.measure.wiring import Wiring
 MOST = 0.8
 
 
-def check(seen: Wiring) -> Verdict:
+def check(seen: Wiring, *, share: float = MOST) -> Verdict:
     if not seen.dropouts:
         return Verdict(Outcome.SKIP, reason="no dropout module ran")
     findings = tuple(
@@ -22,7 +22,7 @@ def check(seen: Wiring) -> Verdict:
             numbers={"p": rate},
         )
         for name, rate in seen.dropouts
-        if rate > MOST
+        if rate > share
     )
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.dropouts))

@@ -10,11 +10,11 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.autocast_error import AutocastError
 from mlcheck.probe.measure.drive import inconclusive
 
-_FAR = 20.0
+FAR = 20.0
 _SHOWN = 40
 
 
-def check(seen: AutocastError) -> Verdict:
+def check(seen: AutocastError, *, roundoffs: float = FAR) -> Verdict:
     if not any(error for *_, error in seen.layers):
         raise inconclusive("autocast took no effect here, so there is nothing to compare")
     finite = [error for _, _, error in seen.layers if math.isfinite(error)]
@@ -23,7 +23,7 @@ def check(seen: AutocastError) -> Verdict:
     shown = [(name, error) for name, _, error in seen.layers if math.isfinite(error)][:_SHOWN]
     bars = {"labels": [name for name, _ in shown], "values": [error for _, error in shown]}
     figure = Figure("bars", f"error of {seen.dtype} by layer, in units of roundoff", bars)
-    first = next((layer for layer in seen.layers if not layer[2] <= _FAR), None)
+    first = next((layer for layer in seen.layers if not layer[2] <= roundoffs), None)
     if first is None:
         told = f"the outputs of {len(seen.layers)} layers in {seen.dtype} are within {worst:.2g} units of roundoff"
         return Verdict(Outcome.PASS, told, looked_at=len(seen.layers), numbers=numbers, figures=(figure,))

@@ -12,18 +12,18 @@ SMALL = 0.01
 APART = 1000.0
 
 
-def check(seen: FirstInputs) -> Verdict:
-    findings = tuple(finding for one in seen.inputs if (finding := _fault(one)))
+def check(seen: FirstInputs, *, rms: float = LARGE) -> Verdict:
+    findings = tuple(finding for one in seen.inputs if (finding := _fault(one, rms)))
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.inputs))
     told = ", ".join(f"`{one.layer}` {one.low:.3g} to {one.high:.3g} (rms {one.rms:.3g})" for one in seen.inputs[:3])
     return Verdict(Outcome.PASS, f"the data enters {told}", looked_at=len(seen.inputs))
 
 
-def _fault(one: FirstInput) -> Finding | None:
+def _fault(one: FirstInput, most: float) -> Finding | None:
     place = Location(symbol=one.layer.partition(" ")[0])
     numbers = {"rms": one.rms, "low": one.low, "high": one.high}
-    if one.rms > LARGE:
+    if one.rms > most:
         return Finding(
             f"inputs from {one.low:.4g} to {one.high:.4g} (rms {one.rms:.3g}) go straight into `{one.layer}`, which is "
             "initialised for about 1",

@@ -18,7 +18,7 @@ NOISY = 0.08
 SHOWN = 24
 
 
-def check(labels: Labels, passes: Passes) -> Verdict:
+def check(labels: Labels, passes: Passes, *, share: float = NOISY) -> Verdict:
     use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
     training = features(passes.training.kept, use.field) if use else None
     if use is None or training is None:
@@ -37,7 +37,7 @@ def check(labels: Labels, passes: Passes) -> Verdict:
     )
     numbers = {"share": found.share, "low": low, "high": high}
     figures = _figures(found, training[1].tolist())
-    if low <= NOISY:
+    if low <= share:
         return Verdict(Outcome.PASS, told, figures=figures, numbers=numbers, looked_at=found.judged)
     held_out = features(passes.validation.kept, use.field) if passes.validation else None
     control = consensus(held_out) if held_out else None

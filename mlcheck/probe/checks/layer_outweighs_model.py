@@ -14,7 +14,7 @@ LONG = 1000
 _SHOWN = 30
 
 
-def check(seen: ModelSize) -> Verdict:
+def check(seen: ModelSize, *, share: float = MOST, steps: int = LONG) -> Verdict:
     numbers = {
         "parameters": float(seen.parameters),
         "trained": float(seen.trained),
@@ -26,7 +26,8 @@ def check(seen: ModelSize) -> Verdict:
         f"{seen.parameters:,} parameters; a sample takes {_short(numbers['operations a sample'])} operations forward"
         f"{uncounted} and {_short(numbers['output bytes a sample'])}B for the outputs of its layers"
     )
-    findings = tuple(fault for module in seen.modules if (fault := _too_wide(module, seen) or _too_long(module)))
+    faults = (_too_wide(module, seen, share) or _too_long(module, steps) for module in seen.modules)
+    findings = tuple(fault for fault in faults if fault)
     outcome = Outcome.WARN if findings else Outcome.PASS
     return Verdict(
         outcome,
@@ -38,9 +39,9 @@ def check(seen: ModelSize) -> Verdict:
     )
 
 
-def _too_wide(module: ModuleSize, seen: ModelSize) -> Finding | None:
+def _too_wide(module: ModuleSize, seen: ModelSize, most: float) -> Finding | None:
     share = module.parameters / max(seen.parameters, 1)
-    if not module.flattens or module.features < WIDE or module.parameters < HEAVY or share < MOST:
+    if not module.flattens or module.features < WIDE or module.parameters < HEAVY or share < most:
         return None
     shape = " x ".join(map(str, module.flattens))
     return Finding(
@@ -52,8 +53,8 @@ def _too_wide(module: ModuleSize, seen: ModelSize) -> Finding | None:
     )
 
 
-def _too_long(module: ModuleSize) -> Finding | None:
-    if module.steps <= LONG:
+def _too_long(module: ModuleSize, most: int) -> Finding | None:
+    if module.steps <= most:
         return None
     return Finding(
         f"`{module.name}` ({module.kind}) runs over {module.steps:,} steps one after the other: gradients hardly reach "

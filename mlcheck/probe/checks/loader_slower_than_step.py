@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.loading_shares import Busy
 from mlcheck.probe.measure.step_time import StepTime
-from mlcheck.probe.measure.time_causes import Cause, Lost, cause
+from mlcheck.probe.measure.time_causes import NOTICEABLE, Cause, Lost, cause
 from mlcheck.probe.measure.time_told import figures, ms, numbers, times, told
 
 _BUSY = {
@@ -32,19 +32,19 @@ _HELP = {
 }
 
 
-def check(seen: StepTime) -> Verdict:
+def check(seen: StepTime, *, share: float = NOTICEABLE) -> Verdict:
     found = cause(seen)
     evidence, counted = told(seen), numbers(seen, found)
     if found.lost is Lost.UNCLEAR:
         return Verdict(Outcome.INCONCLUSIVE, evidence, found.why, numbers=counted, figures=figures(seen, found))
-    if found.lost is not Lost.WAITING:
+    if found.lost is not Lost.WAITING or found.share < share:
         return Verdict(Outcome.PASS, evidence, numbers=counted, looked_at=seen.batches or len(seen.rounds))
-    share = seen.lines.lines[0][1] if seen.lines.lines else 0.0
-    place = seen.lines.line if share else seen.place
+    at_line = seen.lines.lines[0][1] if seen.lines.lines else 0.0
+    place = seen.lines.line if at_line else seen.place
     if found.busy is Busy.HANDOVER and seen.lines.collate.path:
-        place, share = seen.lines.collate, 0.0
+        place, at_line = seen.lines.collate, 0.0
     by = " (by processor time and waiting alone, as other programs used the cores)" if found.why else ""
-    message = f"{_message(seen, found)}{by}, {_at(found, share)}"
+    message = f"{_message(seen, found)}{by}, {_at(found, at_line)}"
     finding = Finding(message, place, _help(seen, found), related=tuple(at for at, _ in seen.lines.lines[1:]))
     return Verdict(
         Outcome.WARN, evidence, findings=(finding,), figures=figures(seen, found), numbers=counted,

@@ -16,11 +16,11 @@ CODES = (999.0, 9999.0, 99999.0, 999999.0)
 CODE_TIMES = 20.0
 
 
-def check(passes: Passes) -> Verdict:
+def check(passes: Passes, *, times: float = TIMES) -> Verdict:
     judged = [columns for columns in columns_of(passes.training).values() if columns.rows >= FEW]
     if not judged:
         return Verdict(Outcome.SKIP, reason=f"no floating-point input with several features has {FEW} rows")
-    findings = tuple(finding for columns in judged if (finding := _fault(columns)))
+    findings = tuple(finding for columns in judged if (finding := _fault(columns, times)))
     looked = sum(len(columns.share) for columns in judged)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=looked)
@@ -33,12 +33,12 @@ def _times(columns: Columns) -> Tensor:
     return (columns.reach / columns.bulk).where(columns.bulk > 0, columns.bulk)
 
 
-def _fault(columns: Columns) -> Finding | None:
+def _fault(columns: Columns, most: float) -> Finding | None:
     times = _times(columns)
     place = int(times.argmax())
     value, bulk = float(columns.furthest[place]), float(columns.bulk[place])
     code = next((c for c in CODES if abs(value) == c), None)
-    limit = CODE_TIMES if code else TIMES
+    limit = CODE_TIMES if code else most
     if float(times[place]) < limit:
         return None
     missing = ": a code for a missing value" if code else ""

@@ -10,11 +10,11 @@ from mlcheck.probe.measure.activations import Activations, Units
 MUCH = 0.5
 
 
-def check(seen: Activations) -> Verdict:
+def check(seen: Activations, *, share: float = MUCH) -> Verdict:
     judged = [units for units in seen.units if units.active is None and units.values]
     if not judged:
         return Verdict(Outcome.SKIP, reason="no tanh or sigmoid was seen")
-    findings = tuple(_fault(units) for units in judged if units.saturated >= MUCH)
+    findings = tuple(_fault(units) for units in judged if units.saturated >= share)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(judged))
     worst = max(judged, key=lambda units: units.saturated)

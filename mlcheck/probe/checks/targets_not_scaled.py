@@ -11,7 +11,7 @@ LARGE = 100.0
 _REGRESSION = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 
-def check(seen: FirstLoss) -> Verdict:
+def check(seen: FirstLoss, *, largest: float = LARGE) -> Verdict:
     judged = [loss for loss in seen.losses if loss.kind in _REGRESSION]
     if not judged:
         return Verdict(Outcome.SKIP, reason="no mse_loss, l1_loss, smooth_l1_loss or huber_loss was computed")
@@ -24,7 +24,7 @@ def check(seen: FirstLoss) -> Verdict:
             numbers={"low": loss.low, "high": loss.high},
         )
         for loss in judged
-        if max(abs(loss.low), abs(loss.high)) > LARGE
+        if max(abs(loss.low), abs(loss.high)) > largest
     )
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(judged))

@@ -1,0 +1,59 @@
+"""Numbers that a team sets for a rule: what a page declares, and the one sentence that a wrong table is told."""
+
+import pytest
+
+from mlcheck.core.catalog import Catalog, UnknownRule
+from mlcheck.core.options import BadOption, Option, checked, declared
+
+LAYERS, WHERE = "layer-outweighs-model", "pyproject.toml"
+
+
+def test_what_a_page_declares_is_read():
+    table = {"share": {"default": 0.5, "least": 0.0, "most": 1.0, "meaning": "how much"}}
+    assert declared(table) == (Option("share", 0.5, 0.0, 1.0, "how much"),)
+    assert not declared(table)[0].whole
+
+
+@pytest.mark.parametrize("fault", [{"default": 2.0}, {"default": True}, {"default": "1"}])
+def test_a_default_must_be_in_its_range(fault):
+    with pytest.raises(ValueError, match="`share`"):
+        declared({"share": {"default": 0.5, "least": 0.0, "most": 1.0, "meaning": "how much", **fault}})
+
+
+@pytest.mark.parametrize("missing", ["default", "least", "most", "meaning"])
+def test_an_option_says_all_there_is_to_know(missing):
+    table = {"default": 0.5, "least": 0.0, "most": 1.0, "meaning": "how much"}
+    del table[missing]
+    with pytest.raises(KeyError, match=missing):
+        declared({"share": table})
+
+
+def test_what_is_set_has_the_type_of_its_default():
+    found = checked({LAYERS: {"share": 1, "steps": 2000}}, Catalog(), WHERE)
+    assert found == {LAYERS: {"share": 1.0, "steps": 2000}}
+    assert {name: type(value) for name, value in found[LAYERS].items()} == {"share": float, "steps": int}
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"batch-mixing": {"share": 1}}, "[tool.mlcheck.options.batch-mixing]: this rule has no options"),
+        ({LAYERS: 0.5}, "write it as a table, share = 0.8"),
+        ({LAYERS: {"shar": 0.5}}, "no option `shar`; it has `share`, `steps`"),
+        ({LAYERS: {"share": 1.5}}, "`share` is a number from 0.1 to 1, not 1.5"),
+        ({LAYERS: {"share": float("nan")}}, "`share` is a number from 0.1 to 1, not nan"),
+        ({LAYERS: {"share": "0.5"}}, "`share` is a number from 0.1 to 1, not '0.5'"),
+        ({LAYERS: {"share": True}}, "`share` is a number from 0.1 to 1, not True"),
+        ({LAYERS: {"steps": 1000.0}}, "`steps` is a whole number from 10 to 1,000,000, not 1000.0"),
+    ],
+)
+def test_a_wrong_table_is_one_sentence(table, told):
+    with pytest.raises(BadOption) as caught:
+        checked(table, Catalog(), WHERE)
+    assert str(caught.value).startswith("pyproject.toml: [tool.mlcheck.options.")
+    assert told in str(caught.value)
+
+
+def test_an_unknown_rule_is_told_with_its_neighbour():
+    with pytest.raises(UnknownRule, match="did you mean `layer-outweighs-model`"):
+        checked({"layer-outweigh-model": {"share": 0.5}}, Catalog(), WHERE)
