@@ -242,9 +242,8 @@ def test_an_option_of_a_page_is_one_of_its_check_with_the_same_default() -> None
     taken: dict[str, dict[str, object]] = {name: {} for name in RULES}
     for package in (mlcheck.probe.checks, mlcheck.load.checks, mlcheck.lint.checks, mlcheck.experiment.checks):
         for check in find_checks(package):
-            taken[check.rule] |= {
-                one.name: one.default for one in signature(check.run).parameters.values() if one.kind is one.KEYWORD_ONLY
-            }
+            parameters = signature(check.run).parameters.values()
+            taken[check.rule] |= {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
     assert told == taken
     assert any(told.values())
 

@@ -245,12 +245,7 @@ def rules(arguments: argparse.Namespace) -> int:
         key=lambda rule: (stages.index(rule.stage), rule.name),
     )
     if arguments.format == "json":
-        import json
-        from dataclasses import asdict
-
-        fields = ("name", "title", "stage", "severity", "by", "source", "explains", "needs", "options")
-        told = [{name: whole[name] for name in fields} for whole in map(asdict, listed)]
-        say(json.dumps(told, indent=1) + "\n")
+        say(page.data(listed))
     elif arguments.format == "names":
         say("".join(f"{rule.name}\n" for rule in listed))
     else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from textwrap import wrap
 
 from mlcheck.core.options import TABLE
@@ -17,6 +19,7 @@ from mlcheck.report.safe import visible
 _BOLD, _FAINT, _CYAN, _OFF = "\x1b[1m", "\x1b[2m", "\x1b[36m", "\x1b[0m"
 _NARROWEST, _WIDEST = 40, 100
 _ROOM_FOR_TITLE = 48
+_FIELDS = ("name", "title", "stage", "severity", "by", "source", "explains", "needs", "options")
 _KIND = {"bad": "Wrong", "good": "Right"}
 _MARK = re.compile(r"#\s*error\b.*")
 
@@ -55,6 +58,12 @@ def page(rule: Rule, width: int, color: bool, everything: bool = False) -> str:
     if left > 0:
         lines += ["", f"{left} more example{'' if left == 1 else 's'}: `mlcheck explain {rule.name} --all`"]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def data(rules: Iterable[Rule]) -> str:
+    """What programs want to know of rules, as JSON."""
+    told = [{name: whole[name] for name in _FIELDS} for whole in map(asdict, rules)]
+    return json.dumps(told, indent=1) + "\n"
 
 
 def _options(rule: Rule, width: int, color: bool) -> Iterator[str]:
