@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,11 +94,11 @@ def _around(path: str, config: Config) -> tuple[str, ...]:
 def _tell(found: Report, arguments: argparse.Namespace, strict: bool = False) -> None:
     """Print the report in the format asked for; or write it so, and print it as text."""
     if arguments.output:
-        write(arguments.output, rendered(found, arguments.format, strict))
+        write(arguments.output, rendered(found, arguments.format, strict, verbose=arguments.verbose))
         if arguments.format == "text":
             return
     form = "text" if arguments.output else arguments.format
-    say(rendered(found, form, strict, sys.stdout))
+    say(rendered(found, form, strict, sys.stdout, arguments.verbose))
 
 
 def probe(arguments: argparse.Namespace) -> int:
@@ -207,7 +208,8 @@ def deliver(found: Report, arguments: argparse.Namespace, html_path: str, json_p
         if arguments.format == "text" or arguments.output:
             from mlcheck.report.terminal import WHOLE
 
-            shown = replace(found, notices=(*found.notices, f"{WHOLE}{html_path}"))
+            here = f"; here: `mlcheck report {shlex.quote(json_path)} --verbose`" if json_path else ""
+            shown = replace(found, notices=(*found.notices, f"{WHOLE}{html_path}{here}"))
             _tell_with_page(found, shown, arguments, strict)
             return exit_code(found, strict)
     _tell(found, arguments, strict)
@@ -217,9 +219,9 @@ def deliver(found: Report, arguments: argparse.Namespace, html_path: str, json_p
 def _tell_with_page(found: Report, shown: Report, arguments: argparse.Namespace, strict: bool) -> None:
     """What is printed says where the page is; what is written does not."""
     if arguments.output:
-        write(arguments.output, rendered(found, arguments.format, strict))
+        write(arguments.output, rendered(found, arguments.format, strict, verbose=arguments.verbose))
     if not arguments.output or arguments.format != "text":
-        say(rendered(shown, "text", strict, sys.stdout))
+        say(rendered(shown, "text", strict, sys.stdout, arguments.verbose))
 
 
 def explain(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ CLEAN, FINDINGS, MISUSE = 0, 1, 2
 FORMATS = ("text", "concise", "json", "sarif", "junit", "github", "gitlab", "markdown", "html")
 
 
-def rendered(report: Report, form: str, strict: bool, stream: TextIO | None = None) -> str:
+def rendered(report: Report, form: str, strict: bool, stream: TextIO | None = None, verbose: bool = False) -> str:
     """The report in one of FORMATS; colours and the width of text are those of `stream`."""
     if form == "json":
         from mlcheck.report import json
@@ -40,10 +40,10 @@ def rendered(report: Report, form: str, strict: bool, stream: TextIO | None = No
         from mlcheck.report import html, markdown
 
         return markdown.render(report) if form == "markdown" else html.render(report)
-    return _text(report, form, stream)
+    return _text(report, form, stream, verbose)
 
 
-def _text(report: Report, form: str, stream: TextIO | None) -> str:
+def _text(report: Report, form: str, stream: TextIO | None, verbose: bool) -> str:
     color = bool(stream) and wants_color(stream)
     if form == "concise" or report.command == "lint":
         from mlcheck.report import lint_text
@@ -53,7 +53,7 @@ def _text(report: Report, form: str, stream: TextIO | None) -> str:
         return lint_text.render(report, color, width(), folded=stream is not None and stream.isatty())
     from mlcheck.report import terminal
 
-    return terminal.render(report, width=width(), color=color)
+    return terminal.render(report, width=width(), color=color, verbose=verbose)
 
 
 def checkout() -> str:

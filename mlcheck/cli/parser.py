@@ -98,7 +98,7 @@ def _add_checking_commands(subparsers: argparse._SubParsersAction[Parser], comma
     _add_rule_options(lint)
     _add_lint_options(lint)
     _add_format_options(lint)
-    lint.set_defaults(run=_later("lint"))
+    lint.set_defaults(run=_later("lint"), verbose=False)  # it lists findings alone
 
     probe = add_command(
         subparsers,
@@ -254,4 +254,5 @@ def _add_report_options(parser: argparse.ArgumentParser, html: str | None, json:
     _add_format_options(group)
     group.add_argument("--html", default=html, metavar="FILE", help="write the report as one HTML page")
     group.add_argument("--json", default=json, metavar="FILE", help="save the report; `mlcheck report` reads it")
+    group.add_argument("-v", "--verbose", action="store_true", help="tell in full what passed and what was skipped")
     group.add_argument("--strict", action="store_true", help="warnings, open sign-offs and open questions count too")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
 from mlcheck.core.causes import Cause, causes
 from mlcheck.core.finding import LIMIT_COLUMNS, Finding
-from mlcheck.core.outcome import Outcome
+from mlcheck.core.outcome import Outcome, Stage
 from mlcheck.core.report import Item, Report, Result
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
@@ -30,22 +31,26 @@ _STYLE = {
 _HELD = {"kept": "green", "BROKEN": "bold red"}
 _MARGIN = 9
 _SHOWN_FINDINGS = 5
-_SHOWN_NAMES = 12
-_FEW = 3
+_STAGE_MARGIN = max(len(stage.value) for stage in Stage) + 2
+_FEW = 12
 WHOLE = "the whole report, with pictures: "
 _SHOWN_TRACEBACK_LINES = 40
 
 
-def render(report: Report, *, width: int, color: bool) -> str:
-    """The report as lines of at most `width` columns; without `color` no escape code and ASCII of our own."""
+def render(report: Report, *, width: int, color: bool, verbose: bool = False) -> str:
+    """The report as lines of at most `width` columns; without `color` no escape code and ASCII of our own.
+
+    What passed and what was skipped is counted where it is much, and told in full when `verbose`.
+    """
     checklist = report.items()
     found = causes(checklist)
+    counted = not verbose and sum(map(_settled, checklist)) > _FEW
     rows = [
         *_head(report, checklist, found),
         *_limits(report),
         *_causes(found),
-        *_stages(checklist),
-        *_foot(report, checklist, found),
+        *_stages([item for item in checklist if item.outcome not in digest.ALARMS], counted),
+        *_foot(report, checklist, found, counted),
     ]
     return printed(rows, width, color)
 
@@ -181,33 +186,44 @@ def _overruled(item: Item) -> Iterator[Row]:
         yield _under(Text(f"{result.by.value} said: {_label(result.outcome)} {one_line(said, 300)}", style="dim"))
 
 
-def _stages(checklist: list[Item]) -> Iterator[Row]:
-    """What no alarm is about, by stage: open questions with their reasons; what is many and alike, by name alone."""
-    together = digest.skipped_together(checklist)
-    folded = {item.decided.rule for skipped in together.values() for item in skipped}
-    calm = [item for item in checklist if item.outcome not in digest.ALARMS and item.decided.rule not in folded]
-    for stage, found in digest.by_stage(calm).items():
+def _stages(calm: list[Item], counted: bool) -> Iterator[Row]:
+    """What no alarm is about, by stage; what was skipped for one reason with many others, by that reason."""
+    together = digest.skipped_together(calm)
+    alike = {item.decided.rule for skipped in together.values() for item in skipped}
+    shown = [item for item in calm if item.decided.rule not in alike and not (counted and _settled(item))]
+    for stage, found in digest.by_stage(shown).items():
         yield from _heading(stage.value)
-        for alike in _alike(found):
-            if len(alike) > _FEW:
-                yield from _named(alike[0].outcome, digest.plural(len(alike), "item"), alike)
-                continue
-            for item in alike:
-                yield from _calm(item)
-    if together:
+        for item in found:
+            yield from _calm(item)
+    if counted:
+        yield from _counted(filter(_settled, calm))
+    elif together:
         yield from _heading("skipped together")
     for reason, skipped in together.items():
-        yield from _named(Outcome.SKIP, f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}", skipped)
+        told = f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}"
+        margin = _STAGE_MARGIN if counted else _MARGIN
+        yield Row(Text(told), label=Text(_label(Outcome.SKIP), style=_STYLE[Outcome.SKIP]), margin=margin)
+        if not counted:
+            yield _under(Text(", ".join(one_line(item.decided.rule, 80) for item in skipped), style="dim"))
 
 
-def _alike(found: list[Item]) -> list[list[Item]]:
-    """The items one by one, but those that passed, were skipped or wait for a signature in groups."""
-    groups: dict[object, list[Item]] = {}
-    for item in found:
-        plain = item.outcome in (Outcome.PASS, Outcome.SKIP) and not item.decided.options
-        plain = plain or item.decided.reason == UNSIGNED
-        groups.setdefault(item.outcome if plain else item.decided.rule, []).append(item)
-    return list(groups.values())
+def _settled(item: Item) -> bool:
+    """Whether nobody has to do or know anything about it: no note, and no number of the project's own."""
+    known = item.decided.findings or item.decided.options
+    return item.outcome in (Outcome.PASS, Outcome.SKIP) and not known
+
+
+def _counted(settled: Iterable[Item]) -> Iterator[Row]:
+    """How many passed and were skipped, a line a stage."""
+    yield from _heading("passed and skipped")
+    for stage, found in digest.by_stage(settled).items():
+        numbers = Counter(item.outcome for item in found)
+        told = ", ".join(
+            f"{numbers[outcome]} {digest.words(outcome)}"
+            for outcome in (Outcome.PASS, Outcome.SKIP)
+            if numbers[outcome]
+        )
+        yield Row(Text(told), label=Text(stage.value), margin=_STAGE_MARGIN)
 
 
 def _calm(item: Item) -> Iterator[Row]:
@@ -219,19 +235,10 @@ def _calm(item: Item) -> Iterator[Row]:
         yield from _overruled(item)
 
 
-def _named(outcome: Outcome, told: str, found: list[Item]) -> Iterator[Row]:
-    """Many items in few lines: how many, and their names."""
-    yield Row(Text(told), label=Text(_label(outcome), style=_STYLE[outcome]), margin=_MARGIN)
-    left = len(found) - _SHOWN_NAMES if len(found) > _SHOWN_NAMES + _FEW else 0
-    names = [one_line(item.decided.rule, 80) for item in found[: len(found) - left]]
-    yield _under(Text(", ".join(names) + (f" and {left} more" if left else ""), style="dim"))
-
-
-def _foot(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[Row]:
+def _foot(report: Report, checklist: list[Item], found: list[Cause], counted: bool) -> Iterator[Row]:
     yield Row(Text())
-    folded = any(len(found) > _FEW for calm in digest.by_stage(checklist).values() for found in _alike(calm))
-    if folded and not any(WHOLE in notice for notice in report.notices):
-        how = "every line with its evidence: `--html FILE`"
+    if counted and not any(WHOLE in notice for notice in report.notices):
+        how = "`--verbose` tells what passed and what was skipped, each with its evidence"
         yield Row(Text(how), label=Text("note"), margin=_MARGIN)
     if any(item.decided.reason == UNSIGNED for item in checklist):
         how = "a person answers with `mlcheck sign RULE --note ANSWER`"

@@ -27,7 +27,7 @@ def test_a_page_of_the_team_is_asked_explained_and_signed(folder: Path, capsys: 
     assert "The data is personal." in capsys.readouterr().out
     assert main(["sign", "legal-not-asked", "--note", "ticket 17", "--by", "Ada"]) == 0
     capsys.readouterr()
-    assert main(["check", "--html", "", "--json", ""]) == 0
+    assert main(["check", "--verbose", "--html", "", "--json", ""]) == 0
     assert "PASS     Legal has agreed" in capsys.readouterr().out
 
 

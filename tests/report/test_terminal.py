@@ -144,17 +144,47 @@ def test_a_symptom_of_two_causes_is_told_once(report):
     assert "FAIL  cannot-overfit: see above" in text
 
 
-def test_what_is_many_and_alike_is_named_and_not_told_at_length(report):
+@pytest.fixture
+def sound(report):
+    """Thirteen that passed, six skipped for one reason, a note and an open question."""
     passed = replace(report.results[-1], outcome=Outcome.PASS, summary="evidence of its own", reason="", findings=())
-    rules = ("a-rule", "b-rule", "c-rule", "d-rule")
-    text = terminal.render(
-        replace(report, results=tuple(replace(passed, rule=r) for r in rules)), width=80, color=False
+    skipped = replace(passed, outcome=Outcome.SKIP, summary="", reason="for one process")
+    noted = replace(passed, rule="noted", findings=(Finding("worth knowing"),))
+    open_question = replace(passed, rule="undecided", outcome=Outcome.INCONCLUSIVE, reason="too noisy")
+    return replace(
+        report,
+        results=(
+            *(replace(passed, rule=f"passed-{number}") for number in range(13)),
+            *(replace(skipped, rule=f"skipped-{number}") for number in range(6)),
+            noted,
+            open_question,
+        ),
+        notices=(),
     )
-    assert "PASS     4 items\n         a-rule, b-rule, c-rule, d-rule\n" in text
-    assert "evidence of its own" not in text
-    assert "note     every line with its evidence: `--html FILE`" in text
-    few = terminal.render(
-        replace(report, results=tuple(replace(passed, rule=r) for r in rules[:3])), width=80, color=False
-    )
-    assert few.count("evidence of its own") == 3
-    assert "--html" not in few
+
+
+def test_what_is_settled_is_counted_by_stage(sound):
+    text = terminal.render(sound, width=80, color=False)
+    assert "PASSED AND SKIPPED\ntraining    13 passed, 6 skipped\nSKIP        6 items: for one process\n" in text
+    assert "passed-3" not in text
+    assert "note     `--verbose` tells what passed and what was skipped" in text
+
+
+def test_what_somebody_should_know_is_told_beside_the_counts(sound):
+    text = terminal.render(sound, width=80, color=False)
+    assert "worth knowing" in text
+    assert "         too noisy\n" in text
+
+
+def test_verbose_tells_everything(sound):
+    text = terminal.render(sound, width=80, color=False, verbose=True)
+    assert text.count("evidence of its own") == 15
+    assert "SKIP     6 items: for one process\n         skipped-0, skipped-1," in text
+    assert "PASSED AND SKIPPED" not in text
+    assert "--verbose" not in text
+
+
+def test_few_that_are_settled_are_told_without_being_asked(sound):
+    text = terminal.render(replace(sound, results=sound.results[:12]), width=80, color=False)
+    assert text.count("evidence of its own") == 12
+    assert "--verbose" not in text
