@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, rendered, say, wants_color, width, write
+from mlcheck.cli.delivery import deliver, tell
+from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, say, wants_color, width
 from mlcheck.cli.progress import patient_progress, progress
 from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating
 from mlcheck.config import Config, load_config
@@ -54,7 +54,7 @@ def lint(arguments: argparse.Namespace) -> int:
 
         say(page.statistics(found, width()))
     else:
-        _tell(found, arguments)
+        tell(found, arguments)
     return exit_code(found, arguments.strict, arguments.exit_zero)
 
 
@@ -89,16 +89,6 @@ def _around(path: str, config: Config) -> tuple[str, ...]:
     known = lint_paths((), config) if config.paths else ()
     inside = any(os.path.abspath(path).startswith(os.path.join(os.path.abspath(folder), "")) for folder in known)
     return known if inside else ()
-
-
-def _tell(found: Report, arguments: argparse.Namespace, strict: bool = False) -> None:
-    """Print the report in the format asked for; or write it so, and print it as text."""
-    if arguments.output:
-        write(arguments.output, rendered(found, arguments.format, strict, verbose=arguments.verbose))
-        if arguments.format == "text":
-            return
-    form = "text" if arguments.output else arguments.format
-    say(rendered(found, form, strict, sys.stdout, arguments.verbose))
 
 
 def probe(arguments: argparse.Namespace) -> int:
@@ -196,32 +186,6 @@ def compare(arguments: argparse.Namespace) -> int:
 def report(arguments: argparse.Namespace) -> int:
     saved = _saved(arguments.saved)
     return deliver(saved, arguments, arguments.html, arguments.json, Config())
-
-
-def deliver(found: Report, arguments: argparse.Namespace, html_path: str, json_path: str, config: Config) -> int:
-    """Write the files first, so that nothing is lost when the terminal is; then print."""
-    strict = arguments.strict or config.strict
-    if json_path:
-        write(json_path, rendered(found, "json", strict))
-    if html_path:
-        write(html_path, rendered(found, "html", strict))
-        if arguments.format == "text" or arguments.output:
-            from mlcheck.report.terminal import WHOLE
-
-            here = f"; here: `mlcheck report {shlex.quote(json_path)} --verbose`" if json_path else ""
-            shown = replace(found, notices=(*found.notices, f"{WHOLE}{html_path}{here}"))
-            _tell_with_page(found, shown, arguments, strict)
-            return exit_code(found, strict)
-    _tell(found, arguments, strict)
-    return exit_code(found, strict)
-
-
-def _tell_with_page(found: Report, shown: Report, arguments: argparse.Namespace, strict: bool) -> None:
-    """What is printed says where the page is; what is written does not."""
-    if arguments.output:
-        write(arguments.output, rendered(found, arguments.format, strict, verbose=arguments.verbose))
-    if not arguments.output or arguments.format != "text":
-        say(rendered(shown, "text", strict, sys.stdout, arguments.verbose))
 
 
 def explain(arguments: argparse.Namespace) -> int:

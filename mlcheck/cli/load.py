@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlcheck.cli import commands, output
+from mlcheck.cli import output
+from mlcheck.cli.delivery import deliver
 from mlcheck.cli.progress import progress
 from mlcheck.cli.settings import names
 from mlcheck.config import load_config
@@ -67,7 +68,7 @@ def load(arguments: argparse.Namespace) -> int:
     with progress() as show:
         report = run_load(options, show, _keeper(arguments.json))
     report = replace(report, arguments=_repeating(arguments))
-    code = commands.deliver(report, arguments, arguments.html, arguments.json, load_config())
+    code = deliver(report, arguments, arguments.html, arguments.json, load_config())
     return _INTERRUPTED if INTERRUPTED in report.notices else code
 
 
@@ -179,7 +180,7 @@ def _init(folder: Path) -> int:
         "\nfill them in, then: mlcheck load module:predict --queries random.jsonl --complex complex.jsonl "
         "--golden golden.jsonl --labelled labelled.jsonl --slo slo.toml"
     )
-    return commands.CLEAN
+    return output.CLEAN
 
 
 def _self_test() -> int:
@@ -190,7 +191,7 @@ def _self_test() -> int:
         traits = self_test(lambda told: show(told, 0, 3) if show else None)
     for trait in traits:
         print(f"{'PASS' if trait.kept else 'FAIL'}  {trait.told}")
-    return commands.CLEAN if all(trait.kept for trait in traits) else commands.FINDINGS
+    return output.CLEAN if all(trait.kept for trait in traits) else output.FINDINGS
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

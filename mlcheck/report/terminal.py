@@ -238,17 +238,13 @@ def _calm(item: Item) -> Iterator[Row]:
 def _foot(report: Report, checklist: list[Item], found: list[Cause], counted: bool) -> Iterator[Row]:
     yield Row(Text())
     if counted and not any(WHOLE in notice for notice in report.notices):
-        how = "`--verbose` tells what passed and what was skipped, each with its evidence"
-        yield Row(Text(how), label=Text("note"), margin=_MARGIN)
+        yield _note("`--verbose` tells what passed and what was skipped, each with its evidence")
     if any(item.decided.reason == UNSIGNED for item in checklist):
-        how = "a person answers with `mlcheck sign RULE --note ANSWER`"
-        yield Row(Text(how), label=Text("note"), margin=_MARGIN)
-    for notice in (digest.cost(report), *report.notices):
-        if notice:
-            yield Row(Text(one_line(notice)), label=Text("note"), margin=_MARGIN)
+        yield _note("a person answers with `mlcheck sign RULE --note ANSWER`")
+    for notice in filter(None, (digest.cost(report), *report.notices)):
+        yield _note(one_line(notice))
     if report.since:
-        told = f"since {digest.moment(one_line(report.since, 60))}: {digest.changes_counted(report.changes)}"
-        yield Row(Text(told), label=Text("note"), margin=_MARGIN)
+        yield _note(f"since {digest.moment(one_line(report.since, 60))}: {digest.changes_counted(report.changes)}")
         for change in report.changes:
             if change.kind != "still":
                 yield _under(Text(one_line(f"{change.kind}: {change.rule}: {digest.change_words(change)}", 300)))
@@ -264,6 +260,10 @@ def _heading(words: str) -> Iterator[Row]:
 
 def _under(text: Text) -> Row:
     return Row(text, margin=_MARGIN)
+
+
+def _note(words: str) -> Row:
+    return Row(Text(words), label=Text("note"), margin=_MARGIN)
 
 
 def _label(outcome: Outcome) -> str:
