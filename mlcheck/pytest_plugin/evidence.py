@@ -46,13 +46,13 @@ def judge(item: Item) -> None:
 
 def told(item: Item) -> str:
     """The evidence in one line, for pytest's summary, and below it the item as the terminal report shows it."""
-    from mlcheck.report import digest, terminal
+    from mlcheck.report import digest, terminal_item
     from mlcheck.report.safe import one_line
 
     result = item.decided
     place = digest.short_place(result)
     short = f"{digest.evidence(result)}{f' ({place})' if place else ''}"
-    return f"{one_line(short)}\n\n{terminal.render_item(item, width=_WIDTH, color=False).rstrip()}"
+    return f"{one_line(short)}\n\n{terminal_item.render_item(item, width=_WIDTH, color=False).rstrip()}"
 
 
 def waivers(config: Config) -> list[Result]:

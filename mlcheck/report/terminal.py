@@ -8,33 +8,19 @@ from collections.abc import Iterable, Iterator
 from rich.text import Text
 
 from mlcheck.core.causes import Cause, causes
-from mlcheck.core.finding import LIMIT_COLUMNS, Finding
+from mlcheck.core.finding import LIMIT_COLUMNS
 from mlcheck.core.outcome import Outcome, Stage
-from mlcheck.core.report import Item, Report, Result
+from mlcheck.core.report import Item, Report
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
 from mlcheck.report.rows import Row, printed
-from mlcheck.report.safe import block, one_line
-from mlcheck.report.traceback import folded
+from mlcheck.report.safe import one_line
+from mlcheck.report.terminal_item import MARGIN, STYLE, alarm, calm, label_of, under
 
-_LABEL = {Outcome.INCONCLUSIVE: "UNCLEAR"}
-_STYLE = {
-    Outcome.FAIL: "bold red",
-    Outcome.ERROR: "bold magenta",
-    Outcome.WARN: "bold yellow",
-    Outcome.PENDING: "bold blue",
-    Outcome.INCONCLUSIVE: "cyan",
-    Outcome.WAIVED: "dim",
-    Outcome.SKIP: "dim",
-    Outcome.PASS: "green",
-}
 _HELD = {"kept": "green", "BROKEN": "bold red"}
-_MARGIN = 9
-_SHOWN_FINDINGS = 5
 _STAGE_MARGIN = max(len(stage.value) for stage in Stage) + 2
 _FEW = 12
 WHOLE = "the whole report, with pictures: "
-_SHOWN_TRACEBACK_LINES = 40
 
 
 def render(report: Report, *, width: int, color: bool, verbose: bool = False) -> str:
@@ -55,11 +41,6 @@ def render(report: Report, *, width: int, color: bool, verbose: bool = False) ->
     return printed(rows, width, color)
 
 
-def render_item(item: Item, *, width: int, color: bool) -> str:
-    """One line of the checklist with all its evidence."""
-    return printed(list(_alarm(item)), width, color)
-
-
 def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator[Row]:
     """The verdict with its cause, what was checked, and the counts."""
     yield Row(_verdict(checklist, found))
@@ -71,7 +52,7 @@ def _head(report: Report, checklist: list[Item], found: list[Cause]) -> Iterator
 def _verdict(checklist: list[Item], found: list[Cause]) -> Text:
     """The outcome with what accounts for most of it: first in the report, and last, where a terminal stops."""
     verdict = digest.headline(checklist, found)
-    line = Text(f"{_label(verdict.outcome)}  ", style=_STYLE[verdict.outcome])
+    line = Text(f"{label_of(verdict.outcome)}  ", style=STYLE[verdict.outcome])
     if verdict.rule:
         line.append(f"{one_line(verdict.rule, 80)}  ", style="bold")
     line.append(one_line(verdict.sentence))
@@ -85,7 +66,7 @@ def _verdict(checklist: list[Item], found: list[Cause]) -> Text:
 def _counts(checklist: list[Item]) -> Text:
     line = Text(f"{digest.plural(len(checklist), 'item')}: ")
     parts = (
-        Text(f"{number} {digest.words(outcome)}", style=_STYLE[outcome])
+        Text(f"{number} {digest.words(outcome)}", style=STYLE[outcome])
         for outcome, number in digest.counts(checklist).items()
     )
     return line + Text(", ").join(parts)
@@ -103,7 +84,7 @@ def _limits(report: Report) -> Iterator[Row]:
         word = verdict.partition(" ")[0]
         text = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
         style = _HELD.get(word, "cyan") if number else "dim"
-        yield Row(Text(text, style="dim" if not number else ""), label=Text(word, style=style), margin=_MARGIN + 2)
+        yield Row(Text(text, style="dim" if not number else ""), label=Text(word, style=style), margin=MARGIN + 2)
 
 
 def _causes(found: list[Cause]) -> Iterator[Row]:
@@ -113,98 +94,38 @@ def _causes(found: list[Cause]) -> Iterator[Row]:
     for position, cause in enumerate(found):
         if position:
             yield Row(Text())
-        yield from _alarm(cause.item)
+        yield from alarm(cause.item)
         if cause.symptoms:
             sure = cause.item.outcome is not Outcome.WARN
-            yield _under(Text("this explains:" if sure else "this may explain:", style="bold"))
+            yield under(Text("this explains:" if sure else "this may explain:", style="bold"))
         for symptom in cause.symptoms:
             rule = symptom.decided.rule
             evidence = "see above" if rule in told else one_line(digest.evidence(symptom.decided), 300)
             told.add(rule)
             said = Text(f"{one_line(rule, 80)}: {evidence}")
-            label = Text.assemble(" " * _MARGIN, (f"{_label(symptom.outcome)}  ", _STYLE[symptom.outcome]))
+            label = Text.assemble(" " * MARGIN, (f"{label_of(symptom.outcome)}  ", STYLE[symptom.outcome]))
             yield Row(said, label=label, margin=label.cell_len)
 
 
-def _alarm(item: Item) -> Iterator[Row]:
-    """A failed item in full: evidence, places, what to do, the user's traceback, what was overruled."""
-    result = item.decided
-    yield _title(item)
-    yield from _evidence(result)
-    for finding in result.findings[:_SHOWN_FINDINGS]:
-        yield from _finding(finding)
-    left = len(result.findings) - _SHOWN_FINDINGS
-    if left > 0:
-        yield _under(Text(f"... and {left:,} more like it"))
-    if result.traceback:
-        for line in block(folded(result.traceback), _SHOWN_TRACEBACK_LINES).split("\n"):
-            yield Row(Text(line, style="dim"), margin=_MARGIN + 2)
-    yield from _overruled(item)
-
-
-def _title(item: Item) -> Row:
-    result = item.decided
-    rule = f"{one_line(result.rule, 80)} ({result.by.value})"
-    label = Text(_label(result.outcome), style=_STYLE[result.outcome])
-    return Row(
-        Text(one_line(result.title, 200), style="bold"),
-        Text(rule, style="dim"),
-        label,
-        _MARGIN,
-        digest.duration(result.seconds),
-    )
-
-
-def _evidence(result: Result) -> Iterator[Row]:
-    """The reason and the numbers, unless a finding or the outcome itself says the same."""
-    told = [finding.message for finding in result.findings]
-    for said in dict.fromkeys((result.reason, result.summary)):
-        if said and said not in told and said != UNSIGNED:
-            yield _under(Text(one_line(said)))
-    if result.options:
-        yield _under(Text(one_line(digest.options(result)), style="dim"))
-
-
-def _finding(finding: Finding) -> Iterator[Row]:
-    yield _under(Text(one_line(finding.message)))
-    numbers = ", ".join(
-        f"{one_line(name, 60)} {digest.number(value)}" for name, value in list(finding.numbers.items())[:8]
-    )
-    if numbers:
-        yield _under(Text(numbers, style="dim"))
-    place = str(finding.location)
-    if place:
-        also = "".join(f", {one_line(str(other), 200)}" for other in finding.related[:4])
-        yield _under(Text(f"at: {one_line(place, 200)}{also}", style="cyan"))
-    if finding.help:
-        yield _under(Text(f"do: {one_line(finding.help)}"))
-
-
-def _overruled(item: Item) -> Iterator[Row]:
-    for result in item.overruled:
-        said = digest.evidence(result) or "nothing to add"
-        yield _under(Text(f"{result.by.value} said: {_label(result.outcome)} {one_line(said, 300)}", style="dim"))
-
-
-def _stages(calm: list[Item], counted: bool) -> Iterator[Row]:
+def _stages(rest: list[Item], counted: bool) -> Iterator[Row]:
     """What no alarm is about, by stage; what was skipped for one reason with many others, by that reason."""
-    together = digest.skipped_together(calm)
+    together = digest.skipped_together(rest)
     alike = {item.decided.rule for skipped in together.values() for item in skipped}
-    shown = [item for item in calm if item.decided.rule not in alike and not (counted and _settled(item))]
+    shown = [item for item in rest if item.decided.rule not in alike and not (counted and _settled(item))]
     for stage, found in digest.by_stage(shown).items():
         yield from _heading(stage.value)
         for item in found:
-            yield from _calm(item)
+            yield from calm(item)
     if counted:
-        yield from _counted(filter(_settled, calm))
+        yield from _counted(filter(_settled, rest))
     elif together:
         yield from _heading("skipped together")
     for reason, skipped in together.items():
         told = f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}"
-        margin = _STAGE_MARGIN if counted else _MARGIN
-        yield Row(Text(told), label=Text(_label(Outcome.SKIP), style=_STYLE[Outcome.SKIP]), margin=margin)
+        margin = _STAGE_MARGIN if counted else MARGIN
+        yield Row(Text(told), label=Text(label_of(Outcome.SKIP), style=STYLE[Outcome.SKIP]), margin=margin)
         if not counted:
-            yield _under(Text(", ".join(one_line(item.decided.rule, 80) for item in skipped), style="dim"))
+            yield under(Text(", ".join(one_line(item.decided.rule, 80) for item in skipped), style="dim"))
 
 
 def _settled(item: Item) -> bool:
@@ -226,15 +147,6 @@ def _counted(settled: Iterable[Item]) -> Iterator[Row]:
         yield Row(Text(told), label=Text(stage.value), margin=_STAGE_MARGIN)
 
 
-def _calm(item: Item) -> Iterator[Row]:
-    yield _title(item)
-    yield from _evidence(item.decided)
-    for finding in item.decided.findings[:_SHOWN_FINDINGS]:
-        yield from _finding(finding)
-    if item.outcome is not Outcome.PASS:
-        yield from _overruled(item)
-
-
 def _foot(report: Report, checklist: list[Item], found: list[Cause], counted: bool) -> Iterator[Row]:
     yield Row(Text())
     if counted and not any(WHOLE in notice for notice in report.notices):
@@ -247,7 +159,7 @@ def _foot(report: Report, checklist: list[Item], found: list[Cause], counted: bo
         yield _note(f"since {digest.moment(one_line(report.since, 60))}: {digest.changes_counted(report.changes)}")
         for change in report.changes:
             if change.kind != "still":
-                yield _under(Text(one_line(f"{change.kind}: {change.rule}: {digest.change_words(change)}", 300)))
+                yield under(Text(one_line(f"{change.kind}: {change.rule}: {digest.change_words(change)}", 300)))
     seconds = digest.duration(report.seconds)
     yield Row(_counts(checklist) + Text(f" in {seconds}" if seconds else ""))
     yield Row(_verdict(checklist, found))
@@ -258,13 +170,5 @@ def _heading(words: str) -> Iterator[Row]:
     yield Row(Text(words.upper(), style="bold"))
 
 
-def _under(text: Text) -> Row:
-    return Row(text, margin=_MARGIN)
-
-
 def _note(words: str) -> Row:
-    return Row(Text(words), label=Text("note"), margin=_MARGIN)
-
-
-def _label(outcome: Outcome) -> str:
-    return _LABEL.get(outcome, outcome.value.upper())
+    return Row(Text(words), label=Text("note"), margin=MARGIN)
