@@ -50,5 +50,16 @@ class Surroundings:
 
 
 def _is_users(module: object) -> bool:
+    """A folder that is imported without an `__init__.py` has no file, but it finds itself through its parent."""
     file = getattr(module, "__file__", None)
-    return isinstance(file, str) and is_user_file(file)
+    files = [file] if isinstance(file, str) else [os.path.join(str(folder), "") for folder in _folders(module)]
+    return bool(files) and all(map(is_user_file, files))
+
+
+def _folders(module: object) -> list[object]:
+    """Asked of its own names alone: a module may make up an answer to any other question."""
+    path = getattr(module, "__dict__", {}).get("__path__", ())
+    try:
+        return list(path)
+    except (KeyError, TypeError):  # the parent is gone; not a list
+        return []
