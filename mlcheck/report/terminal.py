@@ -30,13 +30,15 @@ def render(report: Report, *, width: int, color: bool, verbose: bool = False) ->
     """
     checklist = report.items()
     found = causes(checklist)
-    counted = not verbose and sum(map(_settled, checklist)) > _FEW
+    together = digest.skipped_together(checklist)
+    alike = {item.decided.rule for skipped in together.values() for item in skipped}
+    counted = not verbose and sum(_settled(item) and item.decided.rule not in alike for item in checklist) > _FEW
     rows = [
         *_head(report, checklist, found),
         *_limits(report),
         *_causes(found),
-        *_stages([item for item in checklist if item.outcome not in digest.ALARMS], counted),
-        *_foot(report, checklist, found, counted),
+        *_stages([item for item in checklist if item.outcome not in digest.ALARMS], together, counted, verbose),
+        *_foot(report, checklist, found, bool(together or counted) and not verbose),
     ]
     return printed(rows, width, color)
 
@@ -107,9 +109,8 @@ def _causes(found: list[Cause]) -> Iterator[Row]:
             yield Row(said, label=label, margin=label.cell_len)
 
 
-def _stages(rest: list[Item], counted: bool) -> Iterator[Row]:
+def _stages(rest: list[Item], together: dict[str, list[Item]], counted: bool, verbose: bool) -> Iterator[Row]:
     """What no alarm is about, by stage; what was skipped for one reason with many others, by that reason."""
-    together = digest.skipped_together(rest)
     alike = {item.decided.rule for skipped in together.values() for item in skipped}
     shown = [item for item in rest if item.decided.rule not in alike and not (counted and _settled(item))]
     for stage, found in digest.by_stage(shown).items():
@@ -124,7 +125,7 @@ def _stages(rest: list[Item], counted: bool) -> Iterator[Row]:
         told = f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}"
         margin = _STAGE_MARGIN if counted else MARGIN
         yield Row(Text(told), label=Text(label_of(Outcome.SKIP), style=STYLE[Outcome.SKIP]), margin=margin)
-        if not counted:
+        if verbose:
             yield under(Text(", ".join(one_line(item.decided.rule, 80) for item in skipped), style="dim"))
 
 
@@ -147,9 +148,9 @@ def _counted(settled: Iterable[Item]) -> Iterator[Row]:
         yield Row(Text(told), label=Text(stage.value), margin=_STAGE_MARGIN)
 
 
-def _foot(report: Report, checklist: list[Item], found: list[Cause], counted: bool) -> Iterator[Row]:
+def _foot(report: Report, checklist: list[Item], found: list[Cause], shortened: bool) -> Iterator[Row]:
     yield Row(Text())
-    if counted and not any(WHOLE in notice for notice in report.notices):
+    if shortened and not any(WHOLE in notice for notice in report.notices):
         yield _note("`--verbose` tells what passed and what was skipped, each with its evidence")
     if any(item.decided.reason == UNSIGNED for item in checklist):
         yield _note("a person answers with `mlcheck sign RULE --note ANSWER`")

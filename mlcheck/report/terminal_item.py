@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from mlcheck.core.finding import Finding
-from mlcheck.core.outcome import Outcome
+from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Item, Result
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
@@ -55,7 +55,8 @@ def alarm(item: Item) -> Iterator[Row]:
 def _title(item: Item) -> Row:
     result = item.decided
     rule = f"{one_line(result.rule, 80)} ({result.by.value})"
-    label = Text(label_of(result.outcome), style=STYLE[result.outcome])
+    noted = result.outcome is Outcome.PASS and result.findings
+    label = Text("NOTE" if noted else label_of(result.outcome), style=STYLE[result.outcome])
     return Row(
         Text(one_line(result.title, 200), style="bold"),
         Text(rule, style="dim"),
@@ -68,7 +69,8 @@ def _title(item: Item) -> Row:
 def _evidence(result: Result) -> Iterator[Row]:
     """The reason and the numbers, unless a finding or the outcome itself says the same."""
     told = [finding.message for finding in result.findings]
-    for said in dict.fromkeys((result.reason, result.summary)):
+    counted = result.by is By.LINT and result.findings  # `2 findings in 9 files`, and here they are
+    for said in dict.fromkeys((result.reason, "" if counted else result.summary)):
         if said and said not in told and said != UNSIGNED:
             yield under(Text(one_line(said)))
     if result.options:
@@ -92,6 +94,8 @@ def _finding(finding: Finding) -> Iterator[Row]:
 
 def _overruled(item: Item) -> Iterator[Row]:
     for result in item.overruled:
+        if result.outcome is Outcome.SKIP:
+            continue
         said = digest.evidence(result) or "nothing to add"
         yield under(Text(f"{result.by.value} said: {label_of(result.outcome)} {one_line(said, 300)}", style="dim"))
 

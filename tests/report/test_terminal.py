@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from mlcheck.core.finding import Finding, Location
-from mlcheck.core.outcome import Outcome
+from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Report
 from mlcheck.report import terminal
 
@@ -132,7 +132,8 @@ def test_what_is_skipped_for_one_reason_is_told_once(report):
     many = replace(report, results=tuple(replace(skipped, rule=rule) for rule in rules))
     text = terminal.render(many, width=80, color=False)
     assert text.count("the entry point does not run") == 1
-    assert "SKIP     4 items: the entry point does not run\n         a-rule, b-rule, c-rule, d-rule\n" in text
+    assert "SKIP     4 items: the entry point does not run\n" in text
+    assert "a-rule" not in text
     few = terminal.render(replace(many, results=many.results[:3]), width=80, color=False)
     assert few.count("the entry point does not run") == 3
 
@@ -172,7 +173,7 @@ def test_what_is_settled_is_counted_by_stage(sound):
 
 def test_what_somebody_should_know_is_told_beside_the_counts(sound):
     text = terminal.render(sound, width=80, color=False)
-    assert "worth knowing" in text
+    assert re.search(r"^NOTE     .*\n( .*\n)* +worth knowing\n", text, re.MULTILINE)
     assert "         too noisy\n" in text
 
 
@@ -188,3 +189,18 @@ def test_few_that_are_settled_are_told_without_being_asked(sound):
     text = terminal.render(replace(sound, results=sound.results[:12]), width=80, color=False)
     assert text.count("evidence of its own") == 12
     assert "--verbose" not in text
+
+
+def test_what_lint_did_not_find_out_overrules_nothing_and_is_not_told(report):
+    first = report.results[0]
+    skipped = replace(first, by=By.LINT, outcome=Outcome.SKIP, reason="no loss", findings=())
+    text = terminal.render(replace(report, results=(first, skipped)), width=80, color=False)
+    assert "no loss" not in text
+
+
+def test_lint_does_not_count_findings_that_stand_beneath(report):
+    read = replace(report.results[0], by=By.LINT, summary="1 finding in 23 files")
+    text = terminal.render(replace(report, results=(read,)), width=80, color=False)
+    assert "1 finding in 23 files" not in text
+    silent = replace(read, outcome=Outcome.PASS, summary="nothing found in 23 files", findings=())
+    assert "nothing found in 23 files" in terminal.render(replace(report, results=(silent,)), width=80, color=False)
