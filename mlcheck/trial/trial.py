@@ -69,8 +69,9 @@ class Trial:
     optimizer step inside, and returns its metrics. `evaluate_step(batch)` runs the user's evaluation of
     one batch as the framework would (modes and grad mode set as the framework sets them, nothing more).
     `train_batches()` and `validation_batches()` start a fresh pass and yield batches on `device`, as
-    `train_step` takes them. `loss(batch)` is the differentiable training loss of a batch without
-    backward, where the adapter knows one; measures that need it skip without.
+    `train_step` takes them. `end_evaluation()` ends a script's own pass over its validation data, so that it goes on
+    to what it prints; False where it did not come back to its training by that. `loss(batch)` is the differentiable
+    training loss of a batch without backward, where the adapter knows one; measures that need it skip without.
     `owns_loop` is False where mlcheck supplied the loop, so that nothing can be said about the user's.
     `models` and `optimizers` are keyed by the name the user gave them (`model`, `opt_g`).
     `entry` is the file and line of the class or function; `record` holds what the adapter saw happen
@@ -100,6 +101,7 @@ class Trial:
     entry: tuple[str, int]
     evaluate_step: Callable[[Any], Mapping[str, Any]] | None = None
     validation_batches: Callable[[], Iterator[Any]] | None = None
+    end_evaluation: Callable[[], bool] | None = None
     loss: Callable[[Any], torch.Tensor] | None = None
     schedulers: Mapping[str, LRScheduler] = field(default_factory=dict)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))

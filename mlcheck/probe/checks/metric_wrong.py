@@ -9,6 +9,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.metric_trials import MetricTrial, MetricTrials
+from mlcheck.probe.measure.printed_metrics import PrintedMetrics
+from mlcheck.probe.measure.printed_text import Printed
 
 _PREFIX = r"^(?:val|valid|validation|test|eval|dev)?[_/. ]?"
 _NAMES = {
@@ -20,9 +22,12 @@ _NAMES = {
 }
 CLOSE = 2e-3
 APART = 0.006
+UNEVEN = 0.05
 
 
-def check(seen: MetricTrials) -> Verdict:
+def check(seen: MetricTrials, printed: PrintedMetrics | None) -> Verdict:
+    if not any(trial.whole for trial in seen.trials):
+        return judge_printed(printed)
     names = list(dict.fromkeys(name for trial in seen.trials for name in trial.whole))
     findings: list[Finding] = []
     compared = []
@@ -40,6 +45,64 @@ def check(seen: MetricTrials) -> Verdict:
     told = f"{', '.join(names[:4])} are finite on {len(seen.trials)} batches"
     told += f"; {', '.join(compared)} equal what was recomputed from the model's output" if compared else ""
     return Verdict(Outcome.PASS, told, looked_at=len(names))
+
+
+def judge_printed(seen: PrintedMetrics | None) -> Verdict:
+    """What a script prints must follow its outputs, and be 1 where all are right and 0 where all are wrong."""
+    judged = [one for one in seen.printed if one.changes or one.held_out] if seen else []
+    if seen is None or not judged:
+        reason = "the evaluation of a batch returns no metric that is one number, and none is seen to be printed"
+        return Verdict(Outcome.SKIP, reason=reason)
+    messages = [message for one in judged if (message := _ignores(one) or _off(one, seen))]
+    messages += [message for one in seen.last_only if one.kind == "accuracy" and (message := _uneven(one, seen))]
+    if messages:
+        help_ = "count right answers and samples over the whole split, and divide once"
+        findings = tuple(Finding(message, seen.place, help=help_) for message in messages)
+        return Verdict(Outcome.WARN, messages[0], findings=findings, looked_at=len(judged))
+    told = ", ".join(dict.fromkeys(one.kind for one in judged))
+    return Verdict(
+        Outcome.PASS,
+        f"{told}, as printed, follows the outputs: `{judged[0].line}` where all {seen.samples} are right, "
+        f"{judged[0].other.text} where all are wrong",
+        looked_at=len(judged),
+    )
+
+
+def _ignores(one: Printed) -> str:
+    if one.changes:
+        return ""
+    return (
+        f"{one.kind} is printed as {one.one.text} whether every prediction is right or every one is wrong: `{one.line}`"
+    )
+
+
+def _off(one: Printed, seen: PrintedMetrics) -> str:
+    if one.kind != "accuracy":
+        if max(one.one.shares) > min(one.other.shares):
+            return ""
+        return (
+            f"{one.kind} is printed as {one.one.text} where every prediction is right, and as {one.other.text} where "
+            f"every one is wrong: `{one.line}`"
+        )
+    replaced = f"over {seen.samples} samples (the model's output was replaced by the labels): `{one.line}`"
+    if not one.one.is_one_of(seen.shares, APART):
+        return f"accuracy is printed as {one.one.text} where every prediction is right, {replaced}"
+    if not one.other.is_one_of((0.0,), APART):
+        return f"accuracy is printed as {one.other.text} where every prediction is wrong, {replaced}"
+    return ""
+
+
+def _uneven(one: Printed, seen: PrintedMetrics) -> str:
+    """A small last batch that counts as much as the others: told where it can move the metric."""
+    share, each = seen.last_share, 1 / seen.batches
+    if share is None or abs(each - share) < UNEVEN or not one.one.is_one_of((each,), 0.0):
+        return ""
+    if one.one.is_one_of((share,), 0.0):
+        return ""
+    return (
+        f"accuracy averages batches of different sizes: with the last batch right alone, {100 * share:.3g} % of the "
+        f"samples, it is printed as {one.one.text}: `{one.line}`"
+    )
 
 
 def _not_finite(name: str, trials: list[MetricTrial], at_once: bool) -> Finding | None:

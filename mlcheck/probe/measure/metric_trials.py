@@ -35,8 +35,10 @@ class MetricTrial:
 
 @dataclass(frozen=True, slots=True)
 class MetricTrials:
-    """Up to three validation batches. `summed` says that the program has a reducer of its own for its metrics,
-    `at_once` that it evaluates a whole split, of which a batch alone is given to it here.
+    """Up to three validation batches, of a program that may return no metric of any.
+
+    `summed` says that the program has a reducer of its own for its metrics, `at_once` that it evaluates a whole split,
+    of which a batch alone is given to it here.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -53,8 +55,6 @@ class MetricTrials:
         with restored(trial):
             batches = [map_tensors(b, Tensor.detach) for b in islice(trial.validation_batches(), BATCHES)]
         found = [_tried(trial, batch) for batch in batches]
-        if not found or not any(one.whole for one in found):
-            raise NotMeasured("the evaluation of a batch returns no metric that is one number")
         kinds = [
             kind
             for owner in trial.objects

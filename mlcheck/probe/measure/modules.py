@@ -42,23 +42,27 @@ class ModalCall:
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Intervention = Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], Arguments]
 Observer = Callable[[nn.Module, Any], None]
+Reply = Callable[[Any], Any]
 
 
 class ModuleWatch:
     """While entered, records outermost calls of `nn.Module`s and every pass through dropout and batch norm.
 
-    `intervene` may replace the arguments of an outermost call; `observe` sees every module's output, inner
-    ones first. `without_grad` holds the modules that ran while gradients were off. Replaces
+    `intervene` may replace the arguments of an outermost call, `reply` its output; `observe` sees every module's
+    output, inner ones first. `without_grad` holds the modules that ran while gradients were off. Replaces
     `nn.Module.__call__` meanwhile, as torch.fx does: hooks miss keyword arguments.
     """
 
-    def __init__(self, intervene: Intervention | None = None, observe: Observer | None = None) -> None:
+    def __init__(
+        self, intervene: Intervention | None = None, observe: Observer | None = None, reply: Reply | None = None
+    ) -> None:
         self.calls: list[ModelCall] = []
         self.modal: list[ModalCall] = []
         self.with_grad: set[nn.Module] = set()
         self.without_grad: set[nn.Module] = set()
         self._intervene = intervene
         self._observe = observe
+        self._reply = reply
         self._depth = 0
 
     def __enter__(self) -> Self:
@@ -93,6 +97,7 @@ class ModuleWatch:
         finally:
             self._depth -= 1
         if seen:
+            output = self._reply(output) if self._reply else output
             seen.output = output
         if self._observe:
             self._observe(module, output)

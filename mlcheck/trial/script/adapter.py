@@ -82,6 +82,7 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
         train_batches=driver.train_batches,
         evaluate_step=driver.evaluate_step if evaluates else None,
         validation_batches=driver.validation_batches if evaluates else None,
+        end_evaluation=driver.end_evaluation if evaluates else None,
         owns_loop=True,
         entry=entry,
         device=_device(models),

@@ -88,6 +88,15 @@ class Driver:
         self._until(lambda request: self._plan.is_training(request) or self._plan.is_evaluation(request), or_ended=True)
         return {}
 
+    def end_evaluation(self) -> bool:
+        """Tell the pass over the validation data that it is over; whether the script then trains again, or is over,
+        with no other pass on the way.
+        """
+        if self._plan.training is None or not self._plan.is_evaluation(self._request):
+            return False
+        self._advance(Answer.STOP)
+        return isinstance(self._request, Ended) or self._plan.is_training(self._request)
+
     def repeats_batches(self) -> bool:
         """Whether a step gets the same batch again from the same random numbers, if it draws its batches itself."""
         if self._plan.training is not None:
