@@ -89,9 +89,7 @@ class Driver:
         return {}
 
     def end_evaluation(self) -> bool:
-        """Tell the pass over the validation data that it is over; whether the script then trains again, or is over,
-        with no other pass on the way.
-        """
+        """Let the pass over the validation data be over; whether the script then trains again, or ends."""
         if self._plan.training is None or not self._plan.is_evaluation(self._request):
             return False
         self._advance(Answer.STOP)
