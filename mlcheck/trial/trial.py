@@ -86,7 +86,7 @@ class Trial:
     talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for;
     `spawns` how many a script starts by itself with `torch.multiprocessing.spawn`, None where it does not.
     `searched_metric` is the one that the experiment's search goes by, empty where none is named or where metrics are
-    made by reducers, which no single batch shows.
+    made by reducers, which no single batch shows; `searches_smallest` says that its smallest value is the best.
     `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
     about these.
     `source` is how another process comes by the same trial. `planned` is how long the run is to be.
@@ -116,6 +116,7 @@ class Trial:
     again: Callable[[int, int], Trial] | None = None
     slots: int = 1
     searched_metric: str = ""
+    searches_smallest: bool = True
     spawns: int | None = None
     supplied: frozenset[str] = frozenset()
     source: Source | None = None

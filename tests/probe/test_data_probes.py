@@ -299,3 +299,38 @@ def test_pairs_drawn_at_random_are_no_repetition() -> None:
     verdict = ask("samples-repeat", trial_on(Pairs()))
     assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
     assert "draws its samples at random" in verdict.reason
+
+
+def test_validation_that_was_not_scaled_at_all() -> None:
+    raw = table(seed=2).tensors[0] * torch.tensor([1e-4, 1e-3, 0.01, 0.05, 20.0, 50.0, 300.0, 1000.0])
+    verdict = ask("splits-scaled-differently", trial_on(table(), TensorDataset(raw, table(seed=2).tensors[1])))
+    says(verdict, Outcome.WARN, "0.0001 to 1e+03 times the spread")
+
+
+def test_columns_that_one_split_lacks_are_rare() -> None:
+    rare = (torch.rand(640, 40, generator=torch.Generator().manual_seed(0)) < 0.002).float()
+    y = torch.zeros(320, dtype=torch.long)
+    trial = trial_on(TensorDataset(rare[:320], y), TensorDataset(rare[320:], y), model=mlp(40))
+    assert ask("splits-scaled-differently", trial).outcome is not Outcome.WARN
+
+
+class Triplets(Dataset[Any]):
+    """A fixed anchor with a positive and a negative drawn anew; with `spread`, a noisy anchor instead."""
+
+    def __init__(self, x: Tensor, spread: float = 0.0) -> None:
+        self.x, self.spread = x, spread
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        other = self.x[int(torch.randint(len(self.x), ()))]
+        noise = self.spread * torch.randn(self.x.shape[1])
+        return {"anchor": self.x[index], "other": self.x[index] + noise if self.spread else other}
+
+
+def test_partners_that_are_drawn_at_each_read_are_no_augmentation() -> None:
+    x = table().tensors[0]
+    drawn = trial_on(Triplets(x), Triplets(x))
+    says(ask("validation-augmented", drawn), Outcome.INCONCLUSIVE, "another sample's at each read")
+    says(ask("validation-augmented", trial_on(Triplets(x), Triplets(x, spread=0.1))), Outcome.WARN, "`other`")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
-from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, own_loop, trial_of
+from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, own_loop, says, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
 
 
 def test_an_optimizer_that_never_steps() -> None:
@@ -91,3 +93,34 @@ def test_an_unused_layer_and_a_body_under_no_grad_only_warn() -> None:
     assert verdict.outcome is Outcome.WARN
     assert ["no_grad" in f.message for f in verdict.findings] == [True, False]
     assert "spare.weight" in verdict.findings[1].message
+
+
+def two_optimizers(every: int) -> Trial:
+    """The head's optimizer steps at every so many batches, at none for 0."""
+    model = mlp()
+    first = torch.optim.Adam(model[:4].parameters(), lr=1e-3)
+    second = torch.optim.Adam(model[4].parameters(), lr=1e-3)
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        first.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        first.step()
+        if every and index % every == every - 1:
+            second.step()
+            second.zero_grad()
+        return {"loss": loss.detach()}
+
+    trial = trial_of(model, classes(8), cross_entropy, first, step)
+    trial.optimizers = {"first": first, "second": second}
+    return trial
+
+
+def test_one_optimizer_of_two_never_steps() -> None:
+    verdict = ask("parameter-never-changes", two_optimizers(0))
+    says(verdict, Outcome.WARN, "`second` never stepped in 64 training steps (`first` 64 times)", "`4.weight`")
+
+
+@pytest.mark.parametrize("every", [1, 5, 20])
+def test_one_optimizer_steps_less_often(every: int) -> None:
+    says(ask("parameter-never-changes", two_optimizers(every)), Outcome.PASS)

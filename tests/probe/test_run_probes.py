@@ -202,6 +202,8 @@ def test_gradients_of_four_batches_added_up() -> None:
     says(ask("accumulation-not-averaged", loop(every=4)), Outcome.WARN, "4 batches make one update", "4 times")
     says(ask("accumulation-not-averaged", loop(every=4, share=0.25)), Outcome.PASS, "enters with 0.25")
     assert ask("accumulation-not-averaged", loop()).outcome is Outcome.SKIP
+    divided_by_two = ask("accumulation-not-averaged", loop(every=8, share=0.5))
+    says(divided_by_two, Outcome.WARN, "enters with weight 0.5", "4 times that of one large batch")
 
 
 def in_parts(weight: float, divide: float = 1.0, reduction: str = "mean") -> Trial:

@@ -147,3 +147,17 @@ def test_dropout_rates(rate: float, outcome: Outcome) -> None:
 def test_momentum_of_batch_norm(momentum: float | None, outcome: Outcome) -> None:
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=momentum), nn.ReLU(), nn.Linear(16, 5))
     says(ask("batch-norm-forgets", on_classes(model)), outcome)
+
+
+@pytest.mark.parametrize(("std", "outcome"), [(1e-7, Outcome.WARN), (3e-3, Outcome.PASS)])
+def test_weights_that_begin_next_to_zero(std: float, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
+    for layer in (model[0], model[2]):
+        nn.init.normal_(layer.weight, std=std)
+    assert ask("signal-fades-with-depth", on_classes(model, batches=3)).outcome is outcome
+
+
+def test_a_last_layer_that_begins_at_zero() -> None:
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
+    nn.init.zeros_(model[2].weight)
+    assert ask("signal-fades-with-depth", on_classes(model, batches=3)).outcome is not Outcome.WARN

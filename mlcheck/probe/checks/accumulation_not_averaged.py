@@ -11,6 +11,8 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.short_run import ShortRun
 
+TWICE = 2
+
 
 def check(run: ShortRun, first: FirstLoss) -> Verdict:
     if parts := _parts_of_a_batch(first):
@@ -32,15 +34,16 @@ def check(run: ShortRun, first: FirstLoss) -> Verdict:
         return Verdict(
             Outcome.PASS, f"{every} batches make one update, and their sum is divided by {every}", looked_at=len(steps)
         )
-    if weight != 1:
+    times = weight * every
+    if weight != 1 and (len(pulls) > 1 or weight > 1 or times < TWICE):
         return Verdict(
             Outcome.PASS,
             f"{every} batches make one update, and the loss of each enters with {weight:.4g}",
             looked_at=len(steps),
         )
     message = (
-        f"{every} batches make one update, and each mean loss enters with weight 1: the gradient is {every} times "
-        "that of one large batch"
+        f"{every} batches make one update, and each mean loss enters with weight {weight:.4g}: the gradient is "
+        f"{times:.4g} times that of one large batch"
     )
     finding = Finding(
         message,

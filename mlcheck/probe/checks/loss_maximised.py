@@ -28,6 +28,18 @@ def check(seen: FirstLoss, bound: LowerBound | None, run: ShortRun | None) -> Ve
             f"what backward is called on rises with each of {len(judged)} losses",
             looked_at=len(judged),
         )
+    unopposed = [loss for loss in raised if loss.alone] if seen.backwards == 1 else []
+    if unopposed and len(raised) < len(judged):
+        findings = tuple(
+            Finding(
+                f"{loss.kind} is maximised (derivative {loss.pull:.3g}), and {loss.alone} parameters serve it alone: "
+                "nothing learns to lower it, as an adversary would",
+                loss.place,
+                help="look at the sign of its weight",
+            )
+            for loss in unopposed
+        )
+        return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(judged))
     if len(raised) < len(judged) or seen.backwards > 1:
         names = ", ".join(loss.kind for loss in raised)
         return Verdict(

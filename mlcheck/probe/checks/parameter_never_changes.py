@@ -29,6 +29,8 @@ def check(steps: TrainingSteps) -> Verdict:
         names, rate = listed([story.name for story in small]), small[0].learning_rate
         reason = f"the updates of {names} are smaller than their rounding at learning rate {rate:g}, the others are not"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
+    if not stuck and (waiting := _without_steps(steps, held)):
+        return Verdict(Outcome.WARN, waiting[0].message, findings=waiting, looked_at=len(held))
     if not stuck:
         return Verdict(
             Outcome.PASS, f"all {len(held)} parameters with gradients changed in {updates} updates", looked_at=len(held)
@@ -46,6 +48,24 @@ def _never_stepped(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
         return Verdict(Outcome.INCONCLUSIVE, reason=message)
     finding = Finding(message, steps.backward_place, help="call optimizer.step() after backward")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(held))
+
+
+def _without_steps(steps: TrainingSteps, held: list[ParameterStory]) -> tuple[Finding, ...]:
+    """Optimizers that never step beside others that do, and whose parameters get gradients in nearly every step."""
+    if steps.steps < MANY_STEPS or max(steps.updates.values(), default=0) < MANY_STEPS // 2:
+        return ()
+    idle = [name for name, count in steps.updates.items() if not count]
+    found = []
+    for name in idle:
+        mine = [s for s in held if s.optimizers == (name,) and not s.changed and s.trace.nonzero >= MANY_STEPS // 2]
+        if mine:
+            others = ", ".join(f"`{other}` {count}" for other, count in steps.updates.items() if count)
+            message = (
+                f"the optimizer `{name}` never stepped in {steps.steps} training steps ({others} times): "
+                f"{listed([story.name for story in mine])} got gradients and did not change"
+            )
+            found.append(Finding(message, Location(symbol=mine[0].name), help=f"call `{name}.step()` too"))
+    return tuple(found)
 
 
 def _stuck(stories: list[ParameterStory], updates: int) -> list[Finding]:

@@ -14,12 +14,12 @@ GRADIENT_RATIO = 1e-6
 
 def check(seen: Activations, overfit: Overfit | None) -> Verdict:
     layers = [layer for layer in seen.layers if layer.spread and layer.gradient]
-    if len(layers) < FEW:
+    if len(layers) < 2:
         return Verdict(Outcome.SKIP, reason=f"{len(layers)} linear or convolutional layers are too few to fade over")
     figure = _figure(layers)
     lost = [layer for layer in layers if 0 <= _mean(layer.between) < seen.precision**2]
     never_there = layers[0] in lost  # what does not reach the first layer does not fade: the input is ignored
-    if layers[-1] not in lost or _mean(layers[-1].spread) == 0 or never_there:
+    if layers[-1] not in lost or _mean(layers[-1].spread) == 0 or never_there or len(layers) < FEW:
         lost = []
     first, ratio = _what_arrives(layers)
     findings = []

@@ -14,6 +14,8 @@ from mlcheck.probe.measure.passes import Field, Passes
 RATIO = 3.0
 AGREE = 0.9
 FEW_ROWS = 30
+FEW_FEATURES = 4
+NOTHING = 1e-6
 
 
 def check(passes: Passes, first: FirstLoss | None) -> Verdict:
@@ -29,9 +31,8 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
             continue
         middle = float(ratios.median())
         told.append(f"`{name or 'batch'}` spreads {middle:.3g} times as wide in validation as in training")
-        apart = max(float((ratios > RATIO).double().mean()), float((ratios < 1 / RATIO).double().mean()))
-        if apart >= AGREE:
-            findings.append(_fault(trained, tested, middle, len(ratios)))
+        if _apart(ratios):
+            findings.append(_fault(trained, tested, ratios))
             figures.append(_figure(trained, tested))
     if findings:
         return Verdict(
@@ -61,10 +62,22 @@ def _ratios(trained: Field, tested: Field) -> Tensor:
     return theirs[varies].clamp_min(1e-12) / mine[varies].clamp_min(1e-12)
 
 
-def _fault(trained: Field, tested: Field, middle: float, features: int) -> Finding:
+def _apart(ratios: Tensor) -> bool:
+    """Whether nearly all features spread otherwise: all wider, all narrower, or each at its own scale again."""
+    wider, narrower = (ratios > RATIO).double(), (ratios < 1 / RATIO).double()
+    if max(float(wider.mean()), float(narrower.mean())) >= AGREE:
+        return True
+    varies = ratios > NOTHING  # what one split lacks altogether is rare, not scaled
+    return len(ratios) >= FEW_FEATURES and float(((wider + narrower) * varies).mean()) >= AGREE
+
+
+def _fault(trained: Field, tested: Field, ratios: Tensor) -> Finding:
+    middle = float(ratios.median())
+    low, high = float(ratios.min()), float(ratios.max())
+    times = f"{middle:.3g}" if high / low < RATIO**2 else f"{low:.3g} to {high:.3g}"
     return Finding(
-        f"`{trained.name or 'batch'}` has {middle:.3g} times the spread in validation that it has in training, in "
-        f"{'its one feature' if features == 1 else f'nearly all of {features} features'}: training runs from "
+        f"`{trained.name or 'batch'}` has {times} times the spread in validation that it has in training, in "
+        f"{'its one feature' if len(ratios) == 1 else f'nearly all of {len(ratios)} features'}: training runs from "
         f"{trained.low:.3g} to {trained.high:.3g}, validation from {tested.low:.3g} to {tested.high:.3g}",
         help="scale validation and test data with the numbers found on the training data",
         numbers={"ratio of spreads": middle},

@@ -23,6 +23,10 @@ def check(seen: Samples) -> Verdict:
     if len(split.varying) > 1 and len(split.varying) == len(split.shapes):
         reason = "every part of a validation sample is drawn anew at each read: views of one thing, or a random task"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
+    if split.varying and set(split.varying) == set(split.drawn):
+        names = listed([name or "the sample" for name in split.drawn])
+        reason = f"{names} of a validation sample are another sample's at each read: pairs or triplets drawn at random"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
     message = (
         f"validation samples differ between two reads in {listed([name or 'the sample' for name in split.varying])}: "
         "they are augmented, or noise is added to them"

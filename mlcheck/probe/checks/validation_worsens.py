@@ -8,16 +8,21 @@ import re
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.searched import Searched
 from mlcheck.probe.measure.short_run import ShortRun
 
 LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|crossentropy|cross_entropy|bce|ce)($|[_\W])")
+FEW = 20
 MARGIN = 0.5
+FALL = 0.25
 CLOSE = 0.05
 
 
-def check(run: ShortRun) -> Verdict:
+def check(run: ShortRun, searched: Searched | None) -> Verdict:
+    if searched and not searched.smallest and (finding := _falls(searched.metric, run)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
     names = [name for name in (run.before[0] if run.before else {}) if LOSSES.search(name.lower())]
-    if not names or not run.after or len(run.losses) < 20:
+    if not names or not run.after or len(run.losses) < FEW:
         return Verdict(Outcome.SKIP, reason="no validation loss was computed before and after a short training")
     first, last = _ends(run.losses)
     findings = []
@@ -50,6 +55,23 @@ def _fault(name: str, start: float, end: float, first: float, last: float, steps
         f"{name} rises from {start:.4g} to {end:.4g} in {steps} steps while the training loss falls from "
         f"{first:.4g} to {last:.4g}: {why}",
         help="compare the two formulas (a sign, a mode, a preprocessing step that only one of them has)",
+        numbers={"before": start, "after": end},
+    )
+
+
+def _falls(metric: str, run: ShortRun) -> Finding | None:
+    """The metric that the search keeps the largest of, where training more than halves it on every batch."""
+    pairs = [(b[metric], a[metric]) for b, a in zip(run.before, run.after) if metric in b and metric in a]
+    if LOSSES.search(metric.lower()) or not pairs or len(run.losses) < FEW or run.backwards > run.steps:
+        return None
+    first, last = _ends(run.losses)
+    start, end = (sum(values) / len(pairs) for values in zip(*pairs))
+    if last >= first or any(a >= b for b, a in pairs) or start - end < FALL or end > start / 2:
+        return None
+    return Finding(
+        f"{metric} falls from {start:.4g} to {end:.4g} in {run.steps} steps while the training loss falls from "
+        f"{first:.4g} to {last:.4g}, and the search keeps the largest: a sign is wrong",
+        help="look at the sign of the loss and at the order of its arguments, then at the metric",
         numbers={"before": start, "after": end},
     )
 

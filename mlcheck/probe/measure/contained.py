@@ -28,11 +28,13 @@ class Contained:
 
 def contained_target(split: Pass, first: FirstLoss) -> Contained | None:
     """A target of which every number is in the input beside others; an input that is its own target is none."""
-    for target in first.targets:
+    for target in first.targets or first.compared:
         for source in [name for name in first.inputs if name not in first.targets]:
             wanted, given = _rows(split, target), _rows(split, source)
             if wanted is None or given is None or len(wanted) != len(given) or len(wanted) < _FEW:
                 continue
+            if target in first.compared and len(set(wanted.flatten().tolist())) < _FEW:
+                continue  # a mask that stands in the input on purpose
             columns = _columns(wanted, given)
             if columns:
                 return Contained(target, source, columns, len(wanted))

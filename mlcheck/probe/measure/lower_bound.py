@@ -1,12 +1,14 @@
 """Whether the loss has a lower bound: what becomes of it when one layer's output is made far larger.
 
 A layer can make its output as large as its weights allow, so a loss that falls faster than the output grows falls for
-ever. One that falls in proportion is none of these: a Wasserstein critic, a policy gradient.
+ever. One that falls in proportion is none of these: a Wasserstein critic, a policy gradient. Neither is one that
+compares what the same layers make of two inputs, as the energies of data and of samples are.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,8 +62,10 @@ class LowerBound:
             raise inconclusive("several optimizers take turns: no single loss has to have a bound")
         clock, names = Clock(min(SECONDS, seconds / 8)), Names(trial.models)
         batch = first_batches(trial, 1)[0]
-        value, place = _loss(trial, batch)
-        layers = _layers(trial)[-_MOST_LAYERS:]
+        calls: Counter[nn.Module] = Counter()
+        with _counted(_layers(trial), calls):
+            value, place = _loss(trial, batch)
+        layers = [layer for layer in _layers(trial) if calls[layer] == 1][-_MOST_LAYERS:]
         falls, tried = [], 0
         for layer in reversed(layers):
             if not clock.left():
@@ -93,6 +97,21 @@ def _loss(trial: Trial, batch: Any, layer: nn.Module | None = None, factor: floa
     if not watch.backwards:
         raise inconclusive("the training step calls no backward, so there is no loss to follow")
     return loss_of_step(watch.backwards), watch.backwards[0].place
+
+
+@contextmanager
+def _counted(layers: list[nn.Module], calls: Counter[nn.Module]) -> Iterator[None]:
+    """Within, the calls of each layer that a gradient can go back through are counted."""
+
+    def count(module: nn.Module, *_: object) -> None:
+        calls[module] += torch.is_grad_enabled()
+
+    handles = [layer.register_forward_hook(count) for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from mlcheck.trial.trial import Trial
 SECONDS = 5.0
 _MOST_INDICES = 500_000
 _READ_TWICE = 12
+_PAIRING_SECONDS = 1.0
 _VARIANTS = 5
 _KEPT = 1000
 _KEPT_ELEMENTS = 8_000_000
@@ -50,8 +51,9 @@ class Split:
 
     `shapes` count the shapes of each tensor of a sample, `example` holds an index for each of them. `digests` are
     hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), by
-    index. `varying` are tensors that differ between two reads of the same index, `flips` how pictures moved between
-    them, `variants` hashes like `content` of what augmentation makes of the samples under other random numbers.
+    index. `varying` are tensors that differ between two reads of the same index, `drawn` those of them that are
+    another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `variants`
+    hashes like `content` of what augmentation makes of the samples under other random numbers.
     `sketches` are a few numbers of each sample, for nearness.
     """
 
@@ -66,6 +68,7 @@ class Split:
     content: dict[int, bytes] = field(default_factory=dict)
     variants: dict[bytes, int] = field(default_factory=dict)
     varying: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
     flips: Flips = field(default_factory=Flips)
     read_twice: int = 0
     collated_by_default: bool = False
@@ -118,7 +121,10 @@ def read_split(loader: Any, name: str, seconds: float) -> Split | None:
             break
     split.raised.sort(key=lambda bad: bad.index)
     split.non_finite.sort(key=lambda bad: bad.index)
-    _read_again(split, loader.dataset, [indices[place] for place in order[:_READ_TWICE]])
+    again = [indices[place] for place in order[:_READ_TWICE]]
+    _read_again(split, loader.dataset, again)
+    if split.varying:
+        split.drawn = tuple(_drawn(split, loader.dataset, again, [indices[place] for place in order[:_KEPT]]))
     return split
 
 
@@ -177,6 +183,25 @@ def _read_again(split: Split, dataset: Any, indices: list[Any]) -> None:
             split.flips.compare(first, second)
             varying.update(dict.fromkeys(_differing(first, second)))
     split.varying = tuple(varying)
+
+
+def _drawn(split: Split, dataset: Any, again: list[Any], indices: list[Any]) -> Iterator[str]:
+    """Varying tensors that are most often found among what stays the same in the samples of `indices`."""
+    clock, stays, found = Clock(_PAIRING_SECONDS), set(), Counter[str]()
+    for index in indices:
+        with suppress(Exception):
+            sample = sample_leaves(dataset[index])
+            stays |= {digest([tensor]) for name, tensor in sample if name not in split.varying and tensor.numel() > 1}
+        if not clock.left():
+            break
+    read = 0
+    for index in again:
+        with suppress(Exception):
+            sample = sample_leaves(dataset[index])
+            found.update(name for name, tensor in sample if name in split.varying and digest([tensor]) in stays)
+            read += 1
+    known = len(indices) / max(split.length, 1)
+    return (name for name, count in found.items() if count > known * read / 2)
 
 
 def _read_variants(split: Split, dataset: Any, seconds: float) -> None:

@@ -15,12 +15,16 @@ from mlcheck.trial.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """`metric` is named by the experiment's searcher; `returned` are those of the first validation batch."""
+    """`metric` is named by the experiment's searcher, which keeps its `smallest` value, or else its largest.
+
+    `returned` are the metrics of the first validation batch.
+    """
 
     reach: ClassVar[Reach] = "data"
     order: ClassVar[int] = 36
 
     metric: str
+    smallest: bool
     returned: tuple[str, ...]
     place: Location
 
@@ -34,4 +38,4 @@ class Searched:
             returned = [tuple(map(str, trial.evaluate_step(batch))) for batch in islice(trial.validation_batches(), 1)]
         if not returned or not returned[0]:
             raise inconclusive("evaluation returns no metric by name")
-        return cls(trial.searched_metric, returned[0], Location(*trial.entry))
+        return cls(trial.searched_metric, trial.searches_smallest, returned[0], Location(*trial.entry))

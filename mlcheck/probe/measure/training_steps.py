@@ -126,7 +126,9 @@ class _Run:
         done = [self.watch.stepped.get(id(opt), 0) for opt in self.trial.optimizers.values()]
         if self.steps < ENOUGH_UPDATES:
             return False
-        return (not done or min(done) >= ENOUGH_UPDATES) or (self.steps >= FEW_STEPS and max(done) >= ENOUGH_UPDATES)
+        if not done or min(done) >= ENOUGH_UPDATES:
+            return True
+        return self.steps >= FEW_STEPS and min(done) > 0  # one that never steps is given all the steps there are
 
     def _see_root(self, root: torch.Tensor) -> None:
         """Which of the losses seen feed this backward pass, and which leaves it will reach."""

@@ -76,6 +76,7 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         again=lambda rank, world: _again(kind, entry, place, replace(experiment, rank=rank, world=world)),
         slots=experiment.slots,
         searched_metric="" if context._reducers.objects else _searched_metric(experiment.config or {}),
+        searches_smallest=_section(experiment.config or {}, "searcher").get("smaller_is_better") is not False,
     )
 
 

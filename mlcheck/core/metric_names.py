@@ -1,0 +1,18 @@
+"""Which way a metric is good, as far as its name says."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+_LARGE_IS_GOOD = {"acc", "accuracy", "f1", "auc", "auroc", "precision", "recall", "iou", "miou", "map", "bleu", "psnr"}
+_SMALL_IS_GOOD = {"loss", "perplexity", "ppl", "rmse", "mse", "mae", "wer", "cer"}
+_MAY_BE_EITHER = {"error", "distance"}
+
+
+def best(name: str) -> Literal["smallest", "largest", ""]:
+    """The value of this metric that is best; empty where its name does not say, or says both."""
+    words = set(re.split(r"[^a-z0-9]+", name.lower()))
+    if words & _LARGE_IS_GOOD:
+        return "" if words & (_SMALL_IS_GOOD | _MAY_BE_EITHER) else "largest"
+    return "smallest" if words & _SMALL_IS_GOOD else ""

@@ -1,0 +1,44 @@
+"""Judges whether the search keeps the end of the metric that training leads to."""
+
+from __future__ import annotations
+
+import math
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.metric_names import best
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.searched import Searched
+from mlcheck.probe.measure.short_run import ShortRun
+
+MUCH = 0.25
+TWICE = 2.0
+
+
+def check(seen: Searched, run: ShortRun | None) -> Verdict:
+    kept = "smallest" if seen.smallest else "largest"
+    setting = f"smaller_is_better is {str(seen.smallest).lower()}"
+    wanted = best(seen.metric)
+    if wanted and wanted != kept:
+        message = f"the search keeps the {kept} `{seen.metric}`: {setting}"
+    elif not wanted and seen.smallest and run and (rise := _rise(seen.metric, run)):
+        message = f"{rise} while the training loss falls, and the search keeps the smallest: {setting}"
+    else:
+        said = "as its name asks for" if wanted else "and nothing speaks against it"
+        return Verdict(Outcome.PASS, f"the search keeps the {kept} `{seen.metric}`, {said}", looked_at=1)
+    help_ = f"write `smaller_is_better: {str(not seen.smallest).lower()}` under `searcher`"
+    outcome = Outcome.FAIL if wanted else Outcome.WARN
+    return Verdict(outcome, message, findings=(Finding(message, seen.place, help=help_),), looked_at=1)
+
+
+def _rise(metric: str, run: ShortRun) -> str:
+    """How a share between 0 and 1 grew with training, on every validation batch; empty where it did not."""
+    pairs = [(b[metric], a[metric]) for b, a in zip(run.before, run.after) if metric in b and metric in a]
+    if not pairs or run.backwards > run.steps or not all(0 <= value <= 1 for pair in pairs for value in pair):
+        return ""
+    tenth = max(1, len(run.losses) // 10)
+    falls = sum(run.losses[-tenth:]) < sum(run.losses[:tenth]) and all(map(math.isfinite, run.losses))
+    start, end = (sum(values) / len(pairs) for values in zip(*pairs))
+    if not falls or any(a <= b for b, a in pairs) or end - start < MUCH or end < TWICE * start:
+        return ""
+    return f"`{metric}` rises from {start:.3g} to {end:.3g} in {run.steps} steps"

@@ -1,0 +1,107 @@
+"""Losses written by hand, mixed targets, and terms with a sign of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, classes, mlp, says, trial_of, trial_on
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.trial.trial import Trial
+
+
+def series(gap: int) -> TensorDataset:
+    walk = torch.randn(400, generator=torch.Generator().manual_seed(2)).cumsum(0)
+    past = torch.stack([walk[i : i + 16] for i in range(300)])
+    future = torch.stack([walk[i + 16 + gap : i + 20 + gap] for i in range(300)])
+    return TensorDataset(past, future)
+
+
+def absolute(model: nn.Module, batch: Any) -> Tensor:
+    return (model(batch[0]) - batch[1]).abs().mean()
+
+
+def test_a_target_in_the_input_of_a_loss_written_by_hand() -> None:
+    late = trial_on(series(-4), model=mlp(16, 4), loss=absolute)
+    says(ask("target-in-input", late), Outcome.WARN, "the target `1` is part of the input `0`", "numbers 12 to 15")
+    assert ask("target-in-input", trial_on(series(0), model=mlp(16, 4), loss=absolute)).outcome is not Outcome.WARN
+
+
+def test_what_the_loss_does_not_use_is_no_target() -> None:
+    beside = trial_on(series(-4), model=mlp(16, 4), loss=lambda m, b: m(b[0]).pow(2).mean())
+    assert ask("target-in-input", beside).outcome is not Outcome.WARN
+
+
+def test_a_mask_that_stands_in_the_input_on_purpose() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mask = (torch.rand(300, 4, generator=generator) < 0.5).float()
+    data = TensorDataset(torch.cat([torch.randn(300, 12, generator=generator), mask], 1), mask)
+    filled = trial_on(data, model=mlp(16, 4), loss=lambda m, b: ((m(b[0]) - b[0][:, :4]).abs() * b[1]).mean())
+    assert ask("target-in-input", filled).outcome is not Outcome.WARN
+
+
+def mixed(model: nn.Module, batch: Any) -> Tensor:
+    x, y = batch
+    partner, share = torch.randperm(len(x)), 0.7
+    shares = share * F.one_hot(y, 5).float() + (1 - share) * F.one_hot(y[partner], 5).float()
+    return F.cross_entropy(model(share * x + (1 - share) * x[partner]), shares)
+
+
+def test_the_labels_behind_mixed_targets_are_known() -> None:
+    assert FirstLoss.measure(trial_of(mlp(), classes(8), mixed), 60.0).targets == ("1",)
+
+
+def test_numbers_beside_mixed_targets_are_no_labels() -> None:
+    batches = [(x, y, y.flip(0)) for x, y in classes(8)]
+    assert FirstLoss.measure(trial_of(mlp(), batches, lambda m, b: mixed(m, b[:2])), 60.0).targets == ("1",)
+
+
+class TwoHeads(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.one, self.other = nn.Linear(8, 16), nn.Linear(16, 3), nn.Linear(16, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        hidden = self.trunk(x).relu()
+        return self.one(hidden), self.other(hidden)
+
+
+def of_two_heads(weight: float) -> Trial:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        one, other = model(batch[0])
+        return F.cross_entropy(one, batch[1] % 3) + weight * F.cross_entropy(other, batch[1] % 2)
+
+    return trial_of(TwoHeads(), classes(8), loss)
+
+
+def test_a_head_that_is_trained_to_be_wrong() -> None:
+    verdict = ask("loss-maximised", of_two_heads(-0.5))
+    says(verdict, Outcome.WARN, "cross_entropy is maximised (derivative -0.5)", "2 parameters serve it alone")
+    says(ask("loss-maximised", of_two_heads(0.5)), Outcome.PASS)
+
+
+class Energy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x).pow(2).sum(1)
+
+
+def contrastive_divergence(model: nn.Module, batch: Any) -> Tensor:
+    """Low energy for data, high energy elsewhere: squares have no lower bound, and some train so on purpose."""
+    return model(batch[0]).mean() - model(2 * torch.randn_like(batch[0])).mean()
+
+
+@pytest.mark.parametrize("rate", [3e-3, 3e-2])
+def test_an_energy_model_that_squares_its_energies_is_no_flipped_sign(rate: float) -> None:
+    model = Energy()
+    trial = trial_of(model, classes(8), contrastive_divergence, torch.optim.Adam(model.parameters(), lr=rate))
+    says(ask("loss-maximised", trial), Outcome.SKIP, "no loss of torch.nn.functional")
