@@ -35,8 +35,8 @@ def deliver(found: Report, arguments: argparse.Namespace, html_path: str, json_p
         if arguments.format == "text" or arguments.output:
             from mlcheck.report.terminal import WHOLE
 
-            here = f"; here: `mlcheck report {shlex.quote(json_path)} --verbose`" if json_path else ""
-            shown = replace(found, notices=(*found.notices, f"{WHOLE}{html_path}{here}"))
+            here = f"mlcheck report {shlex.quote(json_path)} --verbose" if json_path else "--verbose"
+            shown = replace(found, notices=(*found.notices, f"{WHOLE}{html_path}; here: `{here}`"))
             _tell_with_page(found, shown, arguments, strict)
             return exit_code(found, strict)
     tell(found, arguments, strict)
