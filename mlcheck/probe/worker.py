@@ -101,7 +101,7 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         outcome = Outcome.ERROR if cause is None else Outcome.FAIL
         _answer_all(job, channel, _broken(str(error), cause, outcome), user_traceback(cause) if cause else "")
     except Exception as error:
-        line = f"the program raised {error_line(error)} before its first step"
+        line = f"before its first step the program raised {error_line(error)}"
         _answer_all(job, channel, _broken(line, error, Outcome.FAIL), user_traceback(error))
     except SystemExit as error:
         line = f"the entry point called sys.exit({error.code!r}) while it was loaded"
