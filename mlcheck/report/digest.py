@@ -90,13 +90,24 @@ def counts(checklist: Iterable[Item]) -> dict[Outcome, int]:
     return {outcome: counted[outcome] for outcome in ORDER if counted[outcome]}
 
 
-def skipped_together(checklist: Iterable[Item]) -> dict[str, list[Item]]:
-    """Items that were all skipped for one and the same reason, by that reason: said once, it is read."""
-    by_reason: dict[str, list[Item]] = {}
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Items that came out alike for one and the same reason: said once, it is read."""
+
+    outcome: Outcome
+    reason: str
+    items: tuple[Item, ...]
+
+
+def alike(checklist: Iterable[Item]) -> list[Alike]:
+    """What was left undecided, and what was skipped, for a reason that many share."""
+    groups: dict[tuple[Outcome, str], list[Item]] = {}
     for item in checklist:
-        if item.outcome is Outcome.SKIP and not item.overruled:
-            by_reason.setdefault(item.decided.reason, []).append(item)
-    return {reason: found for reason, found in by_reason.items() if reason and len(found) >= _TOGETHER}
+        silent = all(result.outcome is Outcome.SKIP for result in item.overruled)
+        if item.outcome in (Outcome.INCONCLUSIVE, Outcome.SKIP) and item.decided.reason and silent:
+            groups.setdefault((item.outcome, item.decided.reason), []).append(item)
+    many = [Alike(*key, tuple(items)) for key, items in groups.items() if len(items) >= _TOGETHER]
+    return sorted(many, key=lambda group: ORDER.index(group.outcome))
 
 
 def words(outcome: Outcome) -> str:

@@ -30,14 +30,17 @@ def render(report: Report, *, width: int, color: bool, verbose: bool = False) ->
     """
     checklist = report.items()
     found = causes(checklist)
-    together = digest.skipped_together(checklist)
-    alike = {item.decided.rule for skipped in together.values() for item in skipped}
-    counted = not verbose and sum(_settled(item) and item.decided.rule not in alike for item in checklist) > _FEW
+    together = digest.alike(checklist)
+    once = {item.decided.rule for group in together for item in group.items}
+    single = [item for item in checklist if item.outcome not in digest.ALARMS and item.decided.rule not in once]
+    counted = not verbose and sum(map(_settled, single)) > _FEW
     rows = [
         *_head(report, checklist, found),
         *_limits(report),
         *_causes(found),
-        *_stages([item for item in checklist if item.outcome not in digest.ALARMS], together, counted, verbose),
+        *_stages([item for item in single if not (counted and _settled(item))]),
+        *_together(together, verbose),
+        *(_counted(filter(_settled, single)) if counted else ()),
         *_foot(report, checklist, found, bool(together or counted) and not verbose),
     ]
     return printed(rows, width, color)
@@ -109,24 +112,23 @@ def _causes(found: list[Cause]) -> Iterator[Row]:
             yield Row(said, label=label, margin=label.cell_len)
 
 
-def _stages(rest: list[Item], together: dict[str, list[Item]], counted: bool, verbose: bool) -> Iterator[Row]:
-    """What no alarm is about, by stage; what was skipped for one reason with many others, by that reason."""
-    alike = {item.decided.rule for skipped in together.values() for item in skipped}
-    shown = [item for item in rest if item.decided.rule not in alike and not (counted and _settled(item))]
-    for stage, found in digest.by_stage(shown).items():
+def _stages(single: list[Item]) -> Iterator[Row]:
+    """What no alarm is about, by stage."""
+    for stage, found in digest.by_stage(single).items():
         yield from _heading(stage.value)
         for item in found:
             yield from calm(item)
-    if counted:
-        yield from _counted(filter(_settled, rest))
-    elif together:
-        yield from _heading("skipped together")
-    for reason, skipped in together.items():
-        told = f"{digest.plural(len(skipped), 'item')}: {one_line(reason)}"
-        margin = _STAGE_MARGIN if counted else MARGIN
-        yield Row(Text(told), label=Text(label_of(Outcome.SKIP), style=STYLE[Outcome.SKIP]), margin=margin)
-        if verbose:
-            yield under(Text(", ".join(one_line(item.decided.rule, 80) for item in skipped), style="dim"))
+
+
+def _together(groups: list[digest.Alike], verbose: bool) -> Iterator[Row]:
+    """What came out alike for one reason; the open questions by name, the skipped ones only when they are asked for."""
+    if groups:
+        yield from _heading("for one reason")
+    for group in groups:
+        told = f"{digest.plural(len(group.items), 'item')}: {one_line(group.reason)}"
+        yield Row(Text(told), label=Text(label_of(group.outcome), style=STYLE[group.outcome]), margin=MARGIN)
+        if verbose or group.outcome is not Outcome.SKIP:
+            yield under(Text(", ".join(one_line(item.decided.rule, 80) for item in group.items), style="dim"))
 
 
 def _settled(item: Item) -> bool:

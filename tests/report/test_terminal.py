@@ -138,6 +138,16 @@ def test_what_is_skipped_for_one_reason_is_told_once(report):
     assert few.count("the entry point does not run") == 3
 
 
+def test_what_is_undecided_for_one_reason_is_told_once_and_named(report):
+    open_question = replace(
+        report.results[-1], outcome=Outcome.INCONCLUSIVE, reason="27 steps are too few", findings=()
+    )
+    results = tuple(replace(open_question, rule=f"rule-{number}") for number in range(4))
+    text = terminal.render(replace(report, results=results), width=80, color=False)
+    assert "UNCLEAR  4 items: 27 steps are too few\n         rule-0, rule-1, rule-2, rule-3\n" in text
+    assert text.count("too few") == 1
+
+
 def test_a_symptom_of_two_causes_is_told_once(report):
     other = replace(report.results[0], rule="nll-without-log-softmax", explains=("cannot-overfit",))
     text = terminal.render(replace(report, results=(*report.results, other)), width=80, color=False)
@@ -166,7 +176,7 @@ def sound(report):
 
 def test_what_is_settled_is_counted_by_stage(sound):
     text = terminal.render(sound, width=80, color=False)
-    assert "PASSED AND SKIPPED\ntraining    13 passed, 6 skipped\nSKIP        6 items: for one process\n" in text
+    assert "FOR ONE REASON\nSKIP     6 items: for one process\n\nPASSED AND SKIPPED\ntraining    13 passed\n" in text
     assert "passed-3" not in text
     assert "note     `--verbose` tells what passed and what was skipped" in text
 

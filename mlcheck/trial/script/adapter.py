@@ -102,10 +102,10 @@ def _device(models: dict[str, Any]) -> torch.device:
 
 
 def _place(loop: LoopKey | None) -> str:
-    """Where a loop stands; the framework's own loops are nowhere in the user's files."""
+    """`at train.py:29`; the framework's own loops are nowhere in the user's files."""
     if loop is None:
         return ""
-    return f"{os.path.relpath(loop.place[0])}:{loop.place[1]}" if loop.place[0] else "its framework's loop"
+    return f"at {os.path.relpath(loop.place[0])}:{loop.place[1]}" if loop.place[0] else "in its framework's loop"
 
 
 def _evaluations(plan: Plan) -> list[str]:
@@ -115,10 +115,8 @@ def _evaluations(plan: Plan) -> list[str]:
 def _notices(name: str, plan: Plan, instruments: Instruments, outputs: Outputs) -> list[str]:
     places = _evaluations(plan)
     if plan.training:
-        evaluates = f"evaluates at {', '.join(places)}" if places else "has no evaluation over a DataLoader"
-        notices = [
-            f"{name} trains at {_place(plan.training)} and {evaluates}; it was run as it is, its loops cut short"
-        ]
+        evaluates = f"evaluates {', '.join(places)}" if places else "has no evaluation over a DataLoader"
+        notices = [f"{name} trains {_place(plan.training)} and {evaluates}; it was run as it is, its loops cut short"]
     else:
         notices = [f"{name} trains without a DataLoader: it is followed from one forward pass to the next"]
     if plan.error:
