@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlcheck.core.catalog import Catalog
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.experiment.files import ENDINGS, configs, may_be_grid, read
@@ -49,6 +50,7 @@ RULES = (
     "unused-hyperparameter",
     "yaml-value-misread",
 )
+UNREADABLE = "invalid-experiment-config"
 EXPERIMENT, GRID = "experiment", "grid"  # what a check looks at: experiment configs, unless its LOOKS_AT says otherwise
 
 
@@ -101,7 +103,7 @@ def _judged(
     from mlcheck.core.check import find_checks
     from mlcheck.experiment import checks
 
-    subjects, notices = _subjects(paths, named, settings.target_determined)
+    subjects, broken, notices = _subjects(paths, named, settings.target_determined)
     suppressions = Suppressions()
     lines: dict[str, Sequence[str]] = {}
     for path in dict.fromkeys([*paths, *(path for one in subjects for path in one.beside())]):
@@ -111,7 +113,8 @@ def _judged(
     for check in find_checks(checks):
         looked_at = [one for one in subjects if one.kind == (check.looks_at or EXPERIMENT)]
         if check.rule in selection.rules and (looked_at or not (check.looks_at or subjects)):
-            results.append(_result(check, looked_at, selection, suppressions))
+            unreadable = broken if check.rule == UNREADABLE else []
+            results.append(_result(check, looked_at, unreadable, selection, suppressions))
     notices += suppressions.notices(Catalog(), selection.rules, ran_all=not selection.narrowed)
     if results:
         results, settled = settle(results, settings, lines)
@@ -119,7 +122,8 @@ def _judged(
     return results, notices
 
 
-def _subjects(paths: list[str], named: set[str], version: str) -> tuple[list[Subject], list[str]]:
+def _subjects(paths: list[str], named: set[str], version: str) -> tuple[list[Subject], list[Finding], list[str]]:
+    """What the files hold, what keeps named ones from being read, and notices of others that look like configs."""
     import yaml
 
     from mlcheck.experiment.document import Document
@@ -127,7 +131,7 @@ def _subjects(paths: list[str], named: set[str], version: str) -> tuple[list[Sub
     from mlcheck.experiment.seen import see
 
     found: list[Subject] = []
-    notices = []
+    broken, notices = [], []
     for path in paths:
         data = read(path)
         try:
@@ -135,16 +139,25 @@ def _subjects(paths: list[str], named: set[str], version: str) -> tuple[list[Sub
             found.append(Grid(path, text) if may_be_grid(data) else see(Document(path, text), version))
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             mark = getattr(error, "problem_mark", None)
-            line = f":{mark.line + 1}" if mark else ""
-            if path in named or not may_be_grid(data):
-                notices.append(f"{path}{line}: not valid YAML, so it was not checked: {str(error).splitlines()[0]}")
+            told = str(getattr(error, "problem", None) or error).splitlines()[0]
+            place = Location(path, mark.line + 1 if mark else 1, mark.column + 1 if mark else 1)
+            if path in named:
+                broken.append(Finding(f"not valid YAML, so nothing in it was checked: {told}", place))
+            elif not may_be_grid(data):
+                notices.append(f"{path}:{place.line}: not valid YAML, so it was not checked: {told}")
         except ValueError as error:
             if path in named or not may_be_grid(data):
                 notices.append(f"{path}: {error}, so it was not checked")
-    return found, notices
+    return found, broken, notices
 
 
-def _result(check: Check, subjects: Sequence[Subject], selection: Selection, suppressions: Suppressions) -> Result:
+def _result(
+    check: Check,
+    subjects: Sequence[Subject],
+    unreadable: Sequence[Finding],
+    selection: Selection,
+    suppressions: Suppressions,
+) -> Result:
     catalog = Catalog()
     heading = catalog.heading(check.rule)
     result = Result(
@@ -156,7 +169,7 @@ def _result(check: Check, subjects: Sequence[Subject], selection: Selection, sup
         outcome=Outcome.PASS,
         looked_at=len(subjects),
     )
-    if not subjects:
+    if not subjects and not unreadable:
         return replace(result, outcome=Outcome.SKIP, reason="no experiment config that could be read")
     try:
         findings = [one for subject in subjects for one in check.run(subject)]
@@ -166,11 +179,11 @@ def _result(check: Check, subjects: Sequence[Subject], selection: Selection, sup
     told = {(one.location, one.message): one for one in findings}  # what lies beside several configs is told once
     findings = [
         one
-        for one in told.values()
+        for one in (*told.values(), *unreadable)
         if check.rule not in selection.ignored_in(one.location.path)
         and not suppressions.hides(check.rule, one.location.path, one.location.line)
     ]
-    looked_at = counted(len(subjects), "grid" if check.looks_at == GRID else "experiment config")
+    looked_at = counted(len(subjects) + len(unreadable), "grid" if check.looks_at == GRID else "experiment config")
     if not findings:
         return replace(result, summary=f"nothing found in {looked_at}")
     return replace(

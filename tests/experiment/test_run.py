@@ -114,6 +114,9 @@ def test_a_config_that_is_no_yaml_is_told(write: Write) -> None:
     write("experiment.yaml", CONFIG + "  bad: [1, 2\n")
     report = run_lint_and_configs(["."], LintSettings())
     assert any("experiment.yaml:9: not valid YAML" in notice for notice in report.notices)
+    assert found(run_lint_and_configs(["experiment.yaml"], LintSettings())) == [
+        "experiment.yaml:9:1 invalid-experiment-config"
+    ]
     write("experiment.yaml", "- entrypoint: model_def:Trial\n")
     (notice,) = run_lint_and_configs(["experiment.yaml"], LintSettings()).notices
     assert "a mapping" in notice
