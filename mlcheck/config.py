@@ -61,7 +61,10 @@ def load_config(start: str = ".") -> Config:
     while True:
         path = os.path.join(folder, "pyproject.toml")
         if os.path.isfile(path):
-            data = Path(path).read_bytes()
+            try:
+                data = Path(path).read_bytes()
+            except OSError as error:
+                raise BadConfig(f"{os.path.relpath(path)}: cannot be read: {error.strerror}") from error
             if b"tool.mlcheck" in data:
                 return _parse(path, data, os.path.relpath(folder))
         parent = os.path.dirname(folder)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mlcheck.cli.delivery import deliver, tell
-from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, say, wants_color, width
+from mlcheck.cli.delivery import deliver, saved_report, tell
+from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, require_writable, say, wants_color, width
 from mlcheck.cli.progress import patient_progress, progress
 from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating
 from mlcheck.config import Config, load_config
@@ -37,6 +37,7 @@ __all__ = [
 
 
 def lint(arguments: argparse.Namespace) -> int:
+    require_writable(arguments.output)
     config = load_config()
     settings = lint_settings(arguments, config)
     buffer = _buffer(arguments)
@@ -101,6 +102,7 @@ def probe(arguments: argparse.Namespace) -> int:
             "name an entry point, as in `mlcheck probe model_def:Trial`, or set `entry` in [tool.mlcheck]; "
             "an experiment's YAML with an `entrypoint` does as well (--config)"
         )
+    require_writable(arguments.html, arguments.json, arguments.output)
     with progress() as show:
         found = run_probes(options, show)
     found = replace(found, arguments=repeating(arguments))
@@ -108,10 +110,12 @@ def probe(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> int:
-
     from mlcheck.checklist import run_checklist
 
     config = load_config()
+    html = config.html if arguments.html is None else arguments.html
+    json = config.json if arguments.json is None else arguments.json
+    require_writable(html, json, arguments.output)
     with progress() as show:
         found = run_checklist(
             lint_paths(arguments.paths, config),
@@ -120,8 +124,6 @@ def check(arguments: argparse.Namespace) -> int:
             _questions(arguments, config),
             show,
         )
-    html = config.html if arguments.html is None else arguments.html
-    json = config.json if arguments.json is None else arguments.json
     found = _compared(replace(found, arguments=repeating(arguments)), json)
     return deliver(found, arguments, html, json, config)
 
@@ -146,7 +148,7 @@ def _compared(found: Report, path: str) -> Report:
     from mlcheck.core.compare import compare, surroundings
 
     try:
-        before = _saved(path)
+        before = saved_report(path)
     except Mistake:
         return found
     if (before.command, before.subject) != (found.command, found.subject):
@@ -155,36 +157,19 @@ def _compared(found: Report, path: str) -> Report:
     return replace(found, since=before.started, changes=compare(before, found), notices=(*found.notices, *other))
 
 
-def _saved(path: str) -> Report:
-    from pathlib import Path
-
-    from mlcheck.report import json
-
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Mistake(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise Mistake(f"{path}: this is not a saved mlcheck report: not UTF-8") from error
-    try:
-        return json.read(text)
-    except Mistake as mistake:
-        raise Mistake(f"{path}: {mistake}") from None
-
-
 def compare(arguments: argparse.Namespace) -> int:
     """Findings, by the exit code, are what is new."""
     from mlcheck.core import compare as comparing
     from mlcheck.report import changes
 
-    before, after = _saved(arguments.before), _saved(arguments.after)
+    before, after = saved_report(arguments.before), saved_report(arguments.after)
     found = comparing.compare(before, after)
     say(changes.render(before, after, found))
     return FINDINGS if any(change.kind == "new" for change in found) else CLEAN
 
 
 def report(arguments: argparse.Namespace) -> int:
-    saved = _saved(arguments.saved)
+    saved = saved_report(arguments.saved)
     return deliver(saved, arguments, arguments.html, arguments.json, Config())
 
 

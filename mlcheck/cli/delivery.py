@@ -1,4 +1,4 @@
-"""A report on its way to the reader: files first, then the terminal."""
+"""A report on its way to the reader, files first, then the terminal; and back from its file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.cli.output import exit_code, rendered, say, write
 from mlcheck.config import Config
+from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
     from mlcheck.core.report import Report
@@ -49,3 +50,21 @@ def _tell_with_page(found: Report, shown: Report, arguments: argparse.Namespace,
         write(arguments.output, rendered(found, arguments.format, strict, verbose=arguments.verbose))
     if not arguments.output or arguments.format != "text":
         say(rendered(shown, "text", strict, sys.stdout, arguments.verbose))
+
+
+def saved_report(path: str) -> Report:
+    """What `--json` wrote. Raises Mistake for anything else."""
+    from pathlib import Path
+
+    from mlcheck.report import json
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise Mistake(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise Mistake(f"{path}: this is not a saved mlcheck report: not UTF-8") from error
+    try:
+        return json.read(text)
+    except Mistake as mistake:
+        raise Mistake(f"{path}: {mistake}") from None

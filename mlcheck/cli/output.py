@@ -75,6 +75,18 @@ def write(path: str, text: str) -> None:
         raise Mistake(f"{path}: cannot be written: {error.strerror}") from error
 
 
+def require_writable(*paths: str) -> None:
+    """Raises Mistake for a file that cannot be written, before minutes are spent on what would be lost."""
+    for path in filter(None, paths):
+        folder = os.path.dirname(os.path.realpath(path))
+        if os.path.isdir(path):
+            raise Mistake(f"{path}: cannot be written: it is a folder")
+        if not os.path.isdir(folder):
+            raise Mistake(f"{path}: cannot be written: there is no folder {folder}")
+        if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+            raise Mistake(f"{path}: cannot be written: permission denied")
+
+
 def counted(report: Report, strict: bool) -> set[Outcome]:
     """The outcomes that make exit code 1: lint counts warnings, the others only when they are strict."""
     from mlcheck.core.outcome import Outcome

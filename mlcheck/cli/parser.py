@@ -30,7 +30,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         if word in options_of(command):
             command.error(f"`{word}` stands behind the command: `mlcheck {arguments.command} {word}`")
         if word.startswith("-"):
-            command.error(f"there is no option `{word}`{near(word, options_of(command))}")
+            known = near(word, options_of(command))
+            owns = "; the program's own go behind `--`" if arguments.command in ("probe", "check") else ""
+            command.error(f"there is no option `{word}`{known}{owns}")
         command.error(f"`{word}` is one argument too many")
     return arguments
 

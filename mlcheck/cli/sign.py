@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlcheck.cli.delivery import saved_report
 from mlcheck.cli.output import write
 from mlcheck.cli.settings import known_rules
 from mlcheck.cli.streams import say
@@ -84,9 +85,11 @@ def _person(arguments: argparse.Namespace) -> dict[str, str | date | list[str]]:
     entry: dict[str, str | date | list[str]] = {"by": by, "date": date.today()}
     if arguments.until:
         try:
-            entry["until"] = date.fromisoformat(arguments.until)
+            entry["until"] = until = date.fromisoformat(arguments.until)
         except ValueError:
             raise Mistake(f"--until {arguments.until}: write a day like 2027-05-01") from None
+        if until < date.today():
+            raise Mistake(f"--until {arguments.until}: that day has passed")
     if commit := asked("rev-parse", "--short=12", "HEAD"):
         entry["commit"] = commit
     return entry
@@ -99,18 +102,17 @@ def _folder(config: Config) -> Path:
 def _shown(rule: Rule, config: Config) -> Result | None:
     """The evidence of the last report, for a rule that is signed on evidence. Nobody signs what nobody saw."""
     from mlcheck.core.outcome import By, Outcome
-    from mlcheck.report import json
 
     if By.PROBE not in rule.by or not config.json:
         return None
     saved = Path(config.root, config.json)
-    try:
-        report = json.read(saved.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise Mistake(f"`{rule.name}` is signed on evidence, and there is no report yet: run `mlcheck check`") from None
-    except OSError as error:
-        raise Mistake(f"{saved}: cannot be read: {error.strerror}") from None
-    waiting = [result for result in report.results if result.rule == rule.name and result.outcome is Outcome.PENDING]
+    if not saved.exists():
+        raise Mistake(f"`{rule.name}` is signed on evidence, and there is no report yet: run `mlcheck check`")
+    waiting = [
+        result
+        for result in saved_report(str(saved)).results
+        if result.rule == rule.name and result.outcome is Outcome.PENDING
+    ]
     if not waiting:
         raise Mistake(f"{saved} shows no evidence for `{rule.name}`: run `mlcheck check`, look, then sign")
     return waiting[0]

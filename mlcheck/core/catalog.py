@@ -13,6 +13,7 @@ from mlcheck.core.mistake import Mistake
 if TYPE_CHECKING:
     from mlcheck.core.rule import Rule
 
+_WORD, _NAMED = 4, 5  # letters of what is searched for inside of names, and names that are suggested
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -100,7 +101,8 @@ class Catalog:
             if name not in self.paths:
                 from difflib import get_close_matches
 
-                near = get_close_matches(name, self.paths, n=2)
+                holding = sorted(known for known in self.paths if len(name) >= _WORD and name in known)
+                near = holding[:_NAMED] or get_close_matches(name, self.paths, n=2)
                 hint = f"; did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "; see `mlcheck rules`"
                 raise UnknownRule(f"no rule is called `{name}`{hint}")
             from mlcheck.core.rule import read_page

@@ -92,3 +92,10 @@ def test_colours_are_for_terminals(capsys: Out, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("NO_COLOR", "1")
     main(["explain", "missing-zero-grad"])
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_a_word_of_a_name_finds_the_rules_that_have_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "zero"]) == 2
+    assert (
+        "no rule is called `zero`; did you mean `missing-zero-grad` or `num-workers-zero` or" in capsys.readouterr().err
+    )

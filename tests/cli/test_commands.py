@@ -120,6 +120,18 @@ def test_a_wrong_option_of_a_rule_is_told_before_anything_runs(
     assert not printed.out
 
 
+@pytest.mark.parametrize("option", ["--html", "--json", "--output"])
+@pytest.mark.parametrize("command", ["probe", "check"])
+def test_a_report_that_cannot_be_written_is_told_before_anything_runs(
+    command: str, option: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("train.py", "print('ran')\n")
+    assert main([command, "train.py", option, "no/such/file"]) == 2
+    told = capsys.readouterr()
+    assert "no/such/file: cannot be written: there is no folder" in told.err
+    assert told.out == ""
+
+
 def test_a_saved_report_of_another_kind_is_refused(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("other.json", '{"hello": 1}')
     assert main(["report", "other.json"]) == 2

@@ -17,6 +17,7 @@ from mlcheck.cli import main
         (["lint", "--selct", "x"], "there is no option `--selct`: did you mean `--select`?"),
         (["lint", "--selct=x"], "there is no option `--selct`: did you mean `--select`?"),
         (["lint", "--sel", "x"], "there is no option `--sel`"),
+        (["probe", "train.py", "--xyzzy", "3"], "`--xyzzy`; the program's own go behind `--`"),
         (["lint", "--xyzzy"], "there is no option `--xyzzy`; see `mlcheck lint --help`"),
         (["lint", "--format", "jsn"], "there is no choice for --format `jsn`: did you mean `json`?"),
         (["lint", "--output"], "expected one argument"),
