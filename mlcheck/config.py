@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
+from mlcheck.core.dataclasses import dataclass, field, fields
 from mlcheck.core.duration import seconds
 from mlcheck.core.mistake import Mistake
 
@@ -62,7 +61,8 @@ def load_config(start: str = ".") -> Config:
         path = os.path.join(folder, "pyproject.toml")
         if os.path.isfile(path):
             try:
-                data = Path(path).read_bytes()
+                with open(path, "rb") as file:
+                    data = file.read()
             except OSError as error:
                 raise BadConfig(f"{os.path.relpath(path)}: cannot be read: {error.strerror}") from error
             if b"tool.mlcheck" in data:

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlcheck.cli.delivery import deliver, saved_report, tell
@@ -14,6 +13,7 @@ from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, require_writa
 from mlcheck.cli.progress import patient_progress, progress
 from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating
 from mlcheck.config import Config, load_config
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:

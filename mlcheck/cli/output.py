@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from mlcheck.cli.streams import columns
 from mlcheck.core.atomic import replace_file
 from mlcheck.core.mistake import Mistake
 
@@ -120,14 +120,8 @@ def wants_color(stream: TextIO | None) -> bool:
 
 
 def width() -> int:
-    """Of the terminal, which is still there when the output goes through a pipe; COLUMNS is the later word."""
-    for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
-        try:
-            fallback = os.get_terminal_size(stream.fileno() if stream else -1)
-        except (OSError, ValueError):
-            continue
-        return shutil.get_terminal_size(fallback).columns
-    return shutil.get_terminal_size((100, 24)).columns
+    """Of the page that text is laid out for."""
+    return columns(100)
 
 
 def say(text: str) -> None:

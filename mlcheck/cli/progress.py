@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
 
 Show = Callable[[str, int, int], None]
 _PATIENCE_S = 1.0
@@ -32,8 +35,10 @@ def patient_progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    import threading  # a run that nobody watches does without
+
     with ExitStack() as stack:
-        waiting = _Waiting(label, stack)
+        waiting = _Waiting(label, stack, threading.Lock())
         timer = threading.Timer(_PATIENCE_S, waiting.begin)
         timer.daemon = True
         timer.start()
@@ -47,9 +52,9 @@ def patient_progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
 class _Waiting:
     """A bar that another thread begins: the work may be at one thing for long, and has no time to look at a clock."""
 
-    def __init__(self, label: str, stack: ExitStack) -> None:
+    def __init__(self, label: str, stack: ExitStack, lock: threading.Lock) -> None:
         self._label, self._stack = label, stack
-        self._lock = threading.Lock()
+        self._lock = lock
         self._over = False
         self._bar: Show | None = None
         self._state = (0, 0)

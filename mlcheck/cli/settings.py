@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlcheck import project
 from mlcheck.config import Config, load_config
 from mlcheck.core.cores import idle_cores
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import shutil
+import os
 import sys
-from textwrap import wrap
 from typing import TextIO
 
 _PLAIN = {
@@ -38,9 +37,24 @@ def say(sentence: str) -> None:
 
 def _tell(text: str, stream: TextIO) -> None:
     if stream.isatty():
-        columns = max(40, shutil.get_terminal_size().columns)
-        text = "\n".join(wrap(text, columns, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "))
+        from textwrap import wrap
+
+        room = max(40, columns(80))
+        text = "\n".join(wrap(text, room, break_long_words=False, break_on_hyphens=False, subsequent_indent="    "))
     print(text, file=stream)
+
+
+def columns(otherwise: int) -> int:
+    """Of the terminal, which is still there when the output goes through a pipe; COLUMNS is the later word."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
+        try:
+            return os.get_terminal_size(stream.fileno() if stream else -1).columns or otherwise
+        except (OSError, ValueError):
+            continue
+    return otherwise
 
 
 def make_safe() -> None:

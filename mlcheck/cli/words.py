@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import NoReturn
 
-from mlcheck.cli.streams import complain
+from mlcheck.cli.streams import columns, complain
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,14 +23,14 @@ class Help(argparse.HelpFormatter):
     """Room for the longest option beside what it does."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=28)
+        super().__init__(prog, max_help_position=28, width=columns(80) - 2)
 
 
 class Overview(argparse.HelpFormatter):
     """The commands stand close to what they do."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=16)
+        super().__init__(prog, max_help_position=16, width=columns(80) - 2)
         self._action_max_length = 14
 
     def _format_action(self, action: argparse.Action) -> str:

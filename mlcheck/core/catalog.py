@@ -5,22 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mlcheck.core.rule import Rule
 
 _WORD, _NAMED = 4, 5  # letters of what is searched for inside of names, and names that are suggested
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def rules_folder() -> Path:
     """Where the pages are: shipped inside the wheel, beside the package in a checkout or editable install."""
-    checkout = _PACKAGE.parent / "rules"
-    return checkout if (_PACKAGE.parent / "pyproject.toml").is_file() else _PACKAGE / "_rules"
+    from pathlib import Path
+
+    return Path(_shipped())
+
+
+def _shipped() -> str:
+    """That folder, without what takes longer to load than a file to lint."""
+    above = os.path.dirname(_PACKAGE)
+    in_checkout = os.path.isfile(os.path.join(above, "pyproject.toml"))
+    return os.path.join(above, "rules") if in_checkout else os.path.join(_PACKAGE, "_rules")
 
 
 class BadRules(Mistake):
@@ -36,6 +45,8 @@ def team_folders(named: Iterable[str], root: str) -> tuple[Path, ...]:
 
 
 def _team_folder(name: str, root: str) -> Path:
+    from pathlib import Path
+
     package, colon, inside = name.partition(":")
     if not colon:
         folder = Path(root, name)
@@ -71,7 +82,7 @@ class Catalog:
     """
 
     def __init__(self, folders: tuple[Path, ...] | None = None, team: tuple[Path, ...] = ()) -> None:
-        self._folders = folders if folders is not None else (rules_folder(),)
+        self._folders: tuple[str | Path, ...] = folders if folders is not None else (_shipped(),)
         self._team = team
         self._read: dict[str, Rule] = {}
 
@@ -105,6 +116,8 @@ class Catalog:
                 near = holding[:_NAMED] or get_close_matches(name, self.paths, n=2)
                 hint = f"; did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else "; see `mlcheck rules`"
                 raise UnknownRule(f"no rule is called `{name}`{hint}")
+            from pathlib import Path
+
             from mlcheck.core.rule import read_page
 
             self._read[name] = self._checked(read_page(Path(self.paths[name])))
@@ -112,7 +125,7 @@ class Catalog:
 
     def _checked(self, rule: Rule) -> Rule:
         """A team's page has no check behind it, so it may only ask people."""
-        if any(Path(rule.path).is_relative_to(folder) for folder in self._team):
+        if any(rule.path.startswith(os.path.join(folder, "")) for folder in self._team):
             from mlcheck.core.outcome import By
 
             if rule.by != (By.SIGN_OFF,):
@@ -131,7 +144,7 @@ class Catalog:
         return os.path.basename(os.path.dirname(self.paths[name]))
 
 
-def _pages(folder: Path) -> dict[str, str]:
+def _pages(folder: str | Path) -> dict[str, str]:
     found = {}
     with os.scandir(folder) as stages:
         names = sorted(stage.path for stage in stages if stage.is_dir())

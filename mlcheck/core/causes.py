@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from mlcheck.core.dataclasses import dataclass
 from mlcheck.core.outcome import Outcome, Severity
 from mlcheck.core.report import WEIGHT, Item
 

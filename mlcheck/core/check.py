@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pkgutil
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 
@@ -52,5 +52,6 @@ def find_checks(package: ModuleType) -> list[Check]:
 @cache
 def _modules(package: ModuleType) -> list[tuple[str, ModuleType]]:
     """The modules of a package by the names of their rules: lint asks for them with every group of files."""
-    rules = {module.name.replace("_", "-"): module.name for module in pkgutil.iter_modules(package.__path__)}
+    files = (name for folder in package.__path__ for name in os.listdir(folder))
+    rules = {name[:-3].replace("_", "-"): name[:-3] for name in files if name.endswith(".py") and name[0] != "_"}
     return [(rule, import_module(f"{package.__name__}.{rules[rule]}")) for rule in sorted(rules)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from mlcheck.core.dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from dataclasses import dataclass, field
 from json import JSONDecoder, decoder
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
+
+from mlcheck.core.dataclasses import dataclass, field
 
 SUFFIX = ".ipynb"
 _RUNS_PYTHON = ("time", "timeit", "prun", "capture")

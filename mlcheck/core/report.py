@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
@@ -163,6 +163,8 @@ class Report:
 
         What a probe cost is told in training steps as well, and what all of them cost together.
         """
+        from dataclasses import asdict
+
         data = asdict(self) | {"probe_steps": self.steps(self.probe_seconds)}
         for result in data["results"]:
             result["steps"] = self.steps(result["seconds"]) if result["by"] == By.PROBE else 0.0

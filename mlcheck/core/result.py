@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 from mlcheck.core.check import Verdict
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import By
 from mlcheck.core.report import Result

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
+from mlcheck.core.dataclasses import dataclass
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.options import Option, declared
 from mlcheck.core.outcome import By, Severity, Stage

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlcheck.core.catalog import Catalog
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
@@ -174,6 +173,8 @@ def _result(
     try:
         findings = [one for subject in subjects for one in check.run(subject)]
     except Exception as error:
+        import traceback
+
         reason = f"mlcheck itself failed: {type(error).__name__}: {error}"
         return replace(result, outcome=Outcome.ERROR, reason=reason, traceback=traceback.format_exc())
     told = {(one.location, one.message): one for one in findings}  # what lies beside several configs is told once

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.answers import Failure
 from mlcheck.lint.reading import Text

@@ -10,11 +10,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple
 
 from mlcheck.core.atomic import replace_file
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Finding
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome

@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from mlcheck import __version__
@@ -20,7 +19,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.answers import Asked
 from mlcheck.lint.outlines import Group, Import, Outline
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 _MOST_BYTES = 32_000_000
 
 Answer = tuple[str, Finding]
@@ -136,8 +135,9 @@ def _version() -> str:
     """This version and Python's; also when each source was written, so that a changed rule is asked again."""
     written = []
     for folder in ("core", "lint", "lint/checks", "lint/sites"):
-        if (_PACKAGE / folder).is_dir():
-            with os.scandir(_PACKAGE / folder) as entries:
+        path = os.path.join(_PACKAGE, folder)
+        if os.path.isdir(path):
+            with os.scandir(path) as entries:
                 states = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".py")]
             written += [(name, state.st_mtime_ns, state.st_size) for name, state in states]
     return f"{__version__} {sys.version} {sorted(written)}"

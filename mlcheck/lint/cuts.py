@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.lint import containers, holding, modes
 from mlcheck.lint.facts import Backward, Place
 from mlcheck.lint.machine import Machine

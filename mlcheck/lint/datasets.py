@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.lint import containers, shape_rules, tables
 from mlcheck.lint.frames import DeadPath
 from mlcheck.lint.machine import Machine

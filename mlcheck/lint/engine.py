@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from mlcheck.core.check import Check, find_checks
+from mlcheck.core.dataclasses import dataclass
 from mlcheck.core.finding import Finding
 from mlcheck.lint import checks as package
 from mlcheck.lint import roots
@@ -110,4 +109,6 @@ def _guarded(crashes: list[Crash], rule: str, path: str, run: Callable[[], None]
     except EventsNeeded:
         raise
     except Exception:
+        import traceback
+
         crashes.append(Crash(rule, path, traceback.format_exc()))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Mapping, Sequence, Sized
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
+from mlcheck.core.dataclasses import dataclass, field, fields
 from mlcheck.core.finding import Location
 from mlcheck.lint.source import Unreadable
 from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training

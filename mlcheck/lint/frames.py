@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.lint.program import FunctionInfo, ModuleInfo
 from mlcheck.lint.store import Delta
 from mlcheck.lint.values import Value

@@ -8,8 +8,8 @@ or the like, the same function may well do something.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
 
+from mlcheck.core.dataclasses import dataclass, field, replace
 from mlcheck.lint import gradients, modes
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
+from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.facts import Backward, Grads, Place
 from mlcheck.lint.judging import tells_apart
 from mlcheck.lint.machine import Machine

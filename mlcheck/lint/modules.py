@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.lint import (
     containers,
     decorators,

@@ -7,10 +7,10 @@ taken for such and asks for events all the same is left to be answered with the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
+from mlcheck.core.dataclasses import fields
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.tasks import Part
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.lint.source import Source
 from mlcheck.lint.values import Class, External, Value
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
+from mlcheck.core.dataclasses import dataclass, replace
 from mlcheck.core.finding import Location
 from mlcheck.core.notebook import NoNotebook, is_notebook, read_notebook
 from mlcheck.lint.discover import PythonFile

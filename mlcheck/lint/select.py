@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from mlcheck.core.catalog import Catalog
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Stage
 

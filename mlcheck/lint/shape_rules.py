@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.lint import containers, shapes, tables
 from mlcheck.lint.facts import Broadcast
 from mlcheck.lint.machine import Machine

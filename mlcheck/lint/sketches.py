@@ -6,9 +6,9 @@ import ast
 import builtins
 import re
 from collections.abc import Set
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.lint.nodes import last_name
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import io
 import re
-import tokenize
 import warnings
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from mlcheck.core.dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.walk import Walk
@@ -93,7 +94,7 @@ def _of_older_python(path: str, text: str, module: str, problem: Unreadable) -> 
 def decode(path: str, data: bytes) -> str | Unreadable:
     """The text in the encoding it declares, its lines ended as Python ends them."""
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding = _encoding(data)
     except SyntaxError as error:
         return Unreadable(path, 1, 0, str(error.msg))
     try:
@@ -103,3 +104,12 @@ def decode(path: str, data: bytes) -> str | Unreadable:
         name = "UTF-8" if encoding.startswith("utf-8") else encoding
         return Unreadable(path, line, 0, f"the file is not {name}: byte 0x{data[error.start]:02x}")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _encoding(data: bytes) -> str:
+    """What the file declares. Raises SyntaxError for what Python does not know."""
+    if not (data.startswith(codecs.BOM_UTF8) or any(b"coding" in line for line in data.split(b"\n", 2)[:2])):
+        return "utf-8"
+    import tokenize
+
+    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]

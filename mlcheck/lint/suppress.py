@@ -9,9 +9,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from mlcheck.core.catalog import Catalog, UnknownRule
+from mlcheck.core.dataclasses import dataclass, field
 
 IDLE_COMMENTS = "ignore comments to put right"  # in the environment of a report: how many there are
 MARKER = b"mlcheck:"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.lint.answers import Failure
 from mlcheck.lint.cache import Answer
 from mlcheck.lint.outlines import Group

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.lint.nodes import walk
 
 if TYPE_CHECKING:

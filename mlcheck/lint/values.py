@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mlcheck.core.dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Forward, Place

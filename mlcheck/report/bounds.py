@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.report import Change, Report, Result
 from mlcheck.report.safe import cut

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from textwrap import wrap
 
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.notebook import is_notebook
@@ -73,7 +72,7 @@ def _beneath(role: str, text: str, gutter: int, paint: Callable[[str, str], str]
     start = gutter + len(f" = {role}: ")
     room = max(width, _NARROWEST) - start
     shown = one_line(text)
-    lines = [clipped(shown, room)] if role == "note" else wrap(shown, room, break_on_hyphens=False) or [""]
+    lines = [clipped(shown, room)] if role == "note" else _wrapped(shown, room) or [""]
     yield f"{'':>{gutter}} {paint('faint', '=')} {paint(role, f'{role}:')} {lines[0]}"
     yield from (" " * start + line for line in lines[1:])
 
@@ -95,8 +94,20 @@ def _folded(text: str, columns: int, used: int) -> str:
     if not columns or used + len(text) <= columns:
         return text
     first = "x" * min(used, columns - 1) + " "
-    lines = wrap(first + text, columns, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    lines = _wrapped(first + text, columns, subsequent_indent="    ", break_long_words=False)
     return "\n".join([lines[0][len(first) :], *lines[1:]])
+
+
+def _wrapped(text: str, columns: int, subsequent_indent: str = "", break_long_words: bool = True) -> list[str]:
+    from textwrap import wrap  # compiles expressions, for what most runs do not print
+
+    return wrap(
+        text,
+        columns,
+        subsequent_indent=subsequent_indent,
+        break_long_words=break_long_words,
+        break_on_hyphens=False,
+    )
 
 
 def _place(location: Location) -> str:

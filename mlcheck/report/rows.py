@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from io import StringIO
 
 from rich.console import Console
 from rich.text import Text
+
+from mlcheck.core.dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,8 @@ def main(data, values):
 if __name__ == "__main__":
     main(read(), read())
 """
-NEVER = "{'torch', 'numpy', 'yaml', 'rich', 'multiprocessing', 'concurrent', 'importlib.metadata', 'asyncio'}"
+NEVER = {"torch", "numpy", "yaml", "rich", "multiprocessing", "concurrent", "importlib.metadata", "asyncio", "inspect"}
+SLOW = {"dataclasses", "pathlib", "shutil", "threading", "tokenize", "tomllib", "urllib.parse", "textwrap", "traceback"}
 
 
 @pytest.fixture
@@ -129,11 +130,14 @@ def test_a_file_is_walked_once(parsed: Counter[str], monkeypatch: pytest.MonkeyP
     assert sorted(walked.values()) == [1] * len(PROJECT)
 
 
-def test_lint_never_imports_what_it_does_not_need(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "unwanted"), [(["."], NEVER), (["--no-cache", "alone.py"], NEVER | SLOW)])
+def test_lint_never_imports_what_it_does_not_need(words: list[str], unwanted: set[str], tmp_path: Path) -> None:
+    """On the command line it runs anew for every save: what it does not need must not delay it."""
     for name, text in PROJECT.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     code = (
-        f"import sys\nfrom mlcheck.cli import main\nmain(['lint', '.'])\nprint('loaded', {NEVER} & set(sys.modules))\n"
+        f"import sys\nbefore = set(sys.modules)\nfrom mlcheck.cli import main\nmain(['lint', *{words}])\n"
+        f"print('loaded', {unwanted} & (set(sys.modules) - before))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.endswith("loaded set()\n"), done.stdout + done.stderr

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.scopes import AttributeSet, Context, Defined
