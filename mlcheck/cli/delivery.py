@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mlcheck.cli.output import exit_code, rendered, say, write
 from mlcheck.config import Config
+from mlcheck.core.dataclasses import replace
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:

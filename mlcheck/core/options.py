@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mlcheck.core.dataclasses import dataclass
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:

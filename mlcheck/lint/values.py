@@ -230,9 +230,7 @@ def split_of(*values: Value) -> str:
 
 def owner_key(value: Value) -> Hashable:
     """The identity under which a module's or optimizer's state is kept."""
-    if isinstance(value, Object):
-        return value.id
-    return value.key if isinstance(value, Symbol) else None
+    return value.id if isinstance(value, Object) else value.key if isinstance(value, Symbol) else None
 
 
 def with_name(value: Value, name: str) -> Value:
