@@ -172,11 +172,6 @@ def _fields(cls: Any) -> tuple[Field, ...]:
     return found
 
 
-def _replace(instance: Any, /, **changes: Any) -> Any:
-    given = {name: getattr(instance, name) for name in instance.__match_args__}
-    return type(instance)(**(given | changes))
-
-
 class _Standard:
     """Stands for what the standard module keeps of a class, and has it made when that is looked at."""
 
@@ -197,4 +192,7 @@ class _Standard:
 _STANDARD = _Standard()
 
 if not TYPE_CHECKING:
-    dataclass, field, fields, replace = _dataclass, Field, _fields, _replace
+    dataclass, field, fields = _dataclass, Field, _fields
+
+    def replace(instance: Any, /, **changes: Any) -> Any:
+        return type(instance)(**{name: getattr(instance, name) for name in instance.__match_args__} | changes)
