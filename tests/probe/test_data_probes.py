@@ -53,7 +53,7 @@ def test_a_sample_that_raises_is_named() -> None:
 
 def test_samples_of_different_length_need_a_collate_function() -> None:
     lengths = Changed(table(), lambda i, s: (torch.arange(3 + i % 4), s[1]))
-    says(ask("unreadable-sample", trial_on(lengths)), Outcome.FAIL, "differ in the shape of `0`", "collate_fn")
+    says(ask("unreadable-sample", trial_on(lengths)), Outcome.FAIL, "differ in the shape of `sample[0]`", "collate_fn")
 
     def pad(samples: list[Any]) -> Any:
         rows = [torch.nn.functional.pad(x, (0, 7 - len(x))) for x, _ in samples]
@@ -144,7 +144,12 @@ def test_a_target_that_is_the_end_of_its_input() -> None:
         return F.mse_loss(model(batch[0]), batch[1])
 
     leaking = trial_on(windows(-4), model=mlp(16, 4), loss=forecast)
-    says(ask("target-in-input", leaking), Outcome.WARN, "the target `1` is part of the input `0`", "numbers 12 to 15")
+    says(
+        ask("target-in-input", leaking),
+        Outcome.WARN,
+        "the target `batch[1]` is part of the input `batch[0]`",
+        "numbers 12 to 15",
+    )
     ahead = trial_on(windows(0), model=mlp(16, 4), loss=forecast)
     assert ask("target-in-input", ahead).outcome is not Outcome.WARN
     itself = trial_on(windows(0), model=mlp(16, 16), loss=lambda m, b: F.mse_loss(m(b[0]), b[0]))
@@ -184,7 +189,7 @@ def test_a_sampler_with_replacement_repeats_nothing() -> None:
 def test_noise_on_validation_samples() -> None:
     says(ask("validation-augmented", trial_on(table(), Changed(table(seed=2), noisy))), Outcome.WARN, "differ between")
     verdict = ask("validation-augmented", trial_on(Changed(table(), noisy), table(seed=2)))
-    says(verdict, Outcome.PASS, "training samples vary in `0`")
+    says(verdict, Outcome.PASS, "training samples vary in `sample[0]`")
 
 
 def test_views_that_are_drawn_at_each_read_are_no_augmented_validation() -> None:
@@ -222,7 +227,7 @@ def sorted_table() -> TensorDataset:
 
 def test_samples_sorted_by_class() -> None:
     verdict = ask("training-data-not-shuffled", trial_on(sorted_table(), shuffle=False))
-    says(verdict, Outcome.FAIL, "`1` changes 4 times along a pass of 320 samples", "same order in every pass")
+    says(verdict, Outcome.FAIL, "`batch[1]` changes 4 times along a pass of 320 samples", "same order in every pass")
 
 
 def test_the_same_order_in_every_epoch() -> None:

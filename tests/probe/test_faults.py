@@ -111,6 +111,25 @@ def test_samples_that_meet(mix: Any) -> None:
     assert "layers.net.0 (Linear)" in verdict.summary
 
 
+@pytest.mark.parametrize(("mixed", "outcome"), [(True, Outcome.FAIL), (False, Outcome.PASS)])
+def test_a_number_beside_the_batch_is_no_reason_not_to_look(mixed: bool, outcome: Outcome) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, inputs: Tensor, scale: Tensor) -> Tensor:
+            scaled: Tensor = self.net(inputs * scale)
+            return scaled - scaled.mean(0) if mixed else scaled
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0], scale=torch.tensor(0.5)), batch[1])
+
+    for rule in ("batch-mixing", "input-ignored"):
+        verdict = ask(rule, trial_of(Scaled(), classes(8), loss))
+        assert verdict.outcome is (outcome if rule == "batch-mixing" else Outcome.PASS), verdict.reason
+
+
 def test_rows_that_mix_where_the_first_is_nothing() -> None:
     """After the transposition row 0 is what unit 0 says of every sample, and that unit is dead."""
 

@@ -82,7 +82,7 @@ def test_two_starts_are_compared_where_the_program_can_be_constructed_again() ->
     ("construct", "parting"),
     [
         (unseeded_weights, "diverge at the initial weights (`model.0.weight`)"),
-        (unseeded_batches, "diverge at batch 1 (`0`)"),
+        (unseeded_batches, "diverge at batch 1 (`batch[0]`)"),
         (unseeded_step, "diverge at the metrics of step 1 (`loss`)"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_vocabulary_in_the_order_of_a_set(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     trial = load_trial(f"{tmp_path / 'program.py'}:build", EntryOptions())
     found = OtherProcess.measure(trial, 300.0)
-    assert (found.parting, found.keyed) == ("`0` of batch 1", True)
+    assert (found.parting, found.keyed) == ("`batch[0]` of batch 1", True)
 
 
 def test_a_program_without_hashes_starts_no_other_process() -> None:

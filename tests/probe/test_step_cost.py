@@ -133,6 +133,13 @@ def test_what_an_average_of_torch_reads_itself_is_not_the_users() -> None:
     assert [(call.what, call.times) for call in found.waits] == [("int()", 1.0)]
 
 
+def test_what_a_framework_reads_in_its_own_loop_is_not_the_users() -> None:
+    library = compile("def last(values): return values[-1].item()", "/env/site-packages/framework/loop.py", "exec")
+    framework: dict[str, Any] = {}
+    exec(library, framework)
+    assert reading(lambda loss, _: framework["last"]([loss])).waits == ()
+
+
 def waiting(*calls: Call, meant: bool = True, device: str = "cpu") -> StepCalls:
     return StepCalls(device, meant, calls, (), ())
 

@@ -88,7 +88,7 @@ def test_one_constant_target_of_three() -> None:
     x = numbers()
     y = torch.stack([x[:, 0], torch.zeros(600), x[:, 1] ** 2], dim=1)
     trial = trial_on(TensorDataset(x, y), None, mlp(8, 3), lambda m, b: F.mse_loss(m(b[0]), b[1]))
-    says(ask("labels-constant", trial), Outcome.WARN, "column 1 of the targets `1` never varies")
+    says(ask("labels-constant", trial), Outcome.WARN, "column 1 of the targets `batch[1]` never varies")
 
 
 @pytest.mark.parametrize(("still", "outcome"), [(4, Outcome.PASS), (20, Outcome.WARN)])
@@ -103,7 +103,9 @@ def test_a_feature_that_died() -> None:
     x = numbers()
     x[:, 3] = 0.0
     says(
-        ask("constant-feature", classified(x, rare(0.5, 600))), Outcome.WARN, "column 3 of `0` is 0 in all of 600 rows"
+        ask("constant-feature", classified(x, rare(0.5, 600))),
+        Outcome.WARN,
+        "column 3 of `batch[0]` is 0 in all of 600 rows",
     )
 
 
@@ -117,19 +119,19 @@ def test_a_feature_alive_in_validation_only() -> None:
 
 def test_inputs_that_are_all_the_same() -> None:
     trial = classified(torch.ones(600, 8) * numbers(1), rare(0.5, 600))
-    says(ask("constant-feature", trial), Outcome.WARN, "`0` is the same in every sample")
+    says(ask("constant-feature", trial), Outcome.WARN, "`batch[0]` is the same in every sample")
 
 
 def test_a_picture_with_a_dead_channel() -> None:
     pictures = torch.rand(200, 3, 8, 8, generator=draws())
     pictures[:, 2] = 0
-    says(ask("constant-feature", classified(pictures, rare(0.5, 200))), Outcome.WARN, "channel 2 of `0` is 0")
+    says(ask("constant-feature", classified(pictures, rare(0.5, 200))), Outcome.WARN, "channel 2 of `batch[0]` is 0")
 
 
 def test_a_reading_of_a_billion_and_a_code_for_missing_ones() -> None:
     x = numbers()
     x[17, 2] = 1e8
-    says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "column 2 of `0` holds 1e+08")
+    says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "column 2 of `batch[0]` holds 1e+08")
     x = numbers()
     x[::200, 5] = -999.0
     says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "a code for a missing value")
@@ -147,9 +149,9 @@ def leaking(kind: str) -> Trial:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("coded", "the input `0[:, 8]` has one value for each class"),
-        ("nearly", "the input `0[:, 8]` alone gives 100 % of the labels"),
-        ("regression", "the input `0[:, 8]` is the target `1` itself"),
+        ("coded", "the input `batch[0][:, 8]` has one value for each class"),
+        ("nearly", "the input `batch[0][:, 8]` alone gives 100 % of the labels"),
+        ("regression", "the input `batch[0][:, 8]` is the target `batch[1]` itself"),
     ],
 )
 def test_a_column_that_is_the_target(kind: str, said: str) -> None:
@@ -160,7 +162,9 @@ def test_a_pixel_that_is_the_label() -> None:
     x, y = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
     pictures = x.float().reshape(-1, 1, 8, 8) / 16
     pictures[:, 0, 0, 0] = y / 9
-    says(ask("target-in-input", classified(pictures, y)), Outcome.WARN, "the input `0[:, 0, 0, 0]` has one value")
+    says(
+        ask("target-in-input", classified(pictures, y)), Outcome.WARN, "the input `batch[0][:, 0, 0, 0]` has one value"
+    )
 
 
 def standard(x: Tensor) -> Tensor:

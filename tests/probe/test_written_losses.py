@@ -29,7 +29,12 @@ def absolute(model: nn.Module, batch: Any) -> Tensor:
 
 def test_a_target_in_the_input_of_a_loss_written_by_hand() -> None:
     late = trial_on(series(-4), model=mlp(16, 4), loss=absolute)
-    says(ask("target-in-input", late), Outcome.WARN, "the target `1` is part of the input `0`", "numbers 12 to 15")
+    says(
+        ask("target-in-input", late),
+        Outcome.WARN,
+        "the target `batch[1]` is part of the input `batch[0]`",
+        "numbers 12 to 15",
+    )
     assert ask("target-in-input", trial_on(series(0), model=mlp(16, 4), loss=absolute)).outcome is not Outcome.WARN
 
 

@@ -6,6 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.labels import Labels
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.neighbours import consensus, features
 from mlcheck.probe.measure.passes import Passes
 from mlcheck.probe.measure.samples import Samples
@@ -19,9 +20,10 @@ LEFT = 0.25
 def check(samples: Samples, labels: Labels | None, passes: Passes | None) -> Verdict:
     if not samples.training.varying:
         return Verdict(Outcome.SKIP, reason="training samples are the same when read again: they are not augmented")
-    for name, picture, how, count in samples.training.flips.left_behind():
+    for left, moved, how, count in samples.training.flips.left_behind():
+        name, picture = part_of("sample", left), part_of("sample", moved)
         message = (
-            f"augmentation moves the picture and not what belongs to it: `{picture or 'the sample'}` is {how} and "
+            f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and "
             f"`{name}` stays as it was ({count} of {samples.training.read_twice} samples read twice)"
         )
         help_ = f"apply the same move to `{name}`: draw its random numbers once for both"

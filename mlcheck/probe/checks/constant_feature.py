@@ -24,7 +24,8 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
         if trained.rows < FEW or (first and first.inputs and name not in first.inputs):
             continue
         constant = (trained.share == 1).nonzero()[:, 0].tolist()
-        told.append(f"{len(trained.share) - len(constant)} of {len(trained.share)} {trained.kind}s of `{name}` vary")
+        varying = len(trained.share) - len(constant)
+        told.append(f"{varying} of {len(trained.share)} {trained.kind}s of `{trained.place}` vary")
         if len(constant) == len(trained.share):
             findings.append(_nothing(trained))
         elif constant:
@@ -38,7 +39,7 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
 
 def _nothing(trained: Columns) -> Finding:
     return Finding(
-        f"`{trained.name or 'batch'}` is the same in every sample: none of its {len(trained.share)} {trained.kind}s "
+        f"`{trained.place}` is the same in every sample: none of its {len(trained.share)} {trained.kind}s "
         f"varies in {trained.rows:,} rows",
         help="look at how the input is read: a buffer that is returned again and again, a scale of zero",
     )
@@ -49,7 +50,7 @@ def _asleep(trained: Columns, tested: Columns | None, constant: list[int]) -> Fi
     places = torch.tensor(constant)
     numbers = {"constant": float(len(constant)), "of": float(len(trained.share))}
     shown = ", ".join(map(str, constant[:5])) + (", …" if len(constant) > 5 else "")
-    what = f"{trained.kind} {shown} of `{trained.name or 'batch'}`"
+    what = f"{trained.kind} {shown} of `{trained.place}`"
     if tested is not None and len(tested.share) == len(trained.share):
         chances = tested.share[places].pow(trained.rows).tolist()
         woken = [index for index, chance in zip(constant, chances) if chance < CHANCE]
@@ -75,7 +76,7 @@ def _at_an_end(constant: list[int], trained: Columns) -> bool:
 
 def _woken(trained: Columns, woken: list[int], numbers: dict[str, float]) -> Finding:
     return Finding(
-        f"{trained.kind} {woken[0]} of `{trained.name or 'batch'}` is {float(trained.common[woken[0]]):.4g} in all of "
+        f"{trained.kind} {woken[0]} of `{trained.place}` is {float(trained.common[woken[0]]):.4g} in all of "
         f"{trained.rows:,} training rows, and varies in validation",
         help="read and scale both splits in the same way",
         numbers=numbers,

@@ -6,6 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.labels import Labels, LabelUse
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Field, Passes
 
 
@@ -34,7 +35,7 @@ def _range(use: LabelUse, known: Field | None) -> tuple[int, int]:
 
 
 def _outside(use: LabelUse, known: Field | None, low: int, high: int) -> Finding:
-    name = f"`{use.field}`" if use.field else "the labels"
+    name = f"`{part_of('batch', use.field)}`" if use.field else "the labels"
     bad = low if low < 0 else high
     where = ""
     if known and known.labels and float(bad) in known.labels:
@@ -59,7 +60,7 @@ def _absent(use: LabelUse, passes: Passes) -> Finding | None:
     if not unseen:
         return None
     return Finding(
-        f"class {', '.join(map(str, unseen[:5]))} of `{use.field}` occurs in validation and never in a pass over the "
-        "training data",
+        f"class {', '.join(map(str, unseen[:5]))} of `{known.place}` occurs in validation and never in a pass over "
+        "the training data",
         help="split so that every class is in both (stratified)",
     )

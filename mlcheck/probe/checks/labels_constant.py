@@ -21,7 +21,7 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
     constant = [field for field in judged if field.low == field.high]
     columns = [(field, found) for field in judged if field not in constant and (found := _constant_columns(field))]
     if not constant and not columns:
-        told = ", ".join(f"`{field.name or 'batch'}` {field.low:.4g} to {field.high:.4g}" for field in judged[:3])
+        told = ", ".join(f"`{field.place}` {field.low:.4g} to {field.high:.4g}" for field in judged[:3])
         return Verdict(Outcome.PASS, f"targets vary: {told}", looked_at=samples)
     if samples < FEW or not passes.training.whole:
         return Verdict(
@@ -51,7 +51,7 @@ def _constant_columns(field: Field) -> list[int]:
 
 def _same(field: Field, samples: int) -> Finding:
     return Finding(
-        f"`{field.name or 'batch'}` is {field.low:.6g} in all of {samples:,} samples: there is nothing to learn",
+        f"`{field.place}` is {field.low:.6g} in all of {samples:,} samples: there is nothing to learn",
         help="look at how the target is read: the column, the file name, a filter that leaves one class",
         numbers={"value": field.low},
     )
@@ -60,7 +60,7 @@ def _same(field: Field, samples: int) -> Finding:
 def _same_column(field: Field, columns: list[int], samples: int) -> Finding:
     shown = ", ".join(map(str, columns[:5]))
     return Finding(
-        f"column {shown} of the targets `{field.name or 'batch'}` never varies in {samples:,} samples",
+        f"column {shown} of the targets `{field.place}` never varies in {samples:,} samples",
         help="look at how these targets are read, or leave them out",
         numbers={"columns": float(len(columns))},
     )

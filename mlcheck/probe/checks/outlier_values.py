@@ -43,7 +43,7 @@ def _fault(columns: Columns, most: float) -> Finding | None:
         return None
     missing = ": a code for a missing value" if code else ""
     return Finding(
-        f"{columns.kind} {place} of `{columns.name or 'batch'}` holds {value:.6g}, {float(times[place]):.3g} times as "
+        f"{columns.kind} {place} of `{columns.place}` holds {value:.6g}, {float(times[place]):.3g} times as "
         f"far from its median as 99 % of its {columns.rows:,} values{missing}",
         help="mend or leave out such samples; one of them outweighs all others in a mean, a scale and a squared error",
         numbers={"value": value, "bulk": bulk, "times": float(times[place])},

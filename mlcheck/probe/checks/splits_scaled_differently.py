@@ -30,7 +30,7 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
         if not ratios.numel():
             continue
         middle = float(ratios.median())
-        told.append(f"`{name or 'batch'}` spreads {middle:.3g} times as wide in validation as in training")
+        told.append(f"`{trained.place}` spreads {middle:.3g} times as wide in validation as in training")
         if _apart(ratios):
             findings.append(_fault(trained, tested, ratios))
             figures.append(_figure(trained, tested))
@@ -76,7 +76,7 @@ def _fault(trained: Field, tested: Field, ratios: Tensor) -> Finding:
     low, high = float(ratios.min()), float(ratios.max())
     times = f"{middle:.3g}" if high / low < RATIO**2 else f"{low:.3g} to {high:.3g}"
     return Finding(
-        f"`{trained.name or 'batch'}` has {times} times the spread in validation that it has in training, in "
+        f"`{trained.place}` has {times} times the spread in validation that it has in training, in "
         f"{'its one feature' if len(ratios) == 1 else f'nearly all of {len(ratios)} features'}: training runs from "
         f"{trained.low:.3g} to {trained.high:.3g}, validation from {tested.low:.3g} to {tested.high:.3g}",
         help="scale validation and test data with the numbers found on the training data",
@@ -91,6 +91,6 @@ def _figure(trained: Field, tested: Field) -> Figure:
     ]
     return Figure(
         "table",
-        f"`{trained.name or 'batch'}` in both splits",
+        f"`{trained.place}` in both splits",
         {"columns": ["split", "min", "max", "mean", "std", "rows"], "rows": rows},
     )

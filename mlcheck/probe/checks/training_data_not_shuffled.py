@@ -76,7 +76,7 @@ def _ordered(known: Field, runs: tuple[int, float, float], same: bool, batches: 
     changes, expected, sigmas = runs
     again = ", in the same order in every pass" if same else ""
     message = (
-        f"`{known.name}` changes {changes} times along a pass of {len(known.labels):,} samples; in a random order it "
+        f"`{known.place}` changes {changes} times along a pass of {len(known.labels):,} samples; in a random order it "
         f"would {expected:,.0f} times ({abs(sigmas):.0f} standard deviations){again}"
     )
     finding = Finding(
@@ -86,8 +86,11 @@ def _ordered(known: Field, runs: tuple[int, float, float], same: bool, batches: 
     )
     figure = Figure(
         "curves",
-        f"`{known.name}` along a pass",
-        {"series": [{"name": known.name, "y": known.labels[:: max(1, len(known.labels) // 400)]}], "x_label": "sample"},
+        f"`{known.place}` along a pass",
+        {
+            "series": [{"name": known.place, "y": known.labels[:: max(1, len(known.labels) // 400)]}],
+            "x_label": "sample",
+        },
     )
     bad = changes < SORTED * expected
     return Verdict(

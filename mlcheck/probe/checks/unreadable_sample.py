@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.names import listed, part_of
 from mlcheck.probe.measure.samples import BadSample, Samples, Split
 
 
@@ -56,7 +56,7 @@ def _ragged(split: Split) -> list[Finding]:
     name, shapes = next(iter(uneven.items()))
     (one, _), (other, _) = shapes.most_common(2)
     message = (
-        f"{split.name} samples differ in the shape of {listed([name or 'the sample' for name in uneven])}: sample "
+        f"{split.name} samples differ in the shape of {listed([part_of('sample', name) for name in uneven])}: sample "
         f"{split.example[name, one]} has {one}, sample {split.example[name, other]} has {other}, and the default "
         "collate_fn cannot put them into one batch"
     )

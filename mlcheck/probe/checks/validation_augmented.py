@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.names import listed, part_of
 from mlcheck.probe.measure.samples import Samples
 
 
@@ -13,7 +15,7 @@ def check(seen: Samples) -> Verdict:
     split = seen.validation
     if split is None or not split.read_twice:
         return Verdict(Outcome.SKIP, reason="there is no validation data that can be asked for a sample")
-    training = f"; training samples vary in {listed(list(seen.training.varying))}" if seen.training.varying else ""
+    training = f"; training samples vary in {_parts(seen.training.varying)}" if seen.training.varying else ""
     if not split.varying:
         return Verdict(
             Outcome.PASS,
@@ -24,12 +26,16 @@ def check(seen: Samples) -> Verdict:
         reason = "every part of a validation sample is drawn anew at each read: views of one thing, or a random task"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
     if split.varying and set(split.varying) == set(split.drawn):
-        names = listed([name or "the sample" for name in split.drawn])
-        reason = f"{names} of a validation sample are another sample's at each read: pairs or triplets drawn at random"
+        parts = f"{_parts(split.drawn)} of a validation sample"
+        reason = f"{parts} are another sample's at each read: pairs or triplets drawn at random"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
     message = (
-        f"validation samples differ between two reads in {listed([name or 'the sample' for name in split.varying])}: "
+        f"validation samples differ between two reads in {_parts(split.varying)}: "
         "they are augmented, or noise is added to them"
     )
     finding = Finding(message, help="give the validation data its own transform without random parts")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=split.read_twice)
+
+
+def _parts(names: Iterable[str]) -> str:
+    return listed([part_of("sample", name) for name in names])

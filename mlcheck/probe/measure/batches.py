@@ -12,6 +12,7 @@ from torch import Tensor
 from mlcheck.core.finding import Figure
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.trial import Trial
 
@@ -59,7 +60,7 @@ class Batches:
             samples += max((t.shape[0] for _, t in leaves(batch) if t.ndim), default=1)
             count += 1
             for name, tensor in leaves(batch):
-                _look(name or "batch", tensor, index, found)
+                _look(part_of("batch", name), tensor, index, found)
         if not count:
             raise NotMeasured("the training data is empty")
         if not names:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.place import as_given
 from mlcheck.probe.measure.samples import sample_leaves
 from mlcheck.probe.measure.tree import leaves
@@ -54,7 +55,8 @@ class Collated:
             origin = _origins(rows, samples)
             if origin is not None and name != label[0]:
                 wrong = sum(label[1][row] != label[2][source] for row, source in enumerate(origin))
-                return cls(len(samples), name or "batch", label[0] or "batch", wrong, _place(loader.collate_fn))
+                followed = part_of("batch", name), part_of("batch", label[0])
+                return cls(len(samples), *followed, wrong, _place(loader.collate_fn))
         raise inconclusive("no input of the batch can be recognised as that of a sample (mixed, cropped or packed)")
 
 

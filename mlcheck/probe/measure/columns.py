@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Pass
 from mlcheck.probe.measure.tree import leaves
 
@@ -31,6 +32,11 @@ class Columns:
     furthest: Tensor
     reach: Tensor
     bulk: Tensor
+
+    @property
+    def place(self) -> str:
+        """Where it stands in a batch, for a sentence."""
+        return part_of("batch", self.name)
 
 
 def columns_of(split: Pass) -> dict[str, Columns]:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Pass
 from mlcheck.probe.measure.tree import leaves
 
@@ -37,7 +38,7 @@ def contained_target(split: Pass, first: FirstLoss) -> Contained | None:
                 continue  # a mask that stands in the input on purpose
             columns = _columns(wanted, given)
             if columns:
-                return Contained(target, source, columns, len(wanted))
+                return Contained(part_of("batch", target), part_of("batch", source), columns, len(wanted))
     return None
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Field, Pass
 from mlcheck.probe.measure.tree import leaves
 
@@ -33,7 +34,7 @@ class Input:
         for length in reversed(self.shape):
             place.append(rest % length)
             rest //= length
-        return f"{self.name or 'batch'}[:, {', '.join(map(str, reversed(place)))}]"
+        return f"{part_of('batch', self.name)}[:, {', '.join(map(str, reversed(place)))}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def examples(split: Pass, first: FirstLoss) -> Examples | None:
         return None
     y, classes = torch.cat(targets)[:MOST], has_classes(target, first)
     x = torch.cat(rows)[:MOST].nan_to_num(0.0, 0.0, 0.0)
-    return Examples(x, y.long() if classes else y, classes, target.name, inputs)
+    return Examples(x, y.long() if classes else y, classes, target.place, inputs)
 
 
 def _input_names(tensors: dict[str, Tensor], samples: int, first: FirstLoss) -> list[str]:

@@ -143,7 +143,7 @@ def _poisoned(call: CapturedCall) -> int | None:
         return None
 
     def poison(tensor: Tensor) -> Tensor:
-        if not tensor.is_floating_point():
+        if not tensor.is_floating_point() or not tensor.ndim:
             return tensor
         poisoned = tensor.clone()
         poisoned[0] = float("nan")

@@ -87,7 +87,7 @@ def _moved(call: CapturedCall, position: int) -> tuple[Any, bool]:
         counter += 1
         if counter != position:
             return tensor
-        rolled = tensor.roll(1, 0)
+        rolled = tensor.roll(1, 0) if tensor.ndim else tensor
         differs = not torch.equal(rolled, tensor)
         return rolled
 

@@ -52,7 +52,7 @@ def capture(trial: Trial) -> CapturedCall:
     module, args, kwargs = kept[0]
     if any(tensor.layout is not torch.strided for _, tensor in leaves((args, kwargs))):
         raise NotMeasured("an input of the model is sparse, as the edges of a graph are: rows cannot be exchanged")
-    sizes = {tensor.shape[0] if tensor.ndim else 0 for _, tensor in leaves((args, kwargs))}
+    sizes = {tensor.shape[0] for _, tensor in leaves((args, kwargs)) if tensor.ndim}
     if len(sizes) != 1 or sizes == {0}:
         raise NotMeasured("the model's inputs share no batch dimension (as in graphs), so rows cannot be exchanged")
     return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, sizes.pop())

@@ -21,6 +21,7 @@ from torch import Tensor
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.program_text import program_text
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.channel import connect
@@ -110,7 +111,7 @@ def _start(trial: Trial) -> Start:
         if isinstance(value, Tensor)
     ]
     for index, batch in enumerate(islice(trial.train_batches(), _BATCHES), 1):
-        found += [(f"`{name or 'batch'}` of batch {index}", _sketch(value)) for name, value in leaves(batch)]
+        found += [(f"`{part_of('batch', name)}` of batch {index}", _sketch(value)) for name, value in leaves(batch)]
     return found
 
 

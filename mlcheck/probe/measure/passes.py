@@ -12,6 +12,7 @@ from torch.utils.data import IterableDataset
 
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.samples import digest
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.generators import seed_all
@@ -42,6 +43,11 @@ class Field:
     labels: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     integral: bool = True
+
+    @property
+    def place(self) -> str:
+        """Where it stands in a batch, for a sentence."""
+        return part_of("batch", self.name)
 
     @property
     def mean(self) -> Tensor:

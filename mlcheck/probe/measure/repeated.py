@@ -16,6 +16,7 @@ import torch
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -69,7 +70,7 @@ def _run(trial: Trial) -> Trace:
     weights = [(f"{name}.{key}", value) for name, model in trial.models.items() for key, value in _state(model)]
     trace: Trace = [("the initial weights", weights)]
     for index, batch in enumerate(islice(trial.train_batches(), _STEPS)):
-        trace.append((f"batch {index + 1}", [(name or "batch", value.clone()) for name, value in leaves(batch)]))
+        trace.append((f"batch {index + 1}", [(part_of("batch", name), value.clone()) for name, value in leaves(batch)]))
         metrics = trial.train_step(copied(batch), index)
         trace.append((f"the metrics of step {index + 1}", _numbers(metrics)))
     return trace

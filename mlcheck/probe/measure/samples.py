@@ -20,6 +20,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.flips import Flips
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.sketches import sketch
 from mlcheck.probe.measure.tree import leaves
@@ -158,7 +159,7 @@ def _read(split: Split, dataset: Any, index: int) -> None:
         split.example.setdefault((name, shape), index)
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             value = "NaN" if bool(tensor.isnan().any()) else "an infinite value"
-            split.non_finite.append(BadSample(index, f"holds {value} in `{name or 'the sample'}`"))
+            split.non_finite.append(BadSample(index, f"holds {value} in `{part_of('sample', name)}`"))
     whole = [tensor for _, tensor in sample]
     large = _large(whole)
     split.digests[index], split.content[index] = digest(whole), digest(large)

@@ -88,7 +88,7 @@ def _batches(exact: ExactModel, rows: int) -> Iterator[tuple[int, Any, list[Tens
 
 
 def _rows(inputs: Any, share: range) -> Any:
-    return map_tensors(inputs, lambda tensor: tensor[share.start : share.stop])
+    return map_tensors(inputs, lambda tensor: tensor[share.start : share.stop] if tensor.ndim else tensor)
 
 
 def _compared(

@@ -3,7 +3,8 @@
 On a machine without a device the calls are counted that would wait on one: those that turn a tensor of the step's
 own into a Python number, an array, a CPU tensor, text, or a size that depends on its values. A tensor is of the
 step's own when it comes from the model's parameters or from the batch; what an optimizer counts on the CPU is not. What
-torch's own optimizers and averages read is not the user's to mend and does not count.
+a framework reads in its own loop, or torch in its optimizers and averages, is not the user's to mend and does not
+count.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, Self
 
 import torch
@@ -26,7 +28,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.place import is_users, user_location
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.trial import Trial
 
@@ -43,6 +45,7 @@ _READS: dict[Any, str] = {
     _T.bincount: "bincount", torch.unique_consecutive: "unique", _T.unique_consecutive: "unique",
 }  # fmt: skip
 _TO_CPU = re.compile(r"""\.to\((device=)?(torch\.device\()?["']cpu["']""")
+_TORCH = str(Path(torch.__file__).parent)
 _OPTIMIZERS = str(Path(torch.optim.__file__).parent)
 _REPEATS = (torch.repeat_interleave, _T.repeat_interleave)
 
@@ -141,7 +144,7 @@ class _Calls(TorchFunctionMode):
         place = user_location()
         what = _waits(func, args, given) if not moved or tensors[0] in self._known or _on_device(tensors[0]) else ""
         self.know(outcome)
-        if what and place.path and not _asked_by_an_optimizer():
+        if what and place.path and _asked_by_the_user():
             self.waits[place, what] += 1
         if moved and not what and place.path:
             self.moves = True
@@ -165,9 +168,14 @@ def _waits(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, 
     return '.to("cpu")' if leaves_device and torch.device(_target(args, given) or "cuda").type == "cpu" else ""
 
 
-def _asked_by_an_optimizer() -> bool:
-    """Whether the call under way was made by torch.optim itself, as an averaged model asks what it has counted."""
-    return sys._getframe(2).f_code.co_filename.startswith(_OPTIMIZERS)
+def _asked_by_the_user() -> bool:
+    """Whether the call under way was made by the user's code, directly or through torch's own functions."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
+        if frame.f_code.co_filename.startswith(_OPTIMIZERS):
+            return False
+        frame = frame.f_back
+    return frame is not None and is_users(frame.f_code.co_filename)
 
 
 def _by_arguments(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
