@@ -339,3 +339,52 @@ def test_partners_that_are_drawn_at_each_read_are_no_augmentation() -> None:
     drawn = trial_on(Triplets(x), Triplets(x))
     says(ask("validation-augmented", drawn), Outcome.INCONCLUSIVE, "another sample's at each read")
     says(ask("validation-augmented", trial_on(Triplets(x), Triplets(x, spread=0.1))), Outcome.WARN, "`other`")
+
+
+class Endless(IterableDataset[Any]):
+    """Random rows without an end; each worker draws its own, or all the same, or one batch again and again."""
+
+    def __init__(self, own: bool, again: int = 0) -> None:
+        self.own, self.again = own, again
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = torch.utils.data.get_worker_info()
+        seed = worker.id if worker and self.own else 0
+        generator, given = torch.Generator().manual_seed(seed), 0
+        while given < 3000:
+            if self.again and given % self.again == 0:
+                generator.manual_seed(seed)
+            given += 1
+            yield torch.randn(8, generator=generator), int(torch.randint(5, (), generator=generator))
+
+
+def test_workers_of_an_endless_stream_that_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlcheck.probe.measure.passes.SECONDS", 0.3)
+    says(ask("iterable-not-sharded", streamed(Endless(own=False))), Outcome.FAIL, "one of each worker, and all equal")
+    assert ask("iterable-not-sharded", streamed(Endless(own=True))).outcome is not Outcome.FAIL
+
+
+def test_a_stream_that_gives_one_batch_again_and_again() -> None:
+    says(ask("samples-repeat", trial_on(Endless(True, 32), shuffle=False)), Outcome.FAIL, "one batch again and again")
+    says(ask("samples-repeat", trial_on(Endless(True), shuffle=False)), Outcome.PASS, "different batches")
+
+
+def drawn_again(x: Tensor) -> TensorDataset:
+    """Rows drawn with replacement."""
+    rows = torch.randint(len(x), (400,), generator=torch.Generator().manual_seed(3))
+    return TensorDataset(x[rows], torch.zeros(400, dtype=torch.long))
+
+
+def halves(data: TensorDataset) -> Any:
+    x, y = data.tensors
+    return trial_on(TensorDataset(x[:300], y[:300]), TensorDataset(x[300:], y[300:]), model=mlp(x.shape[1]))
+
+
+def test_rows_that_were_repeated_before_the_split() -> None:
+    verdict = ask("splits-overlap", halves(drawn_again(table(300).tensors[0])))
+    says(verdict, Outcome.WARN, "the data was repeated before it was split")
+
+
+def test_rows_of_few_values_repeat_by_chance() -> None:
+    codes = torch.randint(4, (300, 3), generator=torch.Generator().manual_seed(4)).float() / 3 - 0.123
+    says(ask("splits-overlap", halves(drawn_again(codes))), Outcome.PASS, "no more than equal ones occur")

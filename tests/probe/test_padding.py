@@ -154,3 +154,34 @@ def test_graphs_that_are_padded_both_ways(masks: bool, outcome: Outcome) -> None
         return F.cross_entropy(model(batch["x"], batch["adjacency"], batch["mask"]), batch["label"])
 
     assert ask(RULE, trial_of(Graphs(masks), [batch], loss)).outcome is outcome
+
+
+class OnlyLengths(nn.Module):
+    """The first token stands for all of them, and the mask tells how many there are."""
+
+    def __init__(self, first_only: bool) -> None:
+        super().__init__()
+        self.first_only = first_only
+        self.embed, self.place = nn.Embedding(WORDS, 16), nn.Parameter(torch.randn(PLACES, 16))
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        mask = (tokens != 0).float()
+        words = self.embed(tokens[:, :1]) if self.first_only else self.embed(tokens)
+        hidden = (words + self.place).tanh() * mask[..., None]
+        return self.head(hidden.sum(1) / mask.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("first_only", [True, False])
+def test_tokens_of_which_only_the_padding_matters(first_only: bool) -> None:
+    batches = []
+    for batch in sentences():
+        tokens = batch["tokens"].clone()
+        tokens[:, 0] = 1
+        batches.append((tokens, tokens.sum(1) % 3))
+    trial = trial_of(OnlyLengths(first_only), batches, lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+    verdict = ask("input-ignored", trial)
+    if first_only:
+        says(verdict, Outcome.WARN, "only the padding matters")
+    else:
+        says(verdict, Outcome.PASS)

@@ -15,11 +15,14 @@ _FITS = 1e-3
 _SWAPPED = 0.05
 _HELD = 0.5
 _FEW = 3
+_WORDS = {"ema", "average", "averaged", "avg", "shadow", "smoothed", "polyak", "swa"}
 _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
 def check(seen: AveragedCopies) -> Verdict:
-    findings = []
+    findings = _not_copied(seen.aliases)
+    if not findings and not seen.copies:
+        return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
     for copy in seen.copies:
         for message, help_ in _faults(copy, seen.steps):
             findings.append(Finding(message, seen.place, help=help_))
@@ -40,6 +43,15 @@ def check(seen: AveragedCopies) -> Verdict:
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
     told = "; ".join(f"`{copy.name}` keeps {_range(copy.decays)} of itself at a step" for copy in moving)
     return Verdict(Outcome.PASS, f"{told}, with nothing left behind", looked_at=seen.steps)
+
+
+def _not_copied(aliases: tuple[str, ...]) -> list[Finding]:
+    """Names for an average that hold the model, beside another name for it."""
+    same = [name for name in aliases if _WORDS & set(name.rpartition(".")[2].lower().split("_"))]
+    if len(same) == len(aliases):
+        return []
+    help_ = "copy with copy.deepcopy(model), or clone every tensor"
+    return [Finding(f"`{name}` is the model itself, not a copy: it averages nothing", help=help_) for name in same]
 
 
 def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,13 @@ def check(seen: InputUse) -> Verdict:
         )
         finding = Finding(message, Location(symbol=seen.model), help="check where forward uses it")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)
+    if seen.outlined:
+        message = (
+            f"of {listed(list(seen.outlined))} only the padding matters: all tokens exchanged between samples, place "
+            f"by place, leave the output of `{seen.model}` unchanged"
+        )
+        finding = Finding(message, Location(symbol=seen.model), help="check where forward uses it")
+        return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)
     return Verdict(
         Outcome.PASS, f"the output of `{seen.model}` depends on {listed(list(seen.used))}", looked_at=seen.rows
     )

@@ -14,6 +14,8 @@ from mlcheck.probe.measure.tree import leaves
 
 FEW = 50
 NEARLY_ALL = 0.98
+ROUNDS = 4
+HELP = "let each worker take its share in __iter__, or draw by its own seed: torch.utils.data.get_worker_info()"
 
 
 def check(passes: Passes) -> Verdict:
@@ -22,6 +24,12 @@ def check(passes: Passes) -> Verdict:
         return Verdict(Outcome.SKIP, reason="the training data is no stream that several workers read")
     counts = Counter(row for batch in passes.training.kept for row in _digests(batch))
     rows = counts.total()
+    if not passes.training.whole and (rounds := _alike(passes.training.digests, workers)):
+        message = (
+            f"the {workers} workers of the stream give the same batches: one of each worker, and all "
+            f"equal, in each of {rounds} rounds"
+        )
+        return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=HELP),), looked_at=rounds * workers)
     if len(counts) < FEW or not passes.training.whole or rows < NEARLY_ALL * passes.training.samples:
         return Verdict(Outcome.INCONCLUSIVE, reason="the stream was not read to its end, or has few samples")
     as_often = sum(count == workers for count in counts.values())
@@ -31,8 +39,15 @@ def check(passes: Passes) -> Verdict:
         f"every sample of the stream comes {workers} times in a pass, {rows:,} in all and {len(counts):,} different "
         f"ones: each of {workers} workers reads the whole of it"
     )
-    help_ = "let each worker take its share in __iter__, by torch.utils.data.get_worker_info()"
-    return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=help_),), looked_at=rows)
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, help=HELP),), looked_at=rows)
+
+
+def _alike(digests: list[bytes], workers: int) -> int:
+    """In how many rounds, one batch from each worker, all were equal and unlike those before; 0 where not in all."""
+    rounds = [digests[start : start + workers] for start in range(0, len(digests) - workers + 1, workers)]
+    distinct = {batches[0] for batches in rounds}
+    equal = all(len(set(batches)) == 1 for batches in rounds)
+    return len(rounds) if equal and len(distinct) == len(rounds) >= ROUNDS else 0
 
 
 def _digests(batch: Any) -> list[bytes]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.passes import Passes
 from mlcheck.probe.measure.samples import Samples, Split
 
 MANY = 0.2
 NEARLY_ALL = 0.5
 ALL_BUT_A_FEW = 0.9
 FEW_SAMPLES = 50
+FEW_BATCHES = 4
+NEARLY_ALL_BATCHES = 0.9
 LONG = 32
 
 
-def check(seen: Samples) -> Verdict:
+def check(seen: Samples | None, passes: Passes | None) -> Verdict:
+    if seen is None:
+        return _of_a_stream(passes)
     splits = [split for split in (seen.training, seen.validation) if split and len(split.digests) >= FEW_SAMPLES]
     if not splits:
         return Verdict(Outcome.SKIP, reason=f"there are fewer than {FEW_SAMPLES} samples")
@@ -36,6 +43,20 @@ def check(seen: Samples) -> Verdict:
         findings=found,
         looked_at=sum(split.read for split in splits),
     )
+
+
+def _of_a_stream(passes: Passes | None) -> Verdict:
+    """Of data that no index asks for, whether all batches of both passes are one and the same."""
+    digests = passes.training.digests + passes.again.digests if passes else []
+    if passes is None or not passes.stream or len(passes.training.digests) < FEW_BATCHES:
+        return Verdict(Outcome.SKIP, reason="the training loader does not read from a data set that can be asked")
+    again = Counter(digests).most_common(1)[0][1]
+    if again < NEARLY_ALL_BATCHES * len(digests):
+        told = f"{len(set(digests)):,} different batches of {len(digests):,}"
+        return Verdict(Outcome.PASS, told, looked_at=len(digests))
+    message = f"the stream gives one batch again and again: {again:,} of {len(digests):,} are equal in every bit"
+    finding = Finding(message, help="look at where __iter__ seeds its generator, or begins anew")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(digests))
 
 
 def _share(split: Split) -> float:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from mlcheck.core.finding import Location
@@ -31,6 +31,7 @@ _SEED = 5
 class AveragedCopies:
     """The copies of the trial's models, watched over `steps` training steps and one evaluation.
 
+    `aliases` are attributes that hold the model's own weights, all of them, in a module.
     `straight` says that a framework evaluates right after steps, with nothing of the user's in between.
     """
 
@@ -41,10 +42,13 @@ class AveragedCopies:
     steps: int
     straight: bool
     place: Location
+    aliases: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
-        follows = _found(trial)
+        follows, aliases = _found(trial), tuple(_aliases(trial))
+        if not follows and aliases:
+            return cls((), 0, False, Location(*trial.entry), aliases)
         if not follows:
             raise NotMeasured("there is no second copy of the model's weights")
         seed_all(_SEED)
@@ -60,7 +64,7 @@ class AveragedCopies:
                 break
         _evaluate(trial, follows)
         told = tuple(follow.told() for follow in follows)
-        return cls(told, steps, trial.saved is not None, Location(*trial.entry))
+        return cls(told, steps, trial.saved is not None, Location(*trial.entry), aliases)
 
 
 @contextmanager
@@ -99,6 +103,18 @@ def _found(trial: Trial) -> list[Follow]:
             if fits and not any(id(copy) in mine or id(copy) in trained for copy in copies.values()):
                 follows.setdefault(prefix, Follow(prefix, model, tensors))
     return list(follows.values())
+
+
+def _aliases(trial: Trial) -> Iterator[str]:
+    """Attributes of the user's objects that are a trained model, or a module made of its very weights."""
+    groups = [group for optimizer in trial.optimizers.values() for group in optimizer.param_groups]
+    trained = {id(weight) for group in groups for weight in group["params"]}
+    models = [{id(weight) for weight in model.parameters()} for model in trial.models.values()]
+    for owner in trial.objects:
+        for name, value in vars(owner).items() if hasattr(owner, "__dict__") else ():
+            weights = {id(weight) for weight in value.parameters()} if isinstance(value, nn.Module) else set()
+            if weights & trained and weights in models:
+                yield f"{type(owner).__name__}.{name}"
 
 
 def _prefixes(tensors: Mapping[str, Tensor], first: str) -> list[str]:

@@ -21,6 +21,7 @@ from mlcheck.trial.trial import Trial
 
 BATCHES = 3
 FEW = 8
+ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,25 @@ def _named(batch: Any, tensors: list[Tensor]) -> tuple[str, ...]:
 
 
 def _targets(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:
-    return _named(batch, [call.target for call in calls]) or _soft(batch, calls)
+    wanted = [call.target for call in calls]
+    return _named(batch, wanted) or _soft(batch, calls) or _scaled(batch, wanted)
+
+
+def _scaled(batch: Any, wanted: list[Tensor]) -> tuple[str, ...]:
+    """Numbers that a loss received in another scale: standardised, or in other units."""
+    return tuple(name for name, leaf in leaves(batch) if any(_in_scale(leaf, tensor) for tensor in wanted))
+
+
+def _in_scale(one: Tensor, other: Tensor) -> bool:
+    """Whether the second is the first times a number plus a number, but for rounding."""
+    if one.numel() != other.numel() or one.numel() < FEW or not one.is_floating_point():
+        return False
+    x, y = (tensor.detach().double().flatten() for tensor in (one, other))
+    x, y = x - x.mean(), y - y.mean()
+    if not bool(x.isfinite().all() and y.isfinite().all() and x.abs().max() > 0 and y.abs().max() > 0):
+        return False
+    slope = (x * y).sum() / x.pow(2).sum()
+    return bool((y - slope * x).abs().max() < ROUNDING * y.abs().max())
 
 
 def _soft(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.probe.measure.drive import exclusively_evaluating, inconclusive
+from mlcheck.probe.measure.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
@@ -23,7 +24,8 @@ class BatchIndependence:
 
     `deviation` is the largest relative difference, 0 when bitwise equal; `exact_deviation` the same in
     float64, None where it was not needed or not possible. `reached` counts the rows that a NaN in row 0
-    spreads to, `first_module` is the innermost module where rows meet.
+    spreads to, `first_module` is the innermost module where rows meet. Where samples are no rows, as graphs that are
+    joined end to end, `rows` samples were joined and compared with each alone.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -38,7 +40,12 @@ class BatchIndependence:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
-        call = capture(trial)
+        try:
+            call = capture(trial)
+        except NotMeasured:
+            if (apart := deviation_when_joined(trial)) is None:
+                raise
+            return cls("", SAMPLES, apart[0], apart[1], None, "")
         if call.rows < 3:
             raise NotMeasured(f"the batch has {call.rows} rows: there are too few neighbours to exchange")
         if _holds_relations(call):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -23,7 +24,8 @@ class InputUse:
     """Outputs in evaluation mode before and after each input's rows were exchanged, after a few steps of training.
 
     `ignored` are the inputs whose exchange left every output bitwise unchanged, `used` those that did not;
-    an input whose rows are all equal tells nothing and is in neither. `identical` says that all rows of the
+    an input whose rows are all equal tells nothing and is in neither. `outlined` are whole numbers (tokens) of which
+    only the padding counts: all others exchanged, place by place, change nothing. `identical` says that all rows of the
     output are bitwise the same although the rows of the input differ; `trained` that the steps changed a parameter.
     """
 
@@ -37,6 +39,7 @@ class InputUse:
     identical: bool
     trained: bool
     finite: bool
+    outlined: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -47,6 +50,7 @@ class InputUse:
         with exclusively_evaluating(iter(trial.models.values())):
             before = call.replay()
             tried = _exchanges(call, before)
+            outlined = tuple(_outlined(call, before, [name for name, changed in tried.items() if changed]))
         return cls(
             model=call.name,
             rows=call.rows,
@@ -54,6 +58,7 @@ class InputUse:
             used=tuple(name for name, changed in tried.items() if changed),
             identical=bool(tried) and _identical_rows(before, call.rows),
             trained=trained,
+            outlined=outlined,
             finite=all(bool(tensor.isfinite().all()) for tensor in before if tensor.is_floating_point()),
         )
 
@@ -77,6 +82,34 @@ def _exchanges(call: CapturedCall, before: list[Tensor]) -> dict[str, bool]:
             same = len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after))
             tried[name] = not same
     return tried
+
+
+def _outlined(call: CapturedCall, before: list[Tensor], used: list[str]) -> Iterator[str]:
+    """Tokens whose exchange leaves every output bitwise as it was, where the padding stays in place."""
+    arguments = {"args": call.args, "kwargs": call.kwargs}
+    for name, leaf in leaves(by_parameter(call.module, call.args, call.kwargs)):
+        if name not in used or leaf.ndim != 2 or leaf.is_floating_point() or leaf.dtype is torch.bool:
+            continue
+        others = _among_tokens(leaf)
+        if torch.equal(others, leaf):
+            continue
+        moved = _with(arguments, leaf, others)
+        after = call.replay((moved["args"], moved["kwargs"]))
+        if len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after)):
+            yield name
+
+
+def _with(arguments: dict[str, Any], leaf: Tensor, other: Tensor) -> Any:
+    return map_tensors(arguments, lambda tensor: other if tensor is leaf else tensor)
+
+
+def _among_tokens(ids: Tensor) -> Tensor:
+    """Each place's tokens moved round by one among the samples that have one there; padding is what ends most rows."""
+    padding, moved = ids[:, -1].mode().values, ids.clone()
+    for place in range(ids.shape[1]):
+        filled = (ids[:, place] != padding).nonzero()[:, 0]
+        moved[filled, place] = ids[filled.roll(1), place]
+    return moved
 
 
 def _moved(call: CapturedCall, position: int) -> tuple[Any, bool]:

@@ -1,0 +1,34 @@
+"""Averages that are the model under another name, and names that only look like one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
+
+from mlcheck.core.finding import Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import averaged_copy_wrong
+from mlcheck.probe.measure.averaged_copy import AveragedCopies
+
+
+class Holder:
+    def __init__(self, **held: Any) -> None:
+        vars(self).update(held)
+
+
+@pytest.mark.parametrize("how", [lambda model: model, copy.copy])
+def test_an_average_that_is_the_model(how: Any) -> None:
+    model = mlp()
+    trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1))
+    trial.objects = (Holder(model=model), Holder(shadow=how(model)))
+    says(ask("averaged-copy-wrong", trial), Outcome.FAIL, "`Holder.shadow` is the model itself, not a copy")
+
+
+@pytest.mark.parametrize("names", [("T.model",), ("T.ema_model",), ("T.model", "T.semantic"), ("T.model", "T.net")])
+def test_other_names_of_a_model(names: tuple[str, ...]) -> None:
+    seen = AveragedCopies((), 0, False, Location(), names)
+    says(averaged_copy_wrong.check(seen), Outcome.SKIP, "no second copy")
