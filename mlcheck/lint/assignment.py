@@ -53,6 +53,7 @@ def augmented(m: Machine, node: ast.AugAssign) -> bool:
         if isinstance(new_items, Tuple):
             open_ = new_items.open or m.repeats or len(new_items.items) > 32
             m.store.set(("items", old.id), Tuple(new_items.items[:32], open_))
+            m.store.set(("tail", old.id), containers.tail(m, new))
             return True
     assign(m, target, new)
     return True

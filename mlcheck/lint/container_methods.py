@@ -22,7 +22,10 @@ def call(m: Machine, owner: Value, name: str, args: Args) -> Value:
             more = extra.items if isinstance(extra, Tuple) else (args[-1],) if name in ("insert", "add") else ()
             open_ = found.open or not isinstance(extra, Tuple) or extra.open or m.repeats
             m.store.set(("items", owner.id), Tuple((*found.items, *more)[:16], open_ and name != "insert"))
+            m.store.set(("tail", owner.id), containers.tail(m, args[-1]) if name == "extend" else None)
             return NONE
+        if name in ("pop", "reverse", "sort", "clear", "remove"):
+            m.store.set(("tail", owner.id), None)
         if name == "pop" and found.items:
             return elements.element(m, owner)
         if name == "copy":

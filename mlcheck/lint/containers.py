@@ -27,7 +27,15 @@ _LOADERS = ("DataLoader", "StatefulDataLoader", "FastDataLoader", "DataLoaderX")
 def new_list(m: Machine, items: Tuple) -> Object:
     made = Object("builtins.list", m.fresh())
     m.store.set(("items", made.id), items)
+    if items.items and not items.open:
+        m.store.set(("tail", made.id), items.items[-1])
     return made
+
+
+def tail(m: Machine, value: Value | None) -> Value | None:
+    """The last item of a list, known also where how many stand before it is not."""
+    found: Value | None = m.store.get(("tail", value.id)) if isinstance(value, Object) else None
+    return found
 
 
 def new_dict(m: Machine, items: Table) -> Object:
@@ -81,6 +89,7 @@ def append(m: Machine, owner: Value, value: Value) -> None:
     found = contents(m, owner)
     if not isinstance(owner, Object) or not isinstance(found, Tuple):
         return
+    m.store.set(("tail", owner.id), value)
     if m.repeats or found.open:
         kept = found.items if len(found.items) < _UNROLL else found.items[:1]
         m.store.set(("items", owner.id), Tuple((*kept, value), True))
@@ -94,7 +103,11 @@ def concatenate(m: Machine, left: Value, right: Value) -> Value | None:
         return merged_params(m, [left, right])
     if isinstance(one, Tuple) and isinstance(two, Tuple):
         joined = Tuple((*one.items, *two.items), one.open or two.open)
-        return joined if isinstance(left, Tuple) else new_list(m, joined)
+        if isinstance(left, Tuple):
+            return joined
+        made = new_list(m, joined)
+        m.store.set(("tail", made.id), tail(m, right) if two.items or two.open else tail(m, left))
+        return made
     return None
 
 

@@ -28,7 +28,12 @@ def sequence(m: Machine, node: ast.Tuple | ast.List | ast.Set) -> Value:
         else:
             found.append(m.evaluate(element))
     items = Tuple(tuple(found), open_)
-    return items if isinstance(node, ast.Tuple) else containers.new_list(m, items)
+    if isinstance(node, ast.Tuple):
+        return items
+    made = containers.new_list(m, items)
+    if found and not isinstance(node.elts[-1], ast.Starred):
+        m.store.set(("tail", made.id), found[-1])
+    return made
 
 
 def dictionary(m: Machine, node: ast.Dict) -> Value:

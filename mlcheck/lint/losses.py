@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint import expressions, graph
 from mlcheck.lint.facts import Loss
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Args, Kwargs, Object, Tensor, Value, traces_of
+from mlcheck.lint.values import Args, Kwargs, Object, Tensor, Traces, Value, traces_of
 
 _FUNCTIONS = {
     "torch.nn.functional.cross_entropy": "torch.nn.CrossEntropyLoss",
@@ -26,6 +26,7 @@ _FUNCTIONS = {
     "torch.nn.functional.smooth_l1_loss": "torch.nn.SmoothL1Loss",
     "torch.nn.functional.huber_loss": "torch.nn.HuberLoss",
 }
+_AGAIN = {"softmax": "torch.nn.functional.softmax", "log_softmax": "torch.nn.functional.log_softmax"}
 
 
 def is_loss(name: str) -> bool:
@@ -54,3 +55,10 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST, made:
     values = [value for value in (given, target) if value is not None]
     traces = traces_of(*values) if given is None else graph.joined(m, traces_of(*values), given)
     return Tensor("loss", m.place(node), "", traces)
+
+
+def activated(m: Machine, kind: str, given: Value | None, node: ast.AST, split: str, traces: Traces) -> Tensor:
+    """What a softmax or sigmoid returns. A second softmax is put on record: it is half of a cross-entropy."""
+    if kind in _AGAIN and isinstance(given, Tensor) and given.kind == "softmax":
+        m.facts.losses.append(Loss(m.place(node), _AGAIN[kind], given, None))
+    return Tensor(kind, m.place(node), split, traces)

@@ -189,7 +189,7 @@ def traced(m: Machine, value: Value, fact: Forward) -> Value:
 
 def _forward(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if module.cls is not None:
-        method = module.cls.find("forward")
+        method = module.cls.find("__call__") or module.cls.find("forward")
         if method is not None:
             bound = Function(method, method.scope, module)
             return m.call(decorators.decorated(m, bound, method, module), args, kwargs, node)
@@ -216,7 +216,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         items = containers.contents(m, module)
         layers = list(items.items.values()) if isinstance(items, Table) else list(items.items) if items else []
         if items is None or items.open:
-            return Symbol(m.fresh(), "", split, traces)
+            return _after_unknown(m, module, Symbol(m.fresh(), "", split, traces), node)
         result = first
         for inner in layers:
             result = m.call(inner, [result], {}, node)
@@ -224,7 +224,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
                 result = replace(result, place=inner.place)
         return result
     if name in _ACTIVATIONS:
-        return Tensor(_ACTIVATIONS[name], m.place(node), split, traces)
+        return losses.activated(m, _ACTIVATIONS[name], first, node, split, traces)
     if name.startswith(_LINEAR):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_SAME):
@@ -234,6 +234,18 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
     if module.type.startswith("torch.nn."):
         return Tensor("other", None, split, traces)
     return Symbol(m.fresh(), "", split, traces)
+
+
+def _after_unknown(m: Machine, module: Object, between: Symbol, node: ast.AST) -> Value:
+    """What the last layer makes of what the layers before it, which are not all known, leave."""
+    last = containers.tail(m, module)
+    if not isinstance(last, Object) or last.cls is not None:
+        return between
+    kind = last.type.rpartition(".")[2]
+    if kind not in _ACTIVATIONS and not kind.startswith(_LINEAR):
+        return between
+    result = m.call(last, [between], {}, node)
+    return replace(result, place=last.place) if isinstance(result, Tensor) and last.place else result
 
 
 def keys_of(value: Value) -> frozenset[Hashable]:

@@ -93,6 +93,17 @@ class Relevance:
             not isinstance(defined.node, ast.ClassDef) and defined.node in self._seeds for defined in walk.defined
         )
 
+    def registers(self, module: ModuleInfo) -> bool:
+        """Whether importing the file puts classes or functions of it on a list: `@register("focal")`."""
+        if not self._sites.uses_torch or "register" not in module.source.text.lower():
+            return False
+        return any(
+            "register" in ast.unparse(decorator).lower()
+            for node in module.source.tree.body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef)
+            for decorator in node.decorator_list
+        )
+
     def to_start(self, node: Definition) -> bool:
         """Whether the function is a place to start, if nothing in the project calls it.
 

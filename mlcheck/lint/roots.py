@@ -24,7 +24,8 @@ Run = Callable[[], None]
 def plan(m: Machine) -> Iterator[tuple[str, Run]]:
     """All roots as (path, run), to be run in order: what is called on the way is not started again."""
     modules = [module for module in m.program.modules.values() if m.relevance.to_read(module)]
-    for module in modules:
+    registering = [module for module in m.program.modules.values() if m.relevance.registers(module)]
+    for module in dict.fromkeys([*registering, *modules]):
         yield module.source.path, partial(_top_level, m, module)
     for module in modules:
         for block in _main_blocks(module):

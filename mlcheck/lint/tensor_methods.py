@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import cuts, gradients
+from mlcheck.lint import cuts, gradients, losses
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import NONE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
 
@@ -82,7 +82,7 @@ def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwar
     if cuts.stays(m, owner, name):
         return owner
     if name in _ACTIVATIONS:
-        return Tensor(_ACTIVATIONS[name], m.place(node), split, traces)
+        return losses.activated(m, _ACTIVATIONS[name], owner, node, split, traces)
     if name in ("log", "log_") and isinstance(owner, Tensor) and owner.kind in _LOG_OF:
         return Tensor(_LOG_OF[owner.kind], m.place(node), split, traces)
     if name in ("add", "add_") and isinstance(owner, Tensor):

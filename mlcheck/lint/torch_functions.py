@@ -45,6 +45,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         made = made_object(m, name, args, kwargs, node)
         if modes.is_module(made):
             _fill(m, made, args, kwargs)
+            if last == "Sequential" and isinstance(node, ast.Call) and node.args:
+                m.store.set(("tail", made.id), _last_layer(m, args, node.args[-1]))
         return made
     copied = cuts.copied(m, name, first, node)
     if copied is not None:
@@ -52,7 +54,7 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if name in ("torch.argmax", "torch.argmin"):
         return Symbol(m.fresh(), "", split, cuts.ended(m, traces, node))
     if last in ACTIVATIONS:
-        return Tensor(ACTIVATIONS[last], m.place(node), split, traces)
+        return losses.activated(m, ACTIVATIONS[last], first, node, split, traces)
     if last in ("log", "log_") and isinstance(first, Tensor) and first.kind in ("softmax", "sigmoid"):
         return Tensor("log_" + first.kind, m.place(node), split, traces)
     if last in ("add", "sub") and isinstance(first, Tensor) and first.kind == "loss":
@@ -97,6 +99,13 @@ def _fill(m: Machine, made: Object, args: Args, kwargs: Kwargs) -> None:
             contents = only if only is not None else Tuple(()) if last == "ModuleList" else Table({})
         m.store.set(("items", made.id), contents)
         modes.adopt(m, made, contents)
+
+
+def _last_layer(m: Machine, args: Args, given: ast.expr) -> Value | None:
+    """The last layer of `Sequential(*layers)`, where how many there are is not known."""
+    if not isinstance(given, ast.Starred):
+        return args[-1] if args else None
+    return containers.tail(m, m.lookup(given.value.id)) if isinstance(given.value, ast.Name) else None
 
 
 def _gradients(m: Machine, name: str, first: Value, node: ast.AST) -> Value:
