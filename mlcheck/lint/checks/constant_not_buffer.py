@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute, walk
+from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.modules import is_plain, module_classes, text_of
+from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.tensors import is_on_cpu
 
 LOOKS_AT = "module class"
 _FACTORIES = frozenset(
@@ -47,6 +49,9 @@ _KEEPS = frozenset(
     ]
 )
 _ELSEWHERE = ("cuda", "to(device", "device=", "LightningModule", "accelerat", "mps", ".double()", ".half()", "bfloat16")
+_WITH_TENSORS = frozenset(
+    ["cdist", "matmul", "bmm", "mm", "linear", "conv1d", "conv2d", "mse_loss", "cosine_similarity"]
+)
 _WITH_MASK = ("masked_fill", "masked_fill_", "where", "masked_select")
 _AS_MASK = ("attn_mask", "src_mask", "tgt_mask")
 _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tensor", ".type(", "as_tensor")
@@ -114,6 +119,13 @@ def _made(cls: Class, assigned: AttributeSet) -> str | None:
 
 
 def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
+    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant | ast.BinOp | ast.Name):
+        return _factory(cls, node.left, context)
+    made = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    if isinstance(made, Function) and made.cls is None:
+        given = list(returns(made))
+        on_cpu = bool(given) and all(is_on_cpu(made.file, each, made.inner) for each in given)
+        return "torch.tensor" if on_cpu else None
     named = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
     if not isinstance(node, ast.Call) or named not in _FACTORIES or not isinstance(named, str):
         return None
@@ -163,6 +175,10 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
                 return node
         if isinstance(node, ast.keyword) and node.arg in _AS_MASK and is_attribute(_bare(node.value), receiver, name):
             return node.value
+        if isinstance(node, ast.Call) and last_name(node.func) in _WITH_TENSORS and len(node.args) > 1:
+            given = any(is_attribute(_bare(arg), receiver, name) for arg in node.args)
+            if given and any(_has_local((arg, arg), receiver) for arg in node.args):
+                return node
         if isinstance(node, ast.BinOp):
             sides = (node.left, node.right)
             if any(is_attribute(_bare(side), receiver, name) for side in sides):

@@ -19,7 +19,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         inner = wrap.argument("module", 0)
         for name in wrap.file.names_given(wrap.node):
             for loop in _training(wrap):
-                calls = [node for node in walk(loop) if isinstance(node, ast.Call)]
+                calls = _calls_in(wrap, loop)
                 if any(_is(node.func, name) for node in calls) or _hands_on(calls, name):
                     continue
                 for node in calls:
@@ -32,6 +32,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                             help=f"call `{name}(...)`; the model inside it is for saving and loading",
                             related=(wrap.place.location,),
                         )
+
+
+def _calls_in(wrap: Call, loop: ast.AST) -> list[ast.Call]:
+    """The calls in a loop, and in the methods of the object that it calls there."""
+    calls = [node for node in walk(loop) if isinstance(node, ast.Call)]
+    methods = wrap.cls.methods if wrap.cls is not None and wrap.file is wrap.cls.file else {}
+    for node in calls:
+        method = methods.get(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+        if method is not None and isinstance(node.func, ast.Attribute) and _is(node.func, method.name):
+            calls += [inner for inner in method.nodes if isinstance(inner, ast.Call) and inner not in calls]
+    return calls
 
 
 def _named(node: ast.expr | None) -> str:
@@ -83,6 +94,8 @@ def _computes_loss(loop: ast.AST, call: ast.Call, name: str) -> bool:
     func = call.func
     if not isinstance(func, ast.Attribute) or not _is_inner(func.value, name):
         return False
+    if any(isinstance(node, ast.Attribute) and node.attr == "backward" and node.value is call for node in walk(loop)):
+        return True
     given = {
         target.id
         for node in walk(loop)

@@ -15,6 +15,7 @@ _CUTS = ("item", "detach", "cpu_item", "tolist", "numpy")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _past_fabric(facts)
     modules = [cls for cls in facts.sites.classes if _is_lightning(cls)]
     facts.sites.seen[LOOKS_AT] = len(modules)
     for cls in modules:
@@ -26,6 +27,25 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         yield from _by_hand(cls, step)
         yield from _returned(cls, step)
+
+
+def _past_fabric(facts: Facts) -> Iterator[Finding]:
+    """`loss.backward()` in a program whose model and optimizer a Fabric has set up, and that never asks the Fabric."""
+    made = list(facts.sites.calls("lightning.fabric.Fabric", "lightning.Fabric", "lightning_fabric.Fabric"))
+    set_up = [call for call in made for other in call.file.calls("setup") if len(other.node.args) > 1]
+    if not set_up:
+        return
+    backward = [call for file in facts.sites.mentioning(["backward("]) for call in file.calls("backward")]
+    if any(call.node.args and "autograd" not in ast.unparse(call.node.func) for call in backward):
+        return
+    for call in backward:
+        if isinstance(call.node.func, ast.Attribute) and call.loops and not call.node.keywords:
+            yield Finding(
+                "`backward` runs past Fabric: the loss is not scaled, and strategies miss their part",
+                call.place.location,
+                help=f"`fabric.backward({ast.unparse(call.node.func.value)})`",
+                related=(set_up[0].place.location,),
+            )
 
 
 def _is_lightning(cls: Class) -> bool:
@@ -124,5 +144,13 @@ def _has_work(step: Function) -> bool:
     """Whether the body computes a loss: it is neither empty nor a refusal nor a generator."""
     body = step.node.body
     names = {node.id for line in body for node in walk(line) if isinstance(node, ast.Name)}
+    names |= {"loss" for line in body if _drops_loss(line, step)}
     ends = any(isinstance(node, ast.Raise | ast.Yield | ast.YieldFrom) for line in body for node in walk(line))
     return not ends and any("loss" in name for name in names) and not step.node.decorator_list
+
+
+def _drops_loss(line: ast.stmt, step: Function) -> bool:
+    """`self._shared_step(batch, "train")` as a statement, where that method returns a loss."""
+    call = line.value if isinstance(line, ast.Expr) else None
+    method = step.file.resolve(call.func, step.inner) if isinstance(call, ast.Call) else None
+    return isinstance(method, Function) and any("loss" in ast.unparse(each) for each in returns(method))

@@ -20,6 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not samplers or not facts.sites.once(starts) or owned(facts.sites):
         return
     if any(True for _ in facts.sites.mentioning(_TOGETHER, tests=True)):
+        yield from _half_reduced(facts.sites)
         return
     for function in _evaluations(facts.sites):
         if (share := _share(function)) is not None:
@@ -51,3 +52,34 @@ def _share(function: Function) -> ast.BinOp | None:
                 if ast.unparse(node.left).split("[")[0].removesuffix(".item()") in added:
                     return node
     return None
+
+
+def _half_reduced(sites: Sites) -> Iterator[Finding]:
+    """`correct / total`, both added up over batches, where one alone of the two was reduced over the ranks."""
+    for function in _evaluations(sites):
+        reduces = [call for call in function.file.calls("all_reduce") if call.function is function]
+        if not reduces or (share := _share(function)) is None:
+            continue
+        names = {part.id for call in reduces for part in walk(call.node) if isinstance(part, ast.Name)}
+        sides = [_counted(function, side) for side in (share.left, share.right)]
+        if "" not in sides and (sides[0] in names) != (sides[1] in names):
+            alone = sides[0] if sides[1] in names else sides[1]
+            yield Finding(
+                f"`{alone}` is of this rank alone, and what it is divided {'by' if alone == sides[0] else 'into'} "
+                "is the sum of all ranks",
+                function.place(share).location,
+                help=f"`dist.all_reduce({alone})` too, before they are divided",
+                related=(reduces[0].place.location,),
+            )
+
+
+def _counted(function: Function, side: ast.expr) -> str:
+    """The plain variable that a loop adds up and nothing else changes; "" for all else."""
+    while isinstance(side, ast.Call) and isinstance(side.func, ast.Attribute) and not side.args:
+        side = side.func.value
+    if not isinstance(side, ast.Name):
+        return ""
+    added = [node for node in function.nodes if isinstance(node, ast.AugAssign)]
+    bound = function.file.bindings(side.id, function.inner)
+    grows = any(isinstance(node.target, ast.Name) and node.target.id == side.id for node in added)
+    return side.id if grows and len(bound) == 2 and side.id not in function.parameters else ""

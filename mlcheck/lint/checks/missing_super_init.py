@@ -22,9 +22,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             or any("__new__" in c.methods for c in cls.line)
         ):
             continue
-        if _starts_well(init.node.body):
+        if _starts_well(init.node.body) and not _begins_elsewhere(cls, init, init.node.body[0]):
             continue
-        begins = _initialised(init)
+        begins = _initialised(cls, init)
         layers = [assigned for assigned in _layers(cls, init) if assigned.node.lineno < begins]
         if layers:
             first = min(layers, key=lambda assigned: assigned.node.lineno)
@@ -52,9 +52,21 @@ def _layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
                     yield assigned
 
 
-def _initialised(init: Function) -> float:
+def _begins_elsewhere(cls: Class, init: Function, node: ast.AST) -> bool:
+    """`Logged.__init__(self)`, of a class of the project that is no module and calls nobody further."""
+    call = node.value if isinstance(node, ast.Expr) else node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "__init__":
+        return False
+    base = cls.file.resolve(call.func.value, init.inner)
+    if not isinstance(base, Class) or not base.libraries <= {"builtins.object"}:
+        return False
+    text = "".join(each.file.module.text_of(each.node) for each in base.line)
+    return "super(" not in text and "__init__(self" not in text.replace("def __init__(self", "")
+
+
+def _initialised(cls: Class, init: Function) -> float:
     """The first line that may run the base's `__init__`, in whatever branch."""
-    calls = (node for node in init.nodes if isinstance(node, ast.Call))
+    calls = (node for node in init.nodes if isinstance(node, ast.Call) and not _begins_elsewhere(cls, init, node))
     return min((node.lineno for node in calls if _may_initialise(node, init.receiver)), default=math.inf)
 
 

@@ -60,6 +60,8 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
     """Whether the assignment makes a plain container that holds, or is filled with, layers made here."""
     if assigned.value is None:
         return False
+    if _is_filled_elsewhere(cls, assigned):
+        return True
     value, context = cls.file.value(assigned.value, assigned.context)
     value, context = _returned(cls, value, context)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
@@ -84,6 +86,27 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         _is_hidden_layer(cls, where, element, context)
         for where, element, context in _put_in(cls, name, local, function)
     )
+
+
+def _is_filled_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
+    """`self.heads = make_heads()`, a function that fills a list or dict with layers made there, and returns it."""
+    value = assigned.value
+    named = cls.file.resolve(value.func, assigned.context) if isinstance(value, ast.Call) else None
+    found = list(returns(named)) if isinstance(named, Function) and named.cls is None else []
+    if not isinstance(named, Function) or len(found) != 1 or not isinstance(found[0], ast.Name):
+        return False
+    made, _ = named.file.value(found[0], named.inner)
+    if not isinstance(made, ast.List | ast.Dict) or flat([made]):
+        return False
+    for node in named.nodes:
+        layer = None
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            layer = node.value if _names(node.targets[0].value) == found[0].id else None
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+            layer = node.args[0] if _names(node.func.value) == found[0].id and node.args else None
+        if isinstance(layer, ast.Call) and holds_parameters(named.file, layer, named.inner):
+            return True
+    return False
 
 
 def _returned(cls: Class, value: ast.expr, context: Context) -> tuple[ast.expr, Context]:

@@ -23,6 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             cls = data.file.resolve(getattr(data.node, "func", None), data.context)
             if isinstance(cls, Class):
                 yield from _copied(cls, loader)
+                yield from _shared(cls, loader)
 
 
 def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
@@ -45,3 +46,22 @@ def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
                     help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
                     related=(loader.call.place.location,),
                 )
+
+
+def _shared(cls: Class, loader: Loader) -> Iterator[Finding]:
+    """`rng = np.random.default_rng(0)` at the top of the file, from which samples are drawn."""
+    reads = cls.find("__getitem__")
+    if reads is None or _RESEEDS.search(reads.file.text):
+        return
+    for name, bindings in reads.file.walk.module.scope.bindings.items():
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "value" else None
+        made = reads.file.resolve(getattr(value, "func", None), bindings[0].context)
+        if made not in _GENERATORS or value is None or name in reads.inner.scope.bindings:
+            continue
+        if re.search(rf"(?<![\w.]){name}\.(?:{_DRAWS})\w*\(", reads.file.module.text_of(reads.node)):
+            yield Finding(
+                f"`{name}` is copied into every worker: all draw the same numbers, in every epoch again",
+                reads.file.place(value, bindings[0].context).location,
+                help="draw with `torch` or `np.random`, which each worker seeds anew, or use `worker_init_fn`",
+                related=(loader.call.place.location,),
+            )

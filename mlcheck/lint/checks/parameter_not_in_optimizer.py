@@ -9,7 +9,8 @@ from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import loads, stores, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.optimizers import following, optimizers
+from mlcheck.lint.sites.optimizers import around, following, optimizers
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.training import Optimizer, Unheld
 
 LOOKS_AT = "optimizer"
@@ -63,13 +64,33 @@ def _put_in_later(facts: Facts) -> Iterator[Finding]:
     """`optimizer = SGD(model.parameters())`, and beneath it in the same block `model.fc = nn.Linear(...)`."""
     for made in facts.sites.once(optimizers):
         model, names = _model_given(made), made.file.names_given(made.node)
-        if model and len(names) == 1 and (layer := _layer_put_in(made, model, names[0])) is not None:
-            yield Finding(
-                f"`{ast.unparse(layer)}` is put in after the optimizer was made: its parameters are never updated",
-                made.file.place(layer, made.context).location,
-                help="make the optimizer after the last change to the model",
-                related=(made.place.location,),
-            )
+        if not model or len(names) != 1:
+            continue
+        for where, held, optimizer in ((made, model, names[0]), *_handed_out(made, model, names[0])):
+            if (layer := _layer_put_in(where, held, optimizer)) is not None:
+                yield Finding(
+                    f"`{ast.unparse(layer)}` is put in after the optimizer was made: its parameters are never updated",
+                    where.file.place(layer, where.context).location,
+                    help="make the optimizer after the last change to the model",
+                    related=(made.place.location,),
+                )
+
+
+def _handed_out(made: Call, model: str, optimizer: str) -> Iterator[tuple[Call, str, str]]:
+    """`model, optimizer = build()`: the calls of the function that returns both, with the names that they get."""
+    given = list(returns(made.function)) if made.function is not None else []
+    if made.function is None or len(given) != 1 or not isinstance(given[0], ast.Tuple):
+        return
+    names = [part.id if isinstance(part, ast.Name) else "" for part in given[0].elts]
+    if model not in names or optimizer not in names:
+        return
+    for call in callers(made.file.sites, made.function):
+        for statement in walk(around(call)):
+            if isinstance(statement, ast.Assign) and statement.value is call.node:
+                target = statement.targets[0]
+                if isinstance(target, ast.Tuple) and len(target.elts) == len(names):
+                    kept = [part.id if isinstance(part, ast.Name) else "" for part in target.elts]
+                    yield call, kept[names.index(model)], kept[names.index(optimizer)]
 
 
 def _model_given(made: Call) -> str:

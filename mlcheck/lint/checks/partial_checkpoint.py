@@ -102,9 +102,9 @@ def _hands_on(function: ast.AST, name: str) -> bool:
 
 
 def _has_state(call: Call) -> bool:
-    """Whether the same function makes an optimizer that keeps averages of the gradients."""
-    made = (other for other in call.file.sites.calls(*_STATEFUL) if other.function is call.function)
-    return any(True for _ in made)
+    """Whether the same function, or its object, makes an optimizer that keeps averages of the gradients."""
+    made = list(call.file.sites.calls(*_STATEFUL))
+    return any(each.function is call.function or (call.cls is not None and each.cls is call.cls) for each in made)
 
 
 def _trains(call: Call) -> bool:

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, Sites
 from mlcheck.lint.sites.guards import conditions
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "seed"
 _SEEDS = (
@@ -103,13 +104,29 @@ def _in_dataset(call: Call) -> bool:
 
 
 def _in_training_loop(call: Call) -> bool:
-    """Right in a loop that trains: by a backward pass of its own, after the seed, or in a loop inside it."""
+    """Right in a loop that trains, or in a function that is called there and draws after it."""
+    function = call.function
+    if call.loops or function is None:
+        return _is_in_loop(call)
+    if any(word in function.name.lower() for word in (*_HELD_OUT, "seed", "init", "setup", "sampl", "split", "plot")):
+        return False
+    if call.context.node is not function.node or not isinstance(call.node.args[0], ast.Constant):
+        return False
+    drawn = call.file.calls(*_DRAWS, "randn_like", "rand_like", "randint_like", "bernoulli")
+    if not any(other.function is function and other.node.lineno > call.node.lineno for other in drawn):
+        return False
+    above = list(callers(call.file.sites, function))
+    return bool(above) and all(_is_in_loop(each) for each in above)
+
+
+def _is_in_loop(call: Call) -> bool:
+    """Right in a loop that trains: by a backward pass of its own, after the call, or in a loop inside it."""
     if not call.loops or call.context.node is not call.loops[0].node:
         return False
     loop = call.loops[0].node
     if not isinstance(loop, ast.For | ast.While) or any(_returns(statement) for statement in loop.body):
         return False
-    inside = [node for node in walk(loop) if isinstance(node, ast.Call) and node.lineno > call.node.lineno]
+    inside = [node for node in walk(loop) if isinstance(node, ast.Call) and node.lineno >= call.node.lineno]
     last = [node.func.attr for node in inside if isinstance(node.func, ast.Attribute)]
     makes = [node for node in inside if _makes_anew(node)]
     return "backward" in last and "step" in last and not makes

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Sites
+from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.loaders import Loader, loaders
-from mlcheck.lint.sites.ranks import DDP, mentions_rank, owned
+from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, mentions_rank, owned
 
 LOOKS_AT = "data loader"
 _SHARED = re.compile(
@@ -20,6 +20,7 @@ _SHARED = re.compile(
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _forgotten(facts.sites)
     wraps = list(facts.sites.calls(DDP))
     if not wraps or facts.sites.once(owned) or _is_shared(facts.sites):
         return
@@ -35,10 +36,56 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_shared(sites: Sites) -> bool:
-    return any(_SHARED.search(file.text) for file in sites.files.values())
+    """Whether anything shares out the data; samplers that are certainly of held-out data are left out of account."""
+    held_out = {
+        (call.file.path, call.node.lineno)
+        for call in sites.calls("torch.utils.data.DistributedSampler")
+        if is_for_evaluation(call)
+    }
+    return any(
+        (file.path, file.text.count("\n", 0, found.start()) + 1) not in held_out
+        for file in sites.files.values()
+        for found in _SHARED.finditer(file.text)
+    )
 
 
 def _by_rank(loader: Loader) -> bool:
     """Whether the data, its indices or the number of samples depend on the rank."""
     nodes: list[ast.AST] = [loader.call.node, *(data.node for data in loader.data)]
     return any(mentions_rank(node) for node in nodes)
+
+
+def _forgotten(sites: Sites) -> Iterator[Finding]:
+    """A sampler that is made for some data and given to nobody, beside a loader of the same data without one."""
+    made = list(sites.calls("torch.utils.data.DistributedSampler"))
+    for sampler in made:
+        names, data, function = sampler.file.names_given(sampler.node), sampler.argument("dataset", 0), sampler.function
+        names = names or _arms(sampler)
+        if len(names) != 1 or not isinstance(data, ast.Name | ast.Attribute) or function is None:
+            continue
+        calls = [node for node in function.nodes if isinstance(node, ast.Call)]
+        if any(names[0] in ast.unparse(part) for call in calls for part in (*call.args, *call.keywords)):
+            continue
+        for loader in sites.once(loaders):
+            own = loader.dataset
+            if loader.call.function is function and own is not None and ast.unparse(own) == ast.unparse(data):
+                if (
+                    not loader.owns_order
+                    and not loader.call.context.excludes(sampler.context)
+                    and all(loader.call.names())
+                ):
+                    yield Finding(
+                        f"`{names[0]}` is made for this data and not used: every process loads all of it",
+                        loader.call.place.location,
+                        help=f"pass `sampler={names[0]}`, and no `shuffle`",
+                        related=(sampler.place.location,),
+                    )
+
+
+def _arms(sampler: Call) -> tuple[str, ...]:
+    """The name that `DistributedSampler(data) if distributed else None` is given."""
+    function = sampler.function
+    for node in function.nodes if function is not None else ():
+        if isinstance(node, ast.IfExp) and sampler.node in (node.body, node.orelse):
+            return sampler.file.names_given(node)
+    return ()

@@ -7,14 +7,15 @@ from collections.abc import Callable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Context, File, Function
+from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "choice of a model"
 _BEST = re.compile(r"best|lowest|highest", re.IGNORECASE)
 _STOPS = re.compile(r"stop(?!_and)", re.IGNORECASE)  # a clock is stopped, and read
-_DECIDES = re.compile(r"best|lowest|highest|stop|Plateau", re.IGNORECASE)
+_DECIDES = re.compile(r"best|lowest|highest|stop|Plateau|optimize", re.IGNORECASE)
 _KEEPS = re.compile(
     r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(|\bbest_?(?:model|net|lr|config|params)\b"
 )
@@ -23,6 +24,7 @@ _TRAINS = re.compile(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _handed_in(facts.sites)
     for file in facts.sites.mentioning(["test", "Test"]):
         if "torch" not in file.text or not _DECIDES.search(file.text):
             continue
@@ -42,8 +44,46 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
 
 
+def _handed_in(sites: Sites) -> Iterator[Finding]:
+    """The test set is given to a function that decides by whatever data it gets."""
+    for file in sites.mentioning(["best", "stop", "Best", "Stop", "Plateau"]):
+        if "torch" not in file.text or file.is_test:
+            continue
+        reported: set[int] = set()
+        for score, context, what in _choices(file):
+            for call, data in _given(file, score, context) if _in_training(file, context) else ():
+                if id(call.node) not in reported:
+                    reported.add(id(call.node))
+                    yield Finding(
+                        f"The test set, `{ast.unparse(data)}`, decides {what}: its score is no longer an estimate",
+                        call.place.location,
+                        help="give it a validation set, and look at the test set once, at the end",
+                        related=(file.place(score, context).location,),
+                    )
+
+
+def _given(file: File, score: ast.expr, context: Context) -> Iterator[tuple[Call, ast.expr]]:
+    """The calls that give the test set for the parameter that the score is taken from; none if others do not."""
+    function = file.function_around(context)
+    found, _ = _assigned(file, score, context)
+    if function is None or not isinstance(found, ast.Call):
+        return
+    names = [node.id for node in (*found.args, *(k.value for k in found.keywords)) if isinstance(node, ast.Name)]
+    names = [name for name in names if name in function.parameters and not split_of_name(name)]
+    names += [node.id for node in found.args if _is_validation(node) and isinstance(node, ast.Name)]
+    positions = list(function.parameters)
+    above = list(callers(file.sites, function))
+    for name in dict.fromkeys(name for name in names if name in positions):
+        at = positions.index(name) - (1 if function.receiver else 0)
+        data = [(call, call.argument(name, at)) for call in above]
+        tested = [(call, each) for call, each in data if each is not None and _is_test_data(each)]
+        if tested and len(tested) == len(data):
+            yield from tested
+
+
 def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
     """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
+    yield from _argmax(file)
     if _KEEPS.search(file.text):
         for compare, where in file.walk.comparisons:
             context = _own_scope(where)
@@ -53,6 +93,11 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
             best = [_BEST.search(ast.unparse(side)) is not None for side in sides]
             if best.count(True) == 1 and isinstance(compare.ops[0], ast.Lt | ast.Gt | ast.LtE | ast.GtE):
                 yield sides[best.index(False)], context, "which model is kept"
+    for search in file.calls("optimize") if "optuna" in file.text else ():
+        objective = file.resolve(search.argument("func", 0), search.context)
+        if isinstance(objective, Function) and objective.file is file:
+            for value in returns(objective):
+                yield value, objective.inner, "which hyperparameters are kept"
     stops = _STOPS.search(file.text) is not None
     for last, calls in file.walk.calls.items():
         for call, where in calls if stops or last == "step" else ():
@@ -65,6 +110,16 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
                 yield call.args[0], context, "when training stops"
             elif _is_plateau_step(file, call, context):
                 yield call.args[0], context, "when the learning rate falls"
+
+
+def _argmax(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
+    """`best_threshold = max(grid, key=lambda t: f1_score(test_y, test_p > t))`."""
+    for call in file.calls("max", "min"):
+        key = call.argument("key")
+        named = any(re.search(r"best|thresh|chosen|optimal", name) for name in file.names_given(call.node))
+        context = _own_scope(call.context)
+        if named and isinstance(key, ast.Lambda) and context is not None:
+            yield key.body, context, "which threshold or setting is kept"
 
 
 def _is_plateau_step(file: File, node: ast.Call, context: Context) -> bool:

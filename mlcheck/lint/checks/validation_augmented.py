@@ -3,10 +3,11 @@
 import ast
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
+from mlcheck.lint.sites.jitter import mixing_collate, noise_in_samples
 from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.transforms import is_random, name_of, steps_of, transforms_of
@@ -21,6 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
         if loader.own_split in ("val", "test") and not loader.trained:
             yield from _flagged(loader)
+            yield from _jittered(facts.sites, loader)
         if loader.own_split in ("val", "test") and not loader.trained and not _is_changed(loader):
             steps = _steps(loader)
             drawn = next((step for step in steps if is_random(step)), None)
@@ -28,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield Finding(
                     f"The {'validation' if loader.own_split == 'val' else 'test'} data is augmented at random: "
                     f"`{name_of(drawn)}` is among its transforms",
-                    loader.call.place.location,
+                    _place(loader),
                     help="make a second data set with the transforms of evaluation, and take the held-out part of that",
                     related=(drawn.file.place(drawn.node, drawn.context).location,),
                 )
@@ -52,10 +54,48 @@ def _flagged(loader: Loader) -> Iterator[Finding]:
             yield Finding(
                 f"The {'validation' if loader.own_split == 'val' else 'test'} data is augmented: "
                 f"`{cls.name}` is made with `{name}=True`",
-                loader.call.place.location,
+                _place(loader),
                 help=f"pass `{name}=False` for the held-out data",
                 related=(data.file.place(data.node, data.context).location,),
             )
+
+
+def _place(loader: Loader) -> Location:
+    """Where the held-out data set is made, if its name says so; else where its loader is."""
+    data = loader.data[0]
+    names = data.file.names_given(data.node)
+    held_out = bool(names) and all(split_of_name(name) in ("val", "test") for name in names)
+    return data.file.place(data.node, data.context).location if held_out else loader.call.place.location
+
+
+def _jittered(sites: Sites, loader: Loader) -> Iterator[Finding]:
+    """Noise in the data set's own class, which trains too, and mixing where batches are put together."""
+    kind = "validation" if loader.own_split == "val" else "test"
+    collate = loader.call.argument("collate_fn", 6)
+    mixed = mixing_collate(loader.call.file, collate, loader.call.context) if collate is not None else None
+    if mixed is not None:
+        yield Finding(
+            f"The {kind} data is augmented at random: its `collate_fn` mixes the samples of a batch",
+            loader.call.place.location,
+            help="give this loader no `collate_fn`, or one that does not mix",
+        )
+    cls = _class_of(loader)
+    noise = noise_in_samples(cls) if cls is not None else None
+    if cls is None or noise is None:
+        return
+    if any(other.split == "train" and _class_of(other) is cls for other in sites.once(loaders)):
+        yield Finding(
+            f"The {kind} data gets random noise as well: `{cls.name}` adds it to every sample, whatever the split",
+            cls.file.place(noise, cls.defined.inner).location,
+            help="add it to training samples alone: `if self.train:`",
+            related=(loader.call.place.location,),
+        )
+
+
+def _class_of(loader: Loader) -> Class | None:
+    data = loader.data[0] if len(loader.data) == 1 else None
+    named = data.file.resolve(data.node.func, data.context) if data and isinstance(data.node, ast.Call) else None
+    return named if isinstance(named, Class) else None
 
 
 def _is_switch(cls: Class, init: Function, name: str) -> bool:

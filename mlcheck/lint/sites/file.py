@@ -308,9 +308,30 @@ class File:
         bindings = self.bindings(name, context)
         return any(self.bindings(name, where) is bindings for _, where in self.walk.mutations.get(name, ()))
 
+    def _may_change(self, name: str, context: Context, key: str) -> bool:
+        """Whether something may set or take away this key of the dictionary that the name holds."""
+        bindings = self.bindings(name, context)
+        changed: set[object] = set()
+        for node, where in self.walk.mutations.get(name, ()):
+            if self.bindings(name, where) is not bindings:
+                continue
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+                changed.add(node.slice.value)
+                continue
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "update":
+                return True
+            if any(keyword.arg is None for keyword in node.keywords):
+                return True
+            changed.update(keyword.arg for keyword in node.keywords)
+            for given in (self.value(arg, where)[0] for arg in node.args):
+                if not isinstance(given, ast.Dict) or not all(isinstance(part, ast.Constant) for part in given.keys):
+                    return True
+                changed.update(part.value for part in given.keys if isinstance(part, ast.Constant))
+        return key in changed
+
     def item_of(self, node: ast.expr, context: Context, key: str) -> ast.expr | None:
         """`node[key]` of a dictionary written out; None where it has no such key, OPEN where it cannot be told."""
-        if isinstance(node, ast.Name) and self.is_mutated(node.id, context):
+        if isinstance(node, ast.Name) and self.is_mutated(node.id, context) and self._may_change(node.id, context, key):
             return OPEN
         found, where = self.value(node, context)
         if isinstance(found, ast.Call) and self.resolve(found.func, where) == "builtins.dict" and not found.args:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
@@ -19,12 +20,16 @@ _MANY = 40
 
 
 class Origin(NamedTuple):
-    """An expression, where it stands, and which item of it is meant (-1: all of it)."""
+    """An expression, where it stands, and which item of it is meant (-1: all of it).
+
+    `entered` is the call through which the function around it was reached, if it was reached through one.
+    """
 
     file: File
     node: ast.expr
     context: Context
     item: int = -1
+    entered: Entered | None = None
 
     @property
     def name(self) -> str:
@@ -35,13 +40,13 @@ class Origin(NamedTuple):
         return named if isinstance(named, str) else ""
 
 
-def origins(file: File, node: ast.expr, context: Context) -> list[Origin]:
+def origins(file: File, node: ast.expr, context: Context, entered: Entered | None = None) -> list[Origin]:
     """The expressions that the value of `node` may come from. What cannot be followed stands for itself."""
     found: list[Origin] = []
-    todo, seen = [(Origin(file, node, context), _DEPTH)], set[tuple[int, int]]()
+    todo, seen = [(Origin(file, node, context, -1, entered), _DEPTH)], set[tuple[int, int, int]]()
     while todo and len(seen) < _MANY:
         origin, depth = todo.pop()
-        key = (id(origin.node), origin.item)
+        key = (id(origin.node), origin.item, id(origin.entered.call.node) if origin.entered is not None else 0)
         if key in seen:
             continue
         seen.add(key)
@@ -55,34 +60,55 @@ def origins(file: File, node: ast.expr, context: Context) -> list[Origin]:
 
 def _step(origin: Origin) -> Iterator[Origin]:
     """One step back; nothing where the expression is an origin itself."""
-    file, node, context, item = origin
+    file, node, context, item, entered = origin
     if isinstance(node, ast.Name):
         for binding in file.bindings(node.id, context):
-            yield from _bound(file, binding, item)
+            if entered is None or not entered.leaves_out(node, binding.context):
+                yield from _bound(file, binding, item, entered)
     elif isinstance(node, ast.Attribute):
         yield from _attribute(file, node, context, item)
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         held = file.item_of(node.value, context, node.slice.value)
         if held is not None and held is not OPEN:
             yield Origin(file, held, file.value(node.value, context)[1], item)
+        elif held is OPEN and isinstance(node.value, ast.Name | ast.Attribute):
+            yield from _entry(file, node.value, context, node.slice.value, item)
     elif isinstance(node, ast.IfExp):
-        yield from (Origin(file, arm, context, item) for arm in (node.body, node.orelse))
+        answer = entered.answer(node.test) if entered is not None else None
+        arms = [node.body] * (answer is not False) + [node.orelse] * (answer is not True)
+        yield from (Origin(file, arm, context, item, entered) for arm in arms)
     elif isinstance(node, ast.NamedExpr | ast.Await | ast.Starred):
-        yield Origin(file, node.value, context, item)
+        yield Origin(file, node.value, context, item, entered)
     elif isinstance(node, ast.Tuple | ast.List) and 0 <= item < len(node.elts):
-        yield Origin(file, node.elts[item], context)
+        yield Origin(file, node.elts[item], context, -1, entered)
     elif isinstance(node, ast.Call):
         yield from _call(file, node, context, item)
 
 
-def _bound(file: File, binding: Binding, item: int) -> Iterator[Origin]:
+def _entry(file: File, table: ast.expr, context: Context, key: str, item: int) -> Iterator[Origin]:
+    """`TABLE["key"]` of a dictionary that another file writes out."""
+    found = list(_step(Origin(file, table, context)))
+    if len(found) == 1 and found[0].file is not file and isinstance(found[0].node, ast.Dict):
+        named = found[0].file.names_given(found[0].node)
+        where = found[0].file
+        held = where.item_of(ast.Name(named[0], ast.Load()), found[0].context, key) if len(named) == 1 else None
+        if held is not None and held is not OPEN:
+            yield Origin(where, held, found[0].context, item)
+
+
+def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> Iterator[Origin]:
     if binding.kind == "value" and isinstance(binding.value, ast.expr):
-        yield Origin(file, binding.value, binding.context, item)
+        yield Origin(file, binding.value, binding.context, item, entered)
     elif binding.kind == "item" and isinstance(binding.value, ast.expr):
-        yield Origin(file, binding.value, binding.context, binding.item)
+        yield Origin(file, binding.value, binding.context, binding.item, entered)
     elif binding.kind == "param" and isinstance(binding.node, ast.arg):
         function = file.function_around(binding.context)
-        if function is not None:
+        held = entered.given(binding.node.arg) if entered is not None and entered.function is function else None
+        if held is not None and entered is not None and function is not None:
+            value, is_default = held
+            place = (file, function.defined.context) if is_default else (entered.call.file, entered.call.context)
+            yield Origin(place[0], value, place[1])
+        elif function is not None:
             yield from given(file.sites, function, binding.node.arg)
     elif binding.kind == "from":
         named = file.sites.variable(file, binding)
@@ -104,8 +130,10 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
 def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[Origin]:
     named = file.resolve(node.func, context)
     if isinstance(named, Function):
-        for returned in returns(named):
-            yield Origin(named.file, returned, named.inner, item)
+        through = Entered(named, Call(file, node, context))
+        for returned, where in _returned(named):
+            if not through.leaves_out(returned, where):
+                yield Origin(named.file, returned, named.inner, item, through)
     elif item < 0:
         last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if last in _THROUGH and not isinstance(named, Class):
@@ -114,6 +142,26 @@ def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[O
             yield Origin(file, node.args[0], context)
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "prepare" and item < len(node.args):
         yield Origin(file, node.args[item], context)
+
+
+def _returned(function: Function) -> Iterator[tuple[ast.expr, Context]]:
+    """What a function returns, with the branch it stands in."""
+    for returned in returns(function):
+        arms: list[tuple[ast.If, str]] = []
+        todo: list[tuple[list[ast.stmt], list[tuple[ast.If, str]]]] = [(function.node.body, [])]
+        while todo:
+            block, around = todo.pop()
+            for line in block:
+                if isinstance(line, ast.Return) and line.value is returned:
+                    arms = around
+                for part in ("body", "orelse", "finalbody"):
+                    inner = getattr(line, part, None)
+                    if isinstance(inner, list) and not isinstance(line, ast.FunctionDef | ast.ClassDef):
+                        todo.append((inner, [*around, (line, part)] if isinstance(line, ast.If) else around))
+        context = function.inner
+        for test, arm in arms:
+            context = Context("if", test, context, function.inner.scope, arm)
+        yield returned, context
 
 
 def given(sites: Sites, function: Function, parameter: str) -> Iterator[Origin]:

@@ -7,6 +7,7 @@ import re
 
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
@@ -102,11 +103,23 @@ def is_for_evaluation(sampler: Call) -> bool:
 
 
 def _trains_wrapped(sites: Sites, function: Function) -> bool:
-    """A method with the backward pass, of an object that wraps its model: all ranks run it, or the others hang."""
-    if function.cls is None or _may_be_guarded(function):
+    """A method that runs the backward pass of an object that wraps its model: all ranks run it, or the others hang.
+
+    Or it calls the object's method that does.
+    """
+    cls = function.cls
+    if cls is None or _may_be_guarded(function) or not any(start.cls is cls for start in sites.once(starts)):
         return False
-    wraps = any(start.cls is function.cls for start in sites.once(starts))
-    return wraps and any(call.function is function for call in function.file.calls("backward"))
+    trains = {call.function for call in function.file.calls("backward")} - {None}
+    if function in trains:
+        return True
+    steps = {method.name for method in trains if method is not None and method.cls is cls}
+    return any(
+        call.function is function
+        and own_attribute(call.node.func, function)
+        and not is_guarded(call.file, call.context)
+        for call in function.file.calls(*steps)
+    )
 
 
 def _may_be_guarded(function: Function) -> bool:

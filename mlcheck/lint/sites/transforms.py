@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.sites.model import OPEN
 from mlcheck.lint.sites.origins import Origin, origins
 
 _SPACES = ("torchvision.transforms.v2.", "torchvision.transforms.", "albumentations.")
@@ -34,7 +35,7 @@ def steps_of(transform: Origin) -> list[Origin] | None:
     node = transform.node
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         item = transform.file.item_of(node.value, transform.context, node.slice.value)
-        if item is not None:
+        if item is not None and item is not OPEN:
             _, context = transform.file.value(node.value, transform.context)
             node, transform = item, Origin(transform.file, item, context)
     found = origins(transform.file, node, transform.context)
@@ -47,10 +48,32 @@ def steps_of(transform: Origin) -> list[Origin] | None:
     listed = origin.node.args[0] if origin.node.args else None
     if listed is None:
         return None
-    parts = origins(origin.file, listed, origin.context)
+    return _listed(origin, listed) or None
+
+
+def _listed(origin: Origin, listed: ast.expr) -> list[Origin]:
+    """The steps of a list written out, `*more` unfolded; none where it is not known."""
+    parts = origins(origin.file, listed, origin.context, origin.entered)
     if len(parts) != 1 or not isinstance(parts[0].node, ast.List | ast.Tuple):
-        return None
-    return [Origin(parts[0].file, step, parts[0].context) for step in parts[0].node.elts]
+        return []
+    part, steps = parts[0], _added(origin, listed)
+    for step in part.node.elts if isinstance(part.node, ast.List | ast.Tuple) else ():
+        if isinstance(step, ast.Starred):
+            steps += _listed(part, step.value)
+        else:
+            steps.append(Origin(part.file, step, part.context, -1, part.entered))
+    return steps
+
+
+def _added(origin: Origin, listed: ast.expr) -> list[Origin]:
+    """The steps appended to the list one by one, where that certainly happens in the call that is followed."""
+    steps = []
+    if isinstance(listed, ast.Name) and origin.entered is not None:
+        for node, context in origin.file.walk.mutations.get(listed.id, ()):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+                if node.args and origin.entered.runs(context):
+                    steps.append(Origin(origin.file, node.args[0], context, -1, origin.entered))
+    return steps
 
 
 def is_random(step: Origin) -> bool:

@@ -1,0 +1,69 @@
+"""file-read-per-item: a data set reads and parses one and the same file for every sample."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Class, Function
+from mlcheck.lint.sites.guards import conditions
+from mlcheck.lint.sites.latest import source
+
+LOOKS_AT = "data set class"
+_PANDAS = (
+    "read_csv",
+    "read_parquet",
+    "read_json",
+    "read_pickle",
+    "read_feather",
+    "read_excel",
+    "read_table",
+    "read_hdf",
+)
+_READS = frozenset([f"pandas.{name}" for name in _PANDAS] + ["numpy.load", "numpy.loadtxt", "numpy.genfromtxt"])
+_READS |= {"torch.load", "scipy.io.loadmat", "json.load", "pickle.load"}
+_DATA = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    sets = [cls for cls in facts.sites.classes if any(base in _DATA for base in cls.libraries)]
+    facts.sites.seen[LOOKS_AT] = len(sets)
+    for cls in sets:
+        item = cls.methods.get("__getitem__")
+        for call in _reads(cls, item) if item is not None else ():
+            yield Finding(
+                "The whole file is read and parsed again for every sample",
+                call.place.location,
+                help="read it once in `__init__`; map what does not fit into memory (`mmap_mode`, HDF5, a file each)",
+            )
+
+
+def _reads(cls: Class, item: Function) -> Iterator[Call]:
+    names = {name.rpartition(".")[2] for name in _READS}
+    for call in cls.file.calls(*sorted(names)):
+        named = cls.file.resolve(call.node.func, call.context)
+        if call.function is not item or named not in _READS or conditions(call.context) or not call.node.args:
+            continue
+        if any(
+            keyword.arg in ("mmap_mode", "mmap", "skiprows", "nrows", "chunksize") for keyword in call.node.keywords
+        ):
+            continue
+        given = call.node.args[0]
+        if isinstance(given, ast.Name):
+            given = source(cls.file, given, call.context)[0]
+        if isinstance(given, ast.Call) and getattr(given.func, "id", "") == "open" and given.args:
+            given = given.args[0]
+        if _is_one_file(cls, item, given):
+            yield call
+
+
+def _is_one_file(cls: Class, item: Function, path: ast.expr) -> bool:
+    """`self.path`, which the constructor sets once to a path: no list, no function of the index."""
+    if not isinstance(path, ast.Attribute) or not isinstance(path.value, ast.Name) or path.value.id != item.receiver:
+        return isinstance(path, ast.Constant)
+    sets = cls.attribute(path.attr)
+    if len(sets) != 1 or sets[0][0].name != "__init__" or sets[0][1].value is None:
+        return False
+    local = {node.id for node in walk(sets[0][1].value) if isinstance(node, ast.Name)}
+    return bool(local) and not any(isinstance(node, ast.List | ast.ListComp) for node in walk(sets[0][1].value))

@@ -1,0 +1,79 @@
+"""metric-of-batches: F1, AUC and their like are computed batch by batch and averaged."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Function
+
+LOOKS_AT = "evaluation loop"
+_LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics.functional.")
+_NOT_MEANS = frozenset(["f1_score", "fbeta_score", "roc_auc_score", "average_precision_score", "precision_score"])
+_NOT_MEANS |= {"recall_score", "matthews_corrcoef", "r2_score", "cohen_kappa_score", "balanced_accuracy_score"}
+_NOT_MEANS |= {"multiclass_f1_score", "binary_f1_score", "auroc", "binary_auroc", "multiclass_auroc", "auc"}
+_OVER_DATA = re.compile(r"loader|\bdl\b|_dl\b|batches|dataloader", re.IGNORECASE)
+_SAMPLES = re.compile(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = 0
+    known = any(True for _ in facts.sites.mentioning([library.partition(".")[0] for library in _LIBRARIES]))
+    for file in facts.sites.mentioning(["no_grad", "inference_mode"]) if known else ():
+        for function in file.functions:
+            for loop in _loops(function):
+                seen += 1
+                yield from _averaged(function, loop)
+    facts.sites.seen[LOOKS_AT] = seen
+
+
+def _loops(function: Function) -> Iterator[ast.For]:
+    """The loops over batches in a function that trains nothing."""
+    text = function.file.module.text_of(function.node)
+    if "for" not in text or "backward" in text or _SAMPLES.search(text):
+        return
+    for node in function.nodes:
+        if isinstance(node, ast.For) and _OVER_DATA.search(ast.unparse(node.iter)):
+            yield node
+
+
+def _averaged(function: Function, loop: ast.For) -> Iterator[Finding]:
+    """`scores.append(f1_score(...))` or `total += f1_score(...)`, and a mean of these behind the loop."""
+    for node in walk(loop):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
+            value, name = node.args[0] if node.args else None, ast.unparse(node.func.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            value, name = node.value, ast.unparse(node.target)
+        else:
+            continue
+        metric = _metric_of(function, value)
+        use = _mean_of(function, loop, name) if metric else None
+        if use is not None:
+            yield Finding(
+                f"The mean of the batches' `{metric}` is not the `{metric}` of the data: it depends on the batches",
+                function.place(use).location,
+                help="gather labels and predictions of all batches, and compute it once",
+                related=(function.place(node).location,),
+            )
+
+
+def _metric_of(function: Function, value: ast.expr | None) -> str:
+    """The name of a metric that is no mean over samples, where the value is one; "" elsewhere."""
+    value = function.file.value(value, function.inner)[0] if value is not None else None
+    named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
+    last = named.rpartition(".")[2] if isinstance(named, str) and named.startswith(_LIBRARIES) else ""
+    return last if last in _NOT_MEANS else ""
+
+
+def _mean_of(function: Function, loop: ast.For, name: str) -> ast.expr | None:
+    """Where the values are averaged, behind the loop."""
+    means = (f"sum({name}) / len({name})", f"np.mean({name})", f"mean({name})", f"statistics.mean({name})")
+    for node in function.nodes:
+        if not isinstance(node, ast.BinOp | ast.Call) or node.lineno <= loop.lineno:
+            continue
+        divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.left) == name
+        if divided or ast.unparse(node) in means:
+            return node
+    return None

@@ -1,0 +1,72 @@
+"""predictions-out-of-order: predictions for shuffled rows are written beside the rows in their own order."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Function
+from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.origins import Origin
+
+LOOKS_AT = "data loader"
+_ADDS = ("append", "extend")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for loader in facts.sites.once(loaders):
+        function = loader.call.function
+        if function is None or loader.trained or loader.call.constant("shuffle", 2, False) is not True:
+            continue
+        rows = _names(loader)
+        for node in function.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                table, filled = node.targets[0].value, node.value
+                if isinstance(table, ast.Name) and table.id in rows and _is_gathered(function, loader, filled):
+                    yield Finding(
+                        f"The rows of `{table.id}` get each other's predictions: these come shuffled",
+                        loader.call.place.location,
+                        help="leave `shuffle` out where predictions are matched with rows by their position",
+                        related=(function.place(node).location,),
+                    )
+
+
+def _names(loader: Loader) -> set[str]:
+    """The tables that the loader's data is made of, through the names of the function."""
+    found: set[str] = set()
+    todo: list[Origin] = list(loader.data)
+    for _ in range(6):
+        following: list[Origin] = []
+        for origin in todo:
+            for node in walk(origin.node):
+                if isinstance(node, ast.Name) and node.id not in found:
+                    found.add(node.id)
+                    held, context = origin.file.value(node, origin.context)
+                    if held is not node:
+                        following.append(Origin(origin.file, held, context))
+        todo = following
+    return found
+
+
+def _is_gathered(function: Function, loader: Loader, filled: ast.expr) -> bool:
+    """Whether it is the list that a loop over the loader fills, or made of it."""
+    for loop in function.nodes:
+        over = (
+            {node.id for node in walk(loop.iter) if isinstance(node, ast.Name)} if isinstance(loop, ast.For) else set()
+        )
+        if not isinstance(loop, ast.For) or over.isdisjoint(loader.names):
+            continue
+        lists = {
+            node.func.value.id
+            for node in walk(loop)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ADDS
+            if isinstance(node.func.value, ast.Name)
+        }
+        read = {node.id for node in walk(filled) if isinstance(node, ast.Name)}
+        if read & lists and not any(word in ast.unparse(filled) for word in ("sort", "order", "index")):
+            return not any(
+                isinstance(node, ast.Name) and node.id in ("index", "indices", "idx", "row")
+                for node in walk(loop.target)
+            )
+    return False

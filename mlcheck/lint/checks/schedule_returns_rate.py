@@ -1,0 +1,82 @@
+"""schedule-returns-rate: the function of LambdaLR returns a learning rate, where a factor of it is wanted."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import OPEN, Call, Context, File, Function
+from mlcheck.lint.sites.optimizers import optimizers
+from mlcheck.lint.sites.origins import origins, returns
+
+LOOKS_AT = "learning-rate scheduler"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    made = list(facts.sites.calls("torch.optim.lr_scheduler.LambdaLR"))
+    facts.sites.seen[LOOKS_AT] = len(made)
+    for call in made:
+        given, owner = call.argument("lr_lambda", 1), call.argument("optimizer", 0)
+        if given is None or given is OPEN or owner is None or owner is OPEN:
+            continue
+        rate = _rate(facts, call, owner)
+        if rate is None:
+            continue
+        for file, value, context in sorted(_returned(call, given), key=lambda each: each[1].lineno):
+            if _is_factor(value, ast.unparse(rate)):
+                yield Finding(
+                    f"LambdaLR multiplies the learning rate by this: it becomes `{ast.unparse(rate)}` squared",
+                    file.place(value, context).location,
+                    help=f"return the factor alone, without `{ast.unparse(rate)}`",
+                    related=(call.place.location,),
+                )
+                break
+
+
+def _rate(facts: Facts, call: Call, owner: ast.expr) -> ast.expr | None:
+    """The name of the learning rate that the scheduled optimizer is made with; None where it is 1 or not known."""
+    found = {id(origin.node) for origin in origins(call.file, owner, call.context)}
+    made = [each for each in facts.sites.once(optimizers) if id(each.node) in found]
+    given = made[0].argument("lr", 1) if len(made) == 1 and len(found) == 1 else None
+    if (
+        not isinstance(given, ast.Name | ast.Attribute)
+        or given is OPEN
+        or made[0].file.constant(given, made[0].context) == 1
+    ):
+        return None
+    return given
+
+
+def _returned(call: Call, given: ast.expr) -> Iterator[tuple[File, ast.expr, Context]]:
+    """The results of the function, wherever it is defined: of a lambda its body."""
+    value, context = call.file.value(given, call.context)
+    if isinstance(value, ast.Lambda):
+        yield call.file, value.body, context
+        return
+    named = call.file.resolve(given, call.context)
+    if isinstance(named, Function):
+        for each in returns(named):
+            yield named.file, each, named.inner
+
+
+def _is_factor(value: ast.expr, rate: str) -> bool:
+    """Whether the value is the rate times something: not a difference or a quotient of two rates."""
+    written = [ast.unparse(node) for node in walk(value) if isinstance(node, ast.Name | ast.Attribute)]
+    if written.count(rate) != 1:
+        return False
+    while True:
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+            sides = (value.left, value.right)
+        elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div):
+            sides = (value.left,)  # type: ignore[assignment]
+        else:
+            return ast.unparse(value) == rate
+        inner = [
+            side
+            for side in sides
+            if any(ast.unparse(node) == rate for node in walk(side) if isinstance(node, ast.expr))
+        ]
+        if not inner:
+            return False
+        value = inner[0]

@@ -1,0 +1,70 @@
+"""weights-not-loaded: weights are put into a copy of a state dict, and no model takes them."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Function
+
+LOOKS_AT = "state dict"
+
+_ASKED = ("shape", "size", "dtype", "device", "ndim")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["state_dict()"]):
+        for call in file.calls("state_dict"):
+            facts.sites.seen[LOOKS_AT] += 1
+            names = file.names_given(call.node)
+            function = call.function
+            if function is None or len(names) != 1 or not isinstance(call.node.func, ast.Attribute):
+                continue
+            if len(file.bindings(names[0], call.context)) == 1 and (
+                changed := _changed_for_nothing(function, names[0])
+            ):
+                model = ast.unparse(call.node.func.value)
+                yield Finding(
+                    f"The weights are put into the dictionary `{names[0]}`, and `{model}` never takes them from it",
+                    function.place(changed).location,
+                    help=f"`{model}.load_state_dict({names[0]})` behind it",
+                    related=(call.place.location,),
+                )
+
+
+def _changed_for_nothing(function: Function, name: str) -> ast.AST | None:
+    """Where entries are replaced, if the dictionary is then neither loaded nor handed to anybody."""
+    changed: ast.AST | None = None
+    allowed: set[int] = set()
+    for node in function.nodes:
+        if isinstance(node, ast.Subscript) and _is(node.value, name):
+            allowed.add(id(node.value))
+            if isinstance(node.ctx, ast.Store):
+                changed = changed or node
+            elif isinstance(node.ctx, ast.Load) and not _is_asked(function, node):
+                return None
+        elif isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
+            allowed |= {id(side) for side in node.comparators if _is(side, name)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is(node.func.value, name):
+            if node.func.attr not in ("keys", "update"):
+                return None
+            allowed.add(id(node.func.value))
+            changed = changed or (node if node.func.attr == "update" else None)
+        elif isinstance(node, ast.For | ast.comprehension) and _is(node.iter, name):
+            allowed.add(id(node.iter))
+    uses = [node for node in function.nodes if _is(node, name) and isinstance(getattr(node, "ctx", None), ast.Load)]
+    return changed if all(id(use) in allowed for use in uses) else None
+
+
+def _is(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _is_asked(function: Function, entry: ast.Subscript) -> bool:
+    """`weights[key].shape`, `0.5 * weights[key]`: the entry is looked at, and not written through."""
+    return any(
+        (isinstance(node, ast.BinOp) and entry in (node.left, node.right))
+        or (isinstance(node, ast.Attribute) and node.value is entry and node.attr in _ASKED)
+        for node in function.nodes
+    )
