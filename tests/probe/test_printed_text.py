@@ -54,6 +54,12 @@ def test_the_last_line_of_a_form_is_the_one_that_counts() -> None:
     assert read("acc 0.1\nacc 0.5\nloss 3", "acc 0.1\nacc 0.2") == [("accuracy", "0.5", "0.2")]
 
 
+def test_a_loss_that_changes_its_sign_or_is_no_number_hides_no_accuracy() -> None:
+    for loss in ("-1.5", "nan", "-inf", "3e-05"):
+        assert read(f"loss {loss}, accuracy 0.9", "loss 0.1, accuracy 0.2") == [("accuracy", "0.9", "0.2")]
+    assert read("accuracy 4x4", "accuracy 5x5") == []
+
+
 def test_everything_said_is_heard_and_nothing_is_left_behind(capsys: pytest.CaptureFixture[str]) -> None:
     before = sys.stdout.write, logging.Logger.handle
     with Heard() as heard:

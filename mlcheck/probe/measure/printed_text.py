@@ -10,7 +10,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Self
 
-_NUMBER = re.compile(r"(?<![\w.])(?<![A-Za-z][-@])(\d+\.?\d*(?:e[+-]?\d+)?)(?:\s*/\s*(\d+))?(\s*%)?", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"(?<![\w.])(?<![A-Za-z][-@])([-+]?(?:\d+\.?\d*(?:e[+-]?\d+)?|nan|inf)(?![a-z]))(?:\s*/\s*(\d+))?(\s*%)?",
+    re.IGNORECASE,
+)
 _WORDS = {
     "accuracy": r"acc|accuracy|acc@1|acc1|top1|top-1",
     "f1": r"f1|f1-score|f1score",
