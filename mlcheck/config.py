@@ -7,6 +7,7 @@ from typing import Any
 
 from mlcheck.core.dataclasses import dataclass, field, fields
 from mlcheck.core.duration import seconds
+from mlcheck.core.memory_size import byte_count
 from mlcheck.core.mistake import Mistake
 
 _TIMES = ("budget", "time-limit")
@@ -38,6 +39,7 @@ class Config:
     epochs: int = 0
     time_limit: float = 60.0
     budget: float = 600.0
+    memory_limit: str = ""
     strict: bool = False
     target_torch: str = ""
     target_determined: str = ""
@@ -110,6 +112,11 @@ def _checked(where: str, key: str, value: Any, default: Any) -> Any:
     if key in _TIMES and isinstance(value, str):
         try:
             value = seconds(value)
+        except ValueError as error:
+            raise BadConfig(f"{where}: `{key}`: {error}") from None
+    if key == "memory-limit" and isinstance(value, str):
+        try:
+            byte_count(value)
         except ValueError as error:
             raise BadConfig(f"{where}: `{key}`: {error}") from None
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):

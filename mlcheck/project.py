@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from mlcheck.core.memory_size import byte_count
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def probe_options(config: Config) -> ProbeOptions | None:
         rule_options=rule_options(config),
         time_limit=config.time_limit,
         budget=config.budget,
+        memory_limit=byte_count(config.memory_limit) if config.memory_limit else 0,
         folder=folder,
     )
 

@@ -64,6 +64,8 @@ def test_a_pyproject_without_the_table_does_not_hide_the_one_above(
         ('seed = "0"', "`seed` must be a number"),
         ("seed = true", "`seed` must be a number"),
         ("time-limit = true", "`time-limit` must be a number"),
+        ('memory-limit = "8"', "`8` is no amount of memory: write it as 800MB or 8GB"),
+        ("memory-limit = 8", "`memory-limit` must be a string"),
         ("entry = 3", "`entry` must be a string"),
         ("per-file-ignores = []", "`per-file-ignores` must be a table"),
         ('per-file-ignores = { a = "b" }', "`per-file-ignores.a` must be a list of strings"),

@@ -1,16 +1,25 @@
-"""What options take: times and numbers, read from the command line."""
+"""What options take: times, amounts and numbers, read from the command line."""
 
 from __future__ import annotations
 
 import argparse
 
 from mlcheck.core.duration import seconds
+from mlcheck.core.memory_size import byte_count
 
 
 def time(text: str) -> float:
     """Seconds, of `30s` or `5m`."""
     try:
         return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def memory(text: str) -> int:
+    """Bytes, of `800MB` or `8GB`."""
+    try:
+        return byte_count(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from mlcheck.cli.amounts import processes, time
+from mlcheck.cli.amounts import memory, processes, time
 from mlcheck.cli.output import FORMATS
 
 _FORMATS = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]} (default: text)"
@@ -62,6 +62,7 @@ def add_probe_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--epochs", type=int, default=0, metavar="N", help="how long the run is planned to be")
     group.add_argument("--time-limit", type=time, metavar="TIME", help="for one probe (default: 60s)")
     group.add_argument("--budget", type=time, metavar="TIME", help="for all probes together (default: 600s)")
+    group.add_argument("--memory-limit", type=memory, metavar="SIZE", help="for the program (default: the machine's)")
 
 
 def add_report_options(parser: argparse.ArgumentParser, html: str | None, json: str | None) -> None:

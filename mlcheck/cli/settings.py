@@ -80,6 +80,7 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         epochs=arguments.epochs or config.epochs,
         time_limit=arguments.time_limit or config.time_limit,
         budget=arguments.budget or config.budget,
+        memory_limit=arguments.memory_limit or table.memory_limit,
         folder=folder if entry else table.folder,
     )
 

@@ -22,15 +22,21 @@ from mlcheck.probe.job import Job
 from mlcheck.probe.result import from_message, result_of
 from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
+from mlcheck.trial.memory import MemoryGuard
 
 ENTRY_RULE = "entry-does-not-run"
 _START_UP_S = 60.0
 _BUSY = 0.2
+_STOPPED = {
+    End.TIMEOUT: "raise --time-limit if it only needs longer, or give it less data",
+    End.STOPPED_FOR_MEMORY: "raise --memory-limit if one is set; else smaller batches or a smaller model, for probing",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
     """`time_limit` in seconds holds for each probe, `budget` for all; `folder` is where the program runs.
+    `memory_limit` in bytes is for the program and what it starts, 0 for what the machine has.
 
     `arguments` are those of a script, as on its own command line. `only` and `skip` name rules or stages. `ranks` is
     how many processes stand for several devices; 0 for two where the program is meant for several, or is asked about.
@@ -49,6 +55,7 @@ class ProbeOptions:
     seed: int = 0
     time_limit: float = 60.0
     budget: float = 600.0
+    memory_limit: int = 0
     folder: str = "."
     ranks: int = 0
     epochs: int = 0
@@ -159,6 +166,7 @@ class _Run:
             time_limit_s=options.time_limit + _START_UP_S,
             cwd=options.folder,
             on_message=self._hear,
+            memory=MemoryGuard(options.memory_limit),
         )
         if end.how is not End.FINISHED:
             self._bury(end)
@@ -202,21 +210,21 @@ class _Run:
         spent = end.how is End.TIMEOUT and time.monotonic() - self._began >= self._options.budget
         told = f"the budget of {self._options.budget:g} s was spent on it" if spent else str(end)
         if self._current and self._current != ENTRY_RULE and self._current not in self.results:
-            outcome = Outcome.INCONCLUSIVE if end.how is End.TIMEOUT else Outcome.ERROR
+            outcome = Outcome.INCONCLUSIVE if end.how in _STOPPED else Outcome.ERROR
             self.results[self._current] = self._crash(self._current, outcome, told, end)
             if self._measuring:
                 self._dead[self._measuring] = f"measuring it ended the process; see {self._current}"
             return
         if ENTRY_RULE not in self.results:
-            outcome = Outcome.INCONCLUSIVE if end.busy > _BUSY else Outcome.FAIL
+            cut_short = end.busy > _BUSY or end.how is End.STOPPED_FOR_MEMORY
+            outcome = Outcome.INCONCLUSIVE if cut_short else Outcome.FAIL
             told += "; it was computing all the while" if end.busy > _BUSY else ""
             self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, outcome, told, end)
         self.give_up(f"the entry point {'was not seen to' if end.busy > _BUSY else 'does not'} run: {told}")
 
     def _crash(self, rule: str, outcome: Outcome, told: str, end: ChildEnd) -> Result:
         place = _last_user_line(end.stack, self._options.folder)
-        help_ = "raise --time-limit if it only needs longer, or give it less data" if end.how is End.TIMEOUT else ""
-        finding = Finding(told, place, help=help_)
+        finding = Finding(told, place, help=_STOPPED.get(end.how, ""))
         verdict = Verdict(outcome, summary=told, reason=told, findings=(finding,))
         return result_of(self._catalog[rule], verdict, end.seconds, end.stack or end.stderr[-4000:])
 

@@ -8,18 +8,17 @@ import selectors
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, SCRATCH, STACKS, TOKEN
-from mlcheck.trial.processes import busy_seconds, kill_group, kill_marked, oom_kills, signal_name
+from mlcheck.trial.memory import MemoryGuard
+from mlcheck.trial.processes import busy_seconds, kill_group, kill_marked, oom_kills, signal_name, termination_raises
 from mlcheck.trial.warden import warden
 
 _TAIL = 16_384
@@ -35,6 +34,7 @@ class End(StrEnum):
     SIGNAL = "signal"
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out-of-memory"
+    STOPPED_FOR_MEMORY = "stopped-for-memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class ChildEnd:
 
     `exit_code` is None where a signal ended it; `signal` is its name (`SIGSEGV`), empty for a timeout.
     `limit_s` is the time limit in force at the end, `busy` how many processors it used or waited for in the latter half
-    of it, of a child that was stopped. `stack` holds the Python stacks at a hang or crash,
-    `stdout` and `stderr` the last 16 KiB of what the child wrote.
+    of it, of a child that was stopped; `memory` says why it was stopped for what it held. `stack` holds the Python
+    stacks at a hang or crash, `stdout` and `stderr` the last 16 KiB of what the child wrote.
     """
 
     how: End
@@ -56,6 +56,7 @@ class ChildEnd:
     stdout: str
     stderr: str
     busy: float = 0.0
+    memory: str = ""
 
     def __str__(self) -> str:
         if self.how is End.EXIT:
@@ -66,21 +67,29 @@ class ChildEnd:
             return f"nothing was heard from the process for {self.limit_s:g} s, so it was stopped"
         if self.how is End.OUT_OF_MEMORY:
             return "the system ran out of memory and killed the process"
+        if self.how is End.STOPPED_FOR_MEMORY:
+            return f"the process was stopped: {self.memory}"
         return "the process finished"
 
 
 def run_child(
-    argv: list[str], *, time_limit_s: float, cwd: str | Path, on_message: Callable[[dict[str, Any]], None]
+    argv: list[str],
+    *,
+    time_limit_s: float,
+    cwd: str | Path,
+    on_message: Callable[[dict[str, Any]], None],
+    memory: MemoryGuard | None = None,
 ) -> ChildEnd:
     """Run `argv` and hand every message of its `channel.connect()` to `on_message`, until it has ended.
 
-    The child is stopped when `time_limit_s` pass without a message (a message may change the limit).
+    The child is stopped when `time_limit_s` pass without a message (a message may change the limit), or when `memory`
+    complains.
     Its temporary files go to a folder that is removed with it. It runs in a session of its own; whatever it
     started is killed with it, also when this function is left by an exception (Ctrl-C, SIGTERM, an error in
     `on_message`), or when this process is killed. Raises OSError if it cannot start.
     """
-    with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, _termination_raises():
-        child = _Child(argv, Path(cwd), Path(folder), time_limit_s)
+    with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, termination_raises():
+        child = _Child(argv, Path(cwd), Path(folder), time_limit_s, memory)
         with warden(child.mark, Path(folder)):
             try:
                 child.listen(on_message)
@@ -90,8 +99,9 @@ def run_child(
 
 
 class _Child:
-    def __init__(self, argv: list[str], cwd: Path, folder: Path, limit_s: float) -> None:
+    def __init__(self, argv: list[str], cwd: Path, folder: Path, limit_s: float, memory: MemoryGuard | None) -> None:
         self.limit_s = limit_s
+        self._memory, self._complaint = memory, ""
         self.finished = self.timed_out = False
         self._busy = 0.0
         self._folder = folder
@@ -148,6 +158,9 @@ class _Child:
             selector.register(self._inbox, selectors.EVENT_READ)
             while True:
                 running = self._process.poll() is None
+                if running and self._memory and (complaint := self._memory.complaint(self.mark.encode())):
+                    self._complaint = complaint
+                    return
                 if not selector.get_map():
                     time.sleep(_TICK_S)
                 elif selector.select(_TICK_S if running else 0):
@@ -181,7 +194,7 @@ class _Child:
 
     def kill(self) -> None:
         """Kill the child and all it started; a child that hangs dumps its Python stacks first."""
-        if self.timed_out and self._process.poll() is None:
+        if (self.timed_out or self._complaint) and self._process.poll() is None:
             self._dump_stacks()
         kill_group(self._process.pid)
         self._process.wait()
@@ -204,13 +217,14 @@ class _Child:
         return ChildEnd(
             how=self._how(number),
             exit_code=code if code >= 0 else None,
-            signal=signal_name(number) if number and not self.timed_out and not self.finished else "",
+            signal=signal_name(number) if number and not (self.timed_out or self._complaint or self.finished) else "",
             limit_s=self.limit_s,
             seconds=time.monotonic() - self._started,
             stack=_tail(self._folder / "stacks"),
             stdout=_tail(self._folder / "out"),
             stderr=_tail(self._folder / "err"),
             busy=self._busy,
+            memory=self._complaint,
         )
 
     def _how(self, number: int) -> End:
@@ -218,6 +232,8 @@ class _Child:
             return End.FINISHED
         if self.timed_out:
             return End.TIMEOUT
+        if self._complaint:
+            return End.STOPPED_FOR_MEMORY
         if number == signal.SIGKILL and oom_kills() > self._oom_kills:
             return End.OUT_OF_MEMORY
         return End.SIGNAL if number else End.EXIT
@@ -236,20 +252,3 @@ def _tail(path: Path) -> str:
     with open(path, "rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL))
         return file.read().decode(errors="replace")
-
-
-@contextmanager
-def _termination_raises() -> Iterator[None]:
-    """Within, SIGTERM raises SystemExit as Ctrl-C raises KeyboardInterrupt, so that cleanup runs."""
-
-    def leave(number: int, _frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,11 +1,13 @@
-"""What the operating system tells about processes, and how to end those that got away."""
+"""What the operating system tells about processes, and how to end them."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 # They end by themselves once all others have, and remove the shared memory and semaphores of those.
@@ -51,6 +53,23 @@ def _without_a_core(schedstat: Path) -> float:
         return 0.0
 
 
+@contextmanager
+def termination_raises() -> Iterator[None]:
+    """Within, SIGTERM raises SystemExit as Ctrl-C raises KeyboardInterrupt, so that cleanup runs."""
+
+    def leave(number: int, _frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def kill_group(leader: int) -> None:
     """Kill a process group, but what cleans up after it (Linux): that is left to `kill_marked`."""
     with suppress(ProcessLookupError, PermissionError):
@@ -65,13 +84,13 @@ def kill_group(leader: int) -> None:
 def kill_marked(mark: bytes) -> None:
     """Kill what carries the mark in its environment, as a daemon does that left its group; cleaners last (Linux)."""
     for _ in range(3):
-        marked = [process for process in _marked(mark) if not _cleans_up(process)]
-        if not marked:
+        found = [process for process in marked(mark) if not _cleans_up(process)]
+        if not found:
             break
-        for process in marked:
+        for process in found:
             _kill(process)
     end = time.monotonic() + _PATIENCE_S
-    while (left := _marked(mark)) and time.monotonic() < end:
+    while (left := marked(mark)) and time.monotonic() < end:
         time.sleep(_LOOK_S)
     for process in left:
         _kill(process)
@@ -90,7 +109,8 @@ def _members(leader: int) -> list[int]:
     return [process for process in _processes() if _group(process) == leader]
 
 
-def _marked(mark: bytes) -> list[int]:
+def marked(mark: bytes) -> list[int]:
+    """The processes that carry a mark in their environment (Linux)."""
     return [process for process in _processes() if mark in _told(process, "environ")]
 
 

@@ -244,3 +244,15 @@ def test_a_fault_of_mlcheck_itself_is_not_blamed_on_the_program(
     assert entry.outcome is Outcome.ERROR
     assert "mlcheck itself failed: ZeroDivisionError" in entry.headline
     assert others_are_skipped(report)
+
+
+def test_a_probe_that_takes_too_much_memory_is_stopped_and_the_others_go_on(tmp_path: Path) -> None:
+    taking = "steps[0] > 30 and steps.append(bytearray(2_000_000_000))"
+    rules = ("cannot-overfit-one-batch", "missing-zero-grad", "dead-units")
+    report = examine(tmp_path, stepping=taking, only=rules, memory_limit=2_000_000_000)
+    stopped = result(report, "cannot-overfit-one-batch")
+    assert stopped.outcome is Outcome.INCONCLUSIVE
+    assert "more than the memory limit of 2 GB" in stopped.headline
+    assert "--memory-limit" in stopped.findings[0].help
+    assert stopped.findings[0].location.path == "program.py"
+    assert {result(report, rule).outcome for rule in rules[1:]} == {Outcome.PASS}
