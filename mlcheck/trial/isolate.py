@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from mlcheck.trial.channel import CHANNEL, DUMP_STACKS, END, SCRATCH, STACKS, TOKEN
@@ -79,17 +80,18 @@ def run_child(
     cwd: str | Path,
     on_message: Callable[[dict[str, Any]], None],
     memory: MemoryGuard | None = None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> ChildEnd:
     """Run `argv` and hand every message of its `channel.connect()` to `on_message`, until it has ended.
 
-    The child is stopped when `time_limit_s` pass without a message (a message may change the limit), or when `memory`
-    complains.
+    `environment` is added to this one's. The child is stopped when `time_limit_s` pass without a message (a message may
+    change the limit), or when `memory` complains.
     Its temporary files go to a folder that is removed with it. It runs in a session of its own; whatever it
     started is killed with it, also when this function is left by an exception (Ctrl-C, SIGTERM, an error in
     `on_message`), or when this process is killed. Raises OSError if it cannot start.
     """
     with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder, termination_raises():
-        child = _Child(argv, Path(cwd), Path(folder), time_limit_s, memory)
+        child = _Child(argv, Path(cwd), Path(folder), time_limit_s, memory, environment)
         with warden(child.mark, Path(folder)):
             try:
                 child.listen(on_message)
@@ -99,11 +101,15 @@ def run_child(
 
 
 class _Child:
-    def __init__(self, argv: list[str], cwd: Path, folder: Path, limit_s: float, memory: MemoryGuard | None) -> None:
+    def __init__(
+        self, argv: list[str], cwd: Path, folder: Path, limit_s: float, memory: MemoryGuard | None,
+        environment: Mapping[str, str],
+    ) -> None:  # fmt: skip
         self.limit_s = limit_s
         self._memory, self._complaint = memory, ""
         self.finished = self.timed_out = False
         self._busy = 0.0
+        self._environment = environment
         self._folder = folder
         self._started = time.monotonic()
         self._oom_kills = oom_kills()
@@ -142,7 +148,7 @@ class _Child:
         return subprocess.Popen(  # noqa: S603 - to run the user's own code is the purpose
             argv,
             cwd=cwd,
-            env={**os.environ, **names},
+            env={**os.environ, **self._environment, **names},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -254,5 +254,5 @@ def test_a_probe_that_takes_too_much_memory_is_stopped_and_the_others_go_on(tmp_
     assert stopped.outcome is Outcome.INCONCLUSIVE
     assert "more than the memory limit of 2 GB" in stopped.headline
     assert "--memory-limit" in stopped.findings[0].help
-    assert stopped.findings[0].location.path == "program.py"
+    assert stopped.findings[0].location.path.endswith("program.py")
     assert {result(report, rule).outcome for rule in rules[1:]} == {Outcome.PASS}

@@ -93,9 +93,7 @@ def _elsewhere(source: Source, key: str, seconds: float) -> Start:
         "cpu_shim": options.cpu_shim,
     }
     command = child_command(__name__, json.dumps({"entry": source.entry, "options": named}))
-    end = run_child(
-        ["/usr/bin/env", f"{_KEY}={key}", *command], time_limit_s=seconds, cwd=source.folder, on_message=heard.append
-    )
+    end = run_child(command, time_limit_s=seconds, cwd=source.folder, on_message=heard.append, environment={_KEY: key})
     if end.how is not End.FINISHED or not heard:
         raise inconclusive(f"the program was not started in another process: {end}")
     return [(str(name), list(map(float, values))) for name, values in heard[-1]["start"]]
