@@ -185,3 +185,39 @@ def test_tokens_of_which_only_the_padding_matters(first_only: bool) -> None:
         says(verdict, Outcome.WARN, "only the padding matters")
     else:
         says(verdict, Outcome.PASS)
+
+
+class Translator(nn.Module):
+    """An encoder, and a decoder that is fed the answer one place late; with `both_ways` it reads all of it."""
+
+    def __init__(self, both_ways: bool = False) -> None:
+        super().__init__()
+        self.embed, self.encode = nn.Embedding(WORDS, 16), nn.GRU(16, 16, batch_first=True)
+        self.decode = nn.GRU(16, 8 if both_ways else 16, batch_first=True, bidirectional=both_ways)
+        self.head = nn.Linear(16, WORDS)
+
+    def forward(self, source: Tensor, fed: Tensor) -> Tensor:
+        _, state = self.encode(self.embed(source))
+        hidden, _ = self.decode(self.embed(fed))
+        return self.head(hidden + state.transpose(0, 1))
+
+
+def translated(ignore: int = 0, fed_at: int = 0, both_ways: bool = False) -> Trial:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        answer = batch["tokens"]
+        fed, wanted = answer[:, fed_at : fed_at + PLACES - 1], answer[:, 1:]
+        return F.cross_entropy(model(batch["source"], fed).flatten(0, 1), wanted.flatten(), ignore_index=ignore)
+
+    batches = [{**batch, "source": batch["tokens"] * 7 % WORDS} for batch in sentences()]
+    return trial_of(Translator(both_ways), batches, loss)
+
+
+def test_a_decoder_whose_padding_is_counted_in_the_loss() -> None:
+    says(ask(RULE, translated(ignore=-100)), Outcome.WARN, "% of the loss's targets are padding")
+    assert "targets are padding" not in ask(RULE, translated()).summary
+
+
+def test_a_decoder_that_is_fed_its_answer() -> None:
+    says(ask("future-leak", translated(fed_at=1)), Outcome.WARN, "the targets are the input tokens themselves")
+    says(ask("future-leak", translated(both_ways=True)), Outcome.FAIL, "sees the tokens it has to predict")
+    says(ask("future-leak", translated()), Outcome.PASS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -59,7 +60,10 @@ class Padding:
         told_by, lengths, places, pad = _padding(call)
         with exclusively_evaluating(iter(trial.models.values())):
             change, row = _largest_change(call, lengths, places)
-        counted, place = _counted(losses.calls, lengths, places, pad)
+        counted, place = max(
+            (_counted(losses.calls, *span) for span in [(lengths, places, pad), *_spans(call)]),
+            key=lambda found: found[0],
+        )
         return cls(told_by, places, change, row, int(lengths[row]), counted, place)
 
 
@@ -81,6 +85,14 @@ def _padding(call: CapturedCall) -> tuple[str, Tensor, int, int | None]:
     if found and tokens is not None and _plausible(found[0]):
         return "", found[0].cpu(), tokens.shape[1], pad
     raise NotMeasured("no mask, lengths or padded ends were seen among what the model is given")
+
+
+def _spans(call: CapturedCall) -> Iterator[tuple[Tensor, int, int]]:
+    """Of all token ids that the model is given, as an encoder and a decoder: lengths, padded length, filling id."""
+    for _, tensor in leaves((call.args, call.kwargs)):
+        ids = tensor.ndim == 2 and tensor.dtype in (torch.int64, torch.int32)
+        if ids and (found := _tails(tensor)) and _plausible(found[0]):
+            yield found[0].cpu(), tensor.shape[1], found[1]
 
 
 def _plausible(lengths: Tensor) -> bool:

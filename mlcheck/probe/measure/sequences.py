@@ -13,7 +13,7 @@ from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
 from mlcheck.probe.measure.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
-from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -42,34 +42,42 @@ class NextToken:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         with restored(trial):
-            tokens, targets, place = _observed(trial)
-        shift = _shift(tokens, targets)
-        if shift is None:
+            ids, targets, place = _observed(trial)
+        shifts = [_shift(tokens, targets) for tokens in ids]
+        which = next((index for index, shift in enumerate(shifts) if shift is not None), None)
+        if which is None:
             raise NotMeasured("the targets are not the inputs, shifted by one place")
+        tokens, shift = ids[which], shifts[which]
         call = capture(trial)
         length = tokens.shape[1]
-        if shift == 0:
+        if shift != 1:
             return cls(0, length, 0, 0, "", place)
         with exclusively_evaluating(iter(trial.models.values())):
             cuts = sorted({1, length // 4, length // 2, length - 2} & set(range(1, length)))
-            leaking = [cut for cut in cuts if _leaks(call, cut, length)]
-            where = _where(call, leaking[0], length, trial) if leaking else ""
+            only = which if len(ids) > 1 else None
+            exchanges = {cut: _exchanged(call, cut, length, only) for cut in cuts}
+            leaking = [cut for cut in cuts if _leaks(call, exchanges[cut], cut, length)]
+            where = _where(call, exchanges[leaking[0]], leaking[0], length, trial) if leaking else ""
         return cls(1, length, len(cuts), len(leaking), where, place)
 
 
-def _observed(trial: Trial) -> tuple[Tensor, Tensor, Location]:
-    """The token ids that enter the first model, and the targets of the first loss, as (samples, places)."""
+def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location]:
+    """The token ids that enter the first model (several of a decoder), and the targets of the first loss."""
     losses, modules = LossWatch(keep_dropout=False), ModuleWatch()
     with losses, modules:
         trial.train_step(first_batches(trial, 1)[0], 0)
     names = Names(trial.models)
     for call in modules.calls:
-        ids = [t for _, t in leaves((call.args, call.kwargs)) if t.dtype in (torch.int64, torch.int32) and t.ndim == 2]
-        if ids and names.knows(call.module) and ids[0].shape[1] >= 4:
+        ids = [t.detach().clone() for _, t in leaves((call.args, call.kwargs)) if _are_ids(t)]
+        if ids and names.knows(call.module):
             for loss in losses.calls:
                 if loss.kind in ("cross_entropy", "nll_loss") and not loss.target.is_floating_point():
-                    return ids[0].detach().clone(), loss.target, loss.place
+                    return ids, loss.target, loss.place
     raise NotMeasured("no model takes token ids of shape (samples, places) and is trained with cross_entropy")
+
+
+def _are_ids(tensor: Tensor) -> bool:
+    return tensor.dtype in (torch.int64, torch.int32) and tensor.ndim == 2 and tensor.shape[1] >= 4
 
 
 def _shift(tokens: Tensor, targets: Tensor) -> int | None:
@@ -88,21 +96,25 @@ def _shift(tokens: Tensor, targets: Tensor) -> int | None:
     return None
 
 
-def _exchanged(call: CapturedCall, cut: int, length: int) -> object:
-    """The same tokens up to `cut`, those of another sample behind it."""
+def _exchanged(call: CapturedCall, cut: int, length: int, which: int | None) -> Arguments:
+    """The same tokens up to `cut`, those of another sample behind it: of one input where a decoder has several."""
+    ids = [tensor for _, tensor in leaves((call.args, call.kwargs)) if _are_ids(tensor)]
+    only = ids[which] if which is not None and which < len(ids) else None
 
     def exchange(tensor: Tensor) -> Tensor:
         if tensor.is_floating_point() or tensor.ndim != 2 or tensor.shape[1] not in (length, length - 1):
             return tensor
+        if only is not None and tensor is not only:
+            return tensor
         return torch.cat([tensor[:, : cut + 1], tensor.roll(1, 0)[:, cut + 1 :]], dim=1)
 
-    return map_tensors((call.args, call.kwargs), exchange)
+    return map_tensors((call.args, call.kwargs), exchange)  # type: ignore[no-any-return]
 
 
-def _leaks(call: CapturedCall, cut: int, length: int) -> bool:
+def _leaks(call: CapturedCall, exchanged: Arguments, cut: int, length: int) -> bool:
     """Whether an output at or before `cut` changes by more than rounding."""
     before = call.replay()
-    after = call.replay(_exchanged(call, cut, length))  # type: ignore[arg-type]
+    after = call.replay(exchanged)
     for one, other in zip(before, after):
         if one.ndim < 3 or one.shape[1] not in (length, length - 1) or one.shape != other.shape:
             continue
@@ -113,10 +125,10 @@ def _leaks(call: CapturedCall, cut: int, length: int) -> bool:
     return False
 
 
-def _where(call: CapturedCall, cut: int, length: int, trial: Trial) -> str:
+def _where(call: CapturedCall, exchanged: Arguments, cut: int, length: int, trial: Trial) -> str:
     """The first module whose output before `cut` changes with the tokens behind it."""
     kept: list[list[tuple[torch.nn.Module, Tensor]]] = []
-    for arguments in ((call.args, call.kwargs), _exchanged(call, cut, length)):
+    for arguments in ((call.args, call.kwargs), exchanged):
         seen: list[tuple[torch.nn.Module, Tensor]] = []
 
         def observe(module: torch.nn.Module, output: object, seen: list[tuple[torch.nn.Module, Tensor]] = seen) -> None:
@@ -124,7 +136,7 @@ def _where(call: CapturedCall, cut: int, length: int, trial: Trial) -> str:
                 seen.append((module, output[:, : cut + 1].clone()))
 
         with ModuleWatch(observe=observe):
-            call.replay(arguments)  # type: ignore[arg-type]
+            call.replay(arguments)
         kept.append(seen)
     for (module, here), (_, there) in zip(*kept):
         if not torch.allclose(here, there, rtol=1e-3, atol=1e-4):
