@@ -13,6 +13,7 @@ from mlcheck.cli.delivery import deliver
 from mlcheck.cli.progress import progress
 from mlcheck.cli.settings import names
 from mlcheck.config import load_config
+from mlcheck.core.extras import require
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -118,13 +119,9 @@ def _keeper(path: str) -> Callable[[Report], None] | None:
 
 
 def require_extra() -> None:
-    from importlib.util import find_spec
-
     if os.name == "nt":
         raise Mistake("`mlcheck load` runs on Linux and macOS: use it in WSL")
-    missing = [name for name in ("numpy", "psutil") if find_spec(name) is None]
-    if missing:
-        raise Mistake(f"`mlcheck load` needs {' and '.join(missing)}: pip install 'mlcheck[load]'")
+    require("load", ("numpy", "psutil"))
 
 
 def _limits(arguments: argparse.Namespace) -> Limits:

@@ -44,13 +44,6 @@ def not_both(one: str, other: str) -> Rule:
     return check
 
 
-def one_connection(values: Values, node: yaml.Node, path: str) -> Iterator[Problem]:
-    given = [name for name in ("connection_string", "account_url") if name in values]
-    if len(given) != 1:
-        told = "needs one of `connection_string` and `account_url`" if not given else "has two ways to connect"
-        yield Problem(node, path, f"`{path}` {told}", "give exactly one of `connection_string` and `account_url`")
-
-
 def one_unit(values: Values, node: yaml.Node, path: str) -> Iterator[Problem]:
     given = [entry.key for entry in merged_entries(node)]
     if len(given) == 1 and given[0] in values:

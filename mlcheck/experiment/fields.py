@@ -7,7 +7,6 @@ from mlcheck.experiment.field_rules import (
     mounted_once,
     names_or_pattern,
     not_both,
-    one_connection,
     ordered,
     pod_is_left_alone,
     storage_inside_host,
@@ -54,7 +53,6 @@ DIRECTORY = _storage("directory", {"container_path": TEXT_}, "container_path")
 S3 = _storage("s3", {**dict.fromkeys(_KEYS, TEXT_), "prefix": _PREFIX}, "bucket")
 GCS = _storage("gcs", {"bucket": TEXT_, "prefix": _PREFIX}, "bucket")
 AZURE = _storage("azure", dict.fromkeys(_ACCOUNT, TEXT_), "container", not_both("credential", "connection_string"))
-AZURE_COMPLETE = Fields(AZURE.known, AZURE.needs, AZURE.wants, (*AZURE.rules, one_connection))
 _STORAGES = {"shared_fs": SHARED_FS, "directory": DIRECTORY, "s3": S3, "gcs": GCS, "azure": AZURE}
 CHECKPOINT_STORAGE = Kind(
     "type",

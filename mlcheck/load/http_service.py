@@ -43,7 +43,6 @@ class Connection:
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname, parts.port)
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._url = url
 
     def ask(self, body: bytes) -> Any:
         """The answer, parsed where it is JSON. Raises HTTPError, or OSError where there is no connection."""

@@ -16,7 +16,7 @@ import yaml
 
 from mlcheck.experiment import fields, searchers
 from mlcheck.experiment.document import merged_entries
-from mlcheck.experiment.field_rules import uncounted
+from mlcheck.experiment.field_rules import Values, uncounted
 from mlcheck.experiment.shape import TEXT, WHOLE, Fields, Kind, Many, Problem, Scalar, Shape
 from mlcheck.yaml12 import CoreLoader
 
@@ -31,11 +31,20 @@ class Counted:
         yield from uncounted(node, path)
 
 
+def one_connection(values: Values, node: yaml.Node, path: str) -> Iterator[Problem]:
+    given = [name for name in ("connection_string", "account_url") if name in values]
+    if len(given) != 1:
+        told = "needs one of `connection_string` and `account_url`" if not given else "has two ways to connect"
+        yield Problem(node, path, f"`{path}` {told}", "give exactly one of `connection_string` and `account_url`")
+
+
+AZURE = fields.AZURE
+AZURE_COMPLETE = Fields(AZURE.known, AZURE.needs, AZURE.wants, (*AZURE.rules, one_connection))
 UNION_A = Fields({"type": Scalar(TEXT, choices=("a",)), "val_a": Scalar(WHOLE), "common_val": Scalar(TEXT)}, ("type",))
 UNION_B = Fields({"type": Scalar(TEXT, choices=("b",)), "val_b": Scalar(WHOLE), "common_val": Scalar(TEXT)}, ("type",))
 UNION = Kind("type", {"a": UNION_A, "b": UNION_B}, Fields({}))
 SCHEMAS: dict[str, Shape] = {
-    "azure": fields.AZURE,
+    "azure": AZURE,
     "bind-mount": fields.BIND_MOUNT,
     "check-grid-hyperparameter": Counted(),
     "check-positive-length": searchers.POSITIVE_LENGTH,
@@ -110,7 +119,7 @@ def judged(checkout: Path) -> Iterator[Judged]:
 
 
 def _shape(schema: str, complete: bool) -> Shape:
-    return fields.AZURE_COMPLETE if schema == "azure" and complete else SCHEMAS[schema]
+    return AZURE_COMPLETE if schema == "azure" and complete else SCHEMAS[schema]
 
 
 def main(checkout: Path) -> None:

@@ -10,6 +10,7 @@ from mlcheck.cli import main
 from mlcheck.cli.output import exit_code
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
+from mlcheck.probe import engine
 
 FORGETFUL = """\
 import torch
@@ -190,3 +191,13 @@ def test_a_broken_check_counts_even_where_another_decided(outcomes: list[Outcome
         for by, outcome in zip(ways, outcomes, strict=False)
     ]
     assert exit_code(Report("check", "x", tuple(results)), strict=False) == expected
+
+
+@pytest.mark.parametrize("command", [["probe", "train.py"], ["check", "train.py", "--html", "", "--json", ""]])
+def test_a_probe_without_torch_is_misuse(
+    command: list[str], write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("train.py", CAREFUL)
+    monkeypatch.setattr(engine, "NEEDS", ("no_torch_here",))
+    assert main(command) == 2
+    assert capsys.readouterr().err == "mlcheck: `mlcheck probe` needs no_torch_here: pip install 'mlcheck[probe]'\n"

@@ -19,7 +19,6 @@ from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
 SECONDS = 6.0
-MOST_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)

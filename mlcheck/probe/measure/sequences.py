@@ -18,8 +18,6 @@ from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
-MOST_VALUES = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class NextToken:

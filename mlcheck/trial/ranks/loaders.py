@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,6 @@ class LoaderWatch:
         self._trained: dict[int, int] = {}
         self._open: list[_Pass] = []
         self._stack = ExitStack()
-        self._watching = True
 
     def install(self) -> None:
         for owner, name, value in (
@@ -64,20 +63,11 @@ class LoaderWatch:
     def remove(self) -> None:
         self._stack.close()
 
-    @contextmanager
-    def unwatched(self) -> Iterator[None]:
-        """Passes that mlcheck itself makes."""
-        self._watching = False
-        try:
-            yield
-        finally:
-            self._watching = True
-
     def _passing(self, original: Any) -> Any:
         @functools.wraps(original)
         def __iter__(loader: DataLoader[Any]) -> Iterator[Any]:  # noqa: N807
             place = user_line()
-            if not self._watching or torch.utils.data.get_worker_info() is not None:
+            if torch.utils.data.get_worker_info() is not None:
                 return original(loader)  # type: ignore[no-any-return]
             begun = self._begin(loader, place)
             real = original(loader)
