@@ -19,7 +19,7 @@ from mlcheck.report.terminal_item import MARGIN, STYLE, alarm, calm, label_of, u
 
 _HELD = {"kept": "green", "BROKEN": "bold red"}
 _STAGE_MARGIN = max(len(stage.value) for stage in Stage) + 2
-_FEW = 12
+_FEW = 20  # of these, each is told at once; what `mlcheck load` asks is no more
 WHOLE = "the whole report, with pictures: "
 
 

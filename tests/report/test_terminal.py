@@ -157,7 +157,7 @@ def test_a_symptom_of_two_causes_is_told_once(report):
 
 @pytest.fixture
 def sound(report):
-    """Thirteen that passed, six skipped for one reason, a note and an open question."""
+    """Twenty-one that passed, six skipped for one reason, a note and an open question."""
     passed = replace(report.results[-1], outcome=Outcome.PASS, summary="evidence of its own", reason="", findings=())
     skipped = replace(passed, outcome=Outcome.SKIP, summary="", reason="for one process")
     noted = replace(passed, rule="noted", findings=(Finding("worth knowing"),))
@@ -165,7 +165,7 @@ def sound(report):
     return replace(
         report,
         results=(
-            *(replace(passed, rule=f"passed-{number}") for number in range(13)),
+            *(replace(passed, rule=f"passed-{number}") for number in range(21)),
             *(replace(skipped, rule=f"skipped-{number}") for number in range(6)),
             noted,
             open_question,
@@ -176,7 +176,7 @@ def sound(report):
 
 def test_what_is_settled_is_counted_by_stage(sound):
     text = terminal.render(sound, width=80, color=False)
-    assert "FOR ONE REASON\nSKIP     6 items: for one process\n\nPASSED AND SKIPPED\ntraining    13 passed\n" in text
+    assert "FOR ONE REASON\nSKIP     6 items: for one process\n\nPASSED AND SKIPPED\ntraining    21 passed\n" in text
     assert "passed-3" not in text
     assert "note     `--verbose` tells what passed and what was skipped" in text
 
@@ -189,15 +189,15 @@ def test_what_somebody_should_know_is_told_beside_the_counts(sound):
 
 def test_verbose_tells_everything(sound):
     text = terminal.render(sound, width=80, color=False, verbose=True)
-    assert text.count("evidence of its own") == 15
+    assert text.count("evidence of its own") == 23
     assert "SKIP     6 items: for one process\n         skipped-0, skipped-1," in text
     assert "PASSED AND SKIPPED" not in text
     assert "--verbose" not in text
 
 
 def test_few_that_are_settled_are_told_without_being_asked(sound):
-    text = terminal.render(replace(sound, results=sound.results[:12]), width=80, color=False)
-    assert text.count("evidence of its own") == 12
+    text = terminal.render(replace(sound, results=sound.results[:20]), width=80, color=False)
+    assert text.count("evidence of its own") == 20
     assert "--verbose" not in text
 
 
