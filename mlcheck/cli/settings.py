@@ -10,6 +10,7 @@ from mlcheck import project
 from mlcheck.config import Config, load_config
 from mlcheck.core.cores import idle_cores
 from mlcheck.core.dataclasses import replace
+from mlcheck.core.extras import require
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mlcheck.lint.run import LintSettings
     from mlcheck.probe.engine import ProbeOptions
 
+PROBE_NEEDS = ("torch", "numpy", "PIL", "greenlet")  # what the extra `probe` installs
 _MOST_JOBS = 8
 
 
@@ -66,6 +68,7 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
     table = project.probe_options(replace(config, entry=entry) if entry else config)
     if table is None:
         return None
+    require("probe", PROBE_NEEDS)
     return replace(
         table,
         config=arguments.config or table.config,

@@ -13,7 +13,6 @@ from typing import Any
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Verdict
-from mlcheck.core.extras import require
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.options import RuleOptions
 from mlcheck.core.outcome import Outcome, Stage
@@ -26,7 +25,6 @@ from mlcheck.trial.isolate import ChildEnd, End, run_child
 from mlcheck.trial.memory import MemoryGuard
 
 ENTRY_RULE = "entry-does-not-run"
-NEEDS = ("torch", "numpy", "PIL", "greenlet")  # what the extra `probe` installs
 _START_UP_S = 60.0
 _BUSY = 0.2
 _STOPPED = {
@@ -65,8 +63,7 @@ class ProbeOptions:
 
 
 def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] | None = None) -> Report:
-    """Examine the entry point. Raises UnknownRule for a rule that no page or probe has, Mistake without torch."""
-    require("probe", NEEDS)
+    """Examine the entry point. Raises UnknownRule for a rule that no page or probe has."""
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.monotonic()
     run = _Run(options, probe_rules(options.only, options.skip), progress)
     run.leave_out_costly()

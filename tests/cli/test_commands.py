@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.cli import main
+from mlcheck.cli import main, settings
 from mlcheck.cli.output import exit_code
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
-from mlcheck.probe import engine
 
 FORGETFUL = """\
 import torch
@@ -198,6 +197,6 @@ def test_a_probe_without_torch_is_misuse(
     command: list[str], write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("train.py", CAREFUL)
-    monkeypatch.setattr(engine, "NEEDS", ("no_torch_here",))
+    monkeypatch.setattr(settings, "PROBE_NEEDS", ("no_torch_here",))
     assert main(command) == 2
     assert capsys.readouterr().err == "mlcheck: `mlcheck probe` needs no_torch_here: pip install 'mlcheck[probe]'\n"
