@@ -192,14 +192,15 @@ class Translator(nn.Module):
 
     def __init__(self, both_ways: bool = False) -> None:
         super().__init__()
-        self.embed, self.encode = nn.Embedding(WORDS, 16), nn.GRU(16, 16, batch_first=True)
+        self.embed, self.encode = nn.Embedding(WORDS, 16), nn.Linear(16, 16)
         self.decode = nn.GRU(16, 8 if both_ways else 16, batch_first=True, bidirectional=both_ways)
         self.head = nn.Linear(16, WORDS)
 
     def forward(self, source: Tensor, fed: Tensor) -> Tensor:
-        _, state = self.encode(self.embed(source))
+        real = (source != 0).float()[..., None]
+        state = (self.encode(self.embed(source)) * real).sum(1, keepdim=True) / real.sum(1, keepdim=True)
         hidden, _ = self.decode(self.embed(fed))
-        return self.head(hidden + state.transpose(0, 1))
+        return self.head(hidden + state)
 
 
 def translated(ignore: int = 0, fed_at: int = 0, both_ways: bool = False) -> Trial:
