@@ -15,6 +15,7 @@ from mlcheck.report.svg import ALARM, INK, RULE, SERIES, WIDTH, Scale, label, li
 _HEIGHT, _TOP, _BOTTOM, _LEFT, _RIGHT = 250, 26, 210, 58, 486
 _SHOWN_SERIES = 24
 _LABELLED = 12
+_DOTTED = 12
 _BUCKETS = 200
 _DASHES = ("", "6 3", "2 3")
 
@@ -45,6 +46,7 @@ def curves(figure: Figure) -> str:
             up,
             data.get("x_label", "") + (" (log)" if log_x else ""),
             data.get("y_label", "") + (" (log)" if log else ""),
+            whole=len(set(xs)) > 1 and not log_x and all(x == int(x) for x in xs),
         ),
         *(part for curve in drawn for part in _drawing(curve, across, up)),
         *_references(lines, up),
@@ -69,11 +71,12 @@ def _curve(position: int, entry: dict[str, Any]) -> _Curve:
     return _Curve(str(entry.get("name", "")), points, SERIES[place], _DASHES[cycle % len(_DASHES)])
 
 
-def _axes(across: Scale, up: Scale, x_label: str, y_label: str) -> Iterator[str]:
+def _axes(across: Scale, up: Scale, x_label: str, y_label: str, whole: bool) -> Iterator[str]:
+    """Of `whole` numbers (steps, layers) only whole ones have a tick."""
     for tick in up.ticks():
         yield line(_LEFT, up(tick), _RIGHT, up(tick), RULE)
         yield label(_LEFT - 6, up(tick) + 4, tick_text(tick), anchor="end")
-    for tick in across.ticks(6):
+    for tick in (tick for tick in across.ticks(6) if tick == int(tick) or not whole):
         yield line(across(tick), _BOTTOM, across(tick), _BOTTOM + 4, RULE)
         yield label(across(tick), _BOTTOM + 16, tick_text(tick), anchor="middle")
     yield line(_LEFT, _BOTTOM, _RIGHT, _BOTTOM, RULE)
@@ -99,7 +102,7 @@ def _marks(marks: list[dict[str, Any]], across: Scale) -> Iterator[str]:
 
 
 def _drawing(curve: _Curve, across: Scale, up: Scale) -> Iterator[str]:
-    """The line in unbroken runs; a cross at the edge marks each run of values that cannot be drawn."""
+    """The line in unbroken runs, few points as dots; a cross at the edge marks each run that cannot be drawn."""
     dash = f' stroke-dasharray="{curve.dash}"' if curve.dash else ""
     style = f'fill="none" stroke="{curve.color}" stroke-width="1.6" stroke-linejoin="round"{dash}'
     for _, group in groupby(curve.points, key=lambda point: _fits(point[1], up.log)):
@@ -108,9 +111,10 @@ def _drawing(curve: _Curve, across: Scale, up: Scale) -> Iterator[str]:
         if drawn:
             at = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in drawn)
             yield f'<polyline points="{at}" {style}/>'
-        if len(drawn) == 1:
-            yield f'<circle cx="{across(drawn[0][0]):.1f}" cy="{up(drawn[0][1]):.1f}" r="2.5" fill="{curve.color}"/>'
-        elif not drawn:
+        if len(drawn) <= _DOTTED:
+            for x, y in drawn:
+                yield f'<circle cx="{across(x):.1f}" cy="{up(y):.1f}" r="2.5" fill="{curve.color}"/>'
+        if not drawn:
             x, y = across(run[0][0]), _TOP if run[0][1] == math.inf else _BOTTOM
             yield f'<path d="M{x - 4:.1f} {y - 4}l8 8m0 -8l-8 8" stroke="{ALARM}" stroke-width="1.6"/>'
 

@@ -86,3 +86,11 @@ def test_classes_are_laid_over_pictures() -> None:
     red, green, blue = torch.as_tensor(np.array(png.convert("RGB"))).long().unbind(-1)
     assert bool((red > blue + 40).any())
     assert bool(((red == green) & (green == blue)).any())
+
+
+def test_a_mask_of_floats_is_counted_by_its_classes() -> None:
+    batches = [(torch.randn(4, 1, 8, 8), (torch.rand(4, 1, 8, 8) > 0.7).float())]
+    model = nn.Conv2d(1, 1, 3, padding=1)
+    trial = trial_of(model, batches, lambda m, b: F.binary_cross_entropy_with_logits(m(b[0]), b[1]))
+    bars = [figure for figure in ask("batch-not-reviewed", trial).figures if figure.kind == "bars"]
+    assert [figure.data["labels"] for figure in bars] == [["0", "1"]]

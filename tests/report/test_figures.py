@@ -199,3 +199,12 @@ def test_ticks_of_a_log_scale():
 def test_a_scale_maps_its_ends():
     assert Scale(1.0, 100.0, 0.0, 10.0, log=True)(10.0) == pytest.approx(5.0)
     assert Scale(-1.0, 1.0, 10.0, 0.0)(1.0) == 0.0
+
+
+def test_few_points_are_seen_and_whole_numbers_have_whole_ticks():
+    shown = draw(Figure("curves", "by layer", {"series": [{"name": "rms", "y": [1.0, 2.0, 4.0]}], "x_label": "layer"}))
+    assert shown.count("<circle") == 3
+    assert ">0.5<" not in shown
+    assert re.findall(r'y="226.0"[^>]*>([^<]*)<', shown) == ["0", "1", "2"]
+    many = draw(Figure("curves", "by step", {"series": [{"name": "loss", "y": [float(i) for i in range(40)]}]}))
+    assert "<circle" not in many

@@ -30,7 +30,7 @@ def check(seen: Activations, *, share: float = MANY) -> Verdict:
         Outcome.PASS,
         f"at most {100 * shares[worst]:.0f} % of a layer's units are never active (`{worst}`; active in fewer than "
         f"{bound:.2g} % of rows, with 95 % confidence)",
-        figures=(figure,),
+        figures=(figure,) if any(shares.values()) else (),
         looked_at=len(judged),
     )
 

@@ -26,8 +26,9 @@ def check(run: ShortRun) -> Verdict:
     if fallen is None:
         low = min(rates)
         told = f"{top:.3g} throughout" if low == top else f"between {low:.3g} and {top:.3g}"
+        drawn = (figure,) if low < top else ()
         return Verdict(
-            Outcome.PASS, f"the learning rate is {told} in {len(rates)} steps", figures=(figure,), looked_at=len(rates)
+            Outcome.PASS, f"the learning rate is {told} in {len(rates)} steps", figures=drawn, looked_at=len(rates)
         )
     epochs = f" ({run.epochs * (fallen + 1) / len(rates):.1f} epochs)" if run.epochs else ""
     message = f"the learning rate falls from {top:.3g} to {rates[fallen]:.3g} within {fallen + 1} steps{epochs}"

@@ -44,7 +44,7 @@ def check(seen: RateTrials) -> Verdict:
         f"the loss falls at {seen.rate:g} to {mine.tail(third):.3g}, at {seen.rate * best.factor:g} to "
         f"{best.tail(third):.3g}",
         figures=_figures(seen),
-        numbers=numbers,
+        numbers={"learning rate": seen.rate},
         looked_at=seen.steps,
     )
 

@@ -36,9 +36,9 @@ def check(seen: RateTrials) -> Verdict:
         f"{best_gain:.3g} lower at {seen.rate * best.factor:g}"
     )
     within_reach = best.factor < FAR  # many sound runs start on a plateau that ten times their rate leaves sooner
-    figures = (rate_curves(seen.rate, (trial for trial in seen.trials if not trial.diverged)),)
     if within_reach or best_gain < MUCH * abs(start) or gain > LITTLE * best_gain:
-        return Verdict(Outcome.PASS, told, figures=figures, numbers=numbers, looked_at=seen.steps)
+        return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=seen.steps)  # learning-rate-too-high draws it
+    figures = (rate_curves(seen.rate, (trial for trial in seen.trials if not trial.diverged)),)
     message = f"your learning rate ({seen.rate:g}) hardly moves the model: {told}"
     finding = Finding(
         message,

@@ -22,7 +22,12 @@ def check(seen: Activations) -> Verdict:
     figure = Figure(
         "curves",
         "root mean square of each layer's output",
-        {"series": [{"name": "output", "y": spreads}], "x_label": "layer", "log_y": all(s > 0 for s in spreads)},
+        {
+            "series": [{"name": "output", "y": spreads}],
+            "x_label": "layer",
+            "y_label": "root mean square",
+            "log_y": all(s > 0 for s in spreads),
+        },
     )
     bad = next((layer for layer, spread in zip(layers, spreads) if not math.isfinite(spread)), None)
     first = next((spread for spread in spreads if spread > 0), 1.0)

@@ -82,8 +82,7 @@ def _figure(layers: list[Layer]) -> Figure:
     positive = all(value > 0 for value in gradients + between)
     series = [
         {"name": "gradient, rms", "y": gradients},
-        {"name": "difference between samples, share of power", "y": between},
+        {"name": "samples apart, share", "y": between},
     ]
-    return Figure(
-        "curves", "from the first layer to the last", {"series": series, "x_label": "layer", "log_y": positive}
-    )
+    title = "from the first layer to the last: gradients, and what of the power is the difference between samples"
+    return Figure("curves", title, {"series": series, "x_label": "layer", "log_y": positive})

@@ -32,7 +32,8 @@ def check(run: ShortRun) -> Verdict:
 
 
 def _worst(seen: Predictions, steps: int) -> Figure | None:
-    title = f"the worst predictions after {steps} steps, {seen.field} with label, what the model says, and loss"
+    beside = "label, what the model says, and loss" if any(one.said for one in seen.worst) else "its loss"
+    title = f"the worst predictions after {steps} steps, {seen.field} with {beside}"
     return laid_out(title, [one.input for one in seen.worst], [_caption(one) for one in seen.worst], seen.decode)
 
 

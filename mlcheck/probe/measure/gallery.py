@@ -28,6 +28,7 @@ TILES = 16
 _ROWS = 8
 _COLUMNS = 12
 _SMALL = 96
+_FEW = 12
 _WORDS = 120
 _COLOURS = ((0, 0, 0), (230, 80, 40), (40, 120, 220), (60, 170, 80), (220, 180, 40), (150, 80, 190), (60, 180, 190))
 
@@ -207,6 +208,8 @@ def _label_of_each(targets: list[tuple[str, Tensor]], samples: int) -> list[str]
 def _histogram(name: str, tensor: Tensor) -> Figure | None:
     """How often each label occurs, or how values spread over twelve bins."""
     flat = tensor.detach().flatten().cpu()
+    if flat.is_floating_point() and _are_few_whole_numbers(flat):  # a mask, or classes of a binary loss
+        flat = flat.long()
     if flat.is_floating_point():
         flat = flat[flat.isfinite()].double()
         if flat.numel() < 2 or float(flat.max()) == float(flat.min()):
@@ -220,6 +223,10 @@ def _histogram(name: str, tensor: Tensor) -> Figure | None:
     return Figure(
         "bars", f"{name}: how often each occurs", {"labels": [str(v) for v in found.tolist()], "values": times.tolist()}
     )
+
+
+def _are_few_whole_numbers(values: Tensor) -> bool:
+    return bool((values == values.round()).all()) and values.numel() > 0 and float(values.max() - values.min()) < _FEW
 
 
 def _shape(tensor: Tensor) -> str:
