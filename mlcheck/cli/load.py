@@ -208,28 +208,40 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--init", action="store_true", help="write commented templates of the files below, and stop")
     parser.add_argument("--self-test", action="store_true", help="measure the harness itself (some 15 s), and stop")
-    parser.add_argument("--queries", default="", metavar="FILE", help="queries as users send them (.jsonl, .csv, .tsv)")
-    parser.add_argument("--complex", default="", metavar="FILE", help="the worst queries (default: the slowest 5 %%)")
-    parser.add_argument("--golden", default="", metavar="FILE", help="must-pass cases (.jsonl)")
-    parser.add_argument("--labelled", default="", metavar="FILE", help="queries with labels, to measure quality")
-    parser.add_argument(
+    _add_files(parser.add_argument_group("what is asked, and what is to come out"))
+    _add_amounts(parser.add_argument_group("how much, and how long"))
+    _add_locust(parser.add_argument_group("a running service from many users (needs the extra `http`)"))
+    parser.set_defaults(run=load)
+
+
+def _add_files(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--queries", default="", metavar="FILE", help="queries as users send them (.jsonl, .csv, .tsv)")
+    group.add_argument("--complex", default="", metavar="FILE", help="the worst queries (default: the slowest 5 %%)")
+    group.add_argument("--golden", default="", metavar="FILE", help="must-pass cases (.jsonl)")
+    group.add_argument("--labelled", default="", metavar="FILE", help="queries with labels, to measure quality")
+    group.add_argument(
         "--live", default="", metavar="MODULE:NAME", help="what serves now: to be compared on --labelled"
     )
-    parser.add_argument("--sbs-key", default="", metavar="FILE", help="the key that `mlcheck sbs make` wrote")
-    parser.add_argument("--sbs-answers", nargs="+", default=[], metavar="FILE", help="the raters' answers (.csv)")
-    parser.add_argument(
+    group.add_argument("--sbs-key", default="", metavar="FILE", help="the key that `mlcheck sbs make` wrote")
+    group.add_argument("--sbs-answers", nargs="+", default=[], metavar="FILE", help="the raters' answers (.csv)")
+    group.add_argument(
         "--ratings", default="", metavar="FILE", help="scores of both versions (.csv: item, rater, new, live)"
     )
-    parser.add_argument("--slo", default="", metavar="FILE", help="the limits to keep (.toml)")
-    parser.add_argument("--workers", default="", metavar="N,...", help="numbers of processes (default: 1,2,4,8,16)")
-    parser.add_argument("--rate", type=float, metavar="QPS", help="queries a second (default: 70 %% of the capacity)")
-    parser.add_argument("--duration", type=float, metavar="SECONDS", help="of each timed phase (default: 10)")
-    parser.add_argument("--threads", type=int, metavar="N", help="CPU threads of a worker (default: cores / workers)")
-    parser.add_argument("--query-timeout", type=float, metavar="SECONDS", help="longer counts as a hang (default: 30)")
-    parser.add_argument("--only", action="append", default=[], metavar="RULE,...", help="measure and judge only these")
-    parser.add_argument("--quick", action="store_true", help="up to 4 workers, phases of 3 seconds")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of arrivals, orders and draws (default: 0)")
-    group = parser.add_argument_group("a running service from many users (needs the extra `http`)")
+    group.add_argument("--slo", default="", metavar="FILE", help="the limits to keep (.toml)")
+
+
+def _add_amounts(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--workers", default="", metavar="N,...", help="numbers of processes (default: 1,2,4,8,16)")
+    group.add_argument("--rate", type=float, metavar="QPS", help="queries a second (default: 70 %% of the capacity)")
+    group.add_argument("--duration", type=float, metavar="SECONDS", help="of each timed phase (default: 10)")
+    group.add_argument("--threads", type=int, metavar="N", help="CPU threads of a worker (default: cores / workers)")
+    group.add_argument("--query-timeout", type=float, metavar="SECONDS", help="longer counts as a hang (default: 30)")
+    group.add_argument("--only", action="append", default=[], metavar="RULE,...", help="measure and judge only these")
+    group.add_argument("--quick", action="store_true", help="up to 4 workers, phases of 3 seconds")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of arrivals, orders and draws (default: 0)")
+
+
+def _add_locust(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--locust", action="store_true", help="send at --rate with Locust, from as many users as it takes"
     )
@@ -242,4 +254,3 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--locust-bind", default="*:5557", metavar="HOST:PORT", help="where they join (default: *:5557)")
     group.add_argument("--locust-join", default="", metavar="HOST:PORT", help="be such a worker, with --url")
-    parser.set_defaults(run=load)

@@ -181,17 +181,19 @@ class _Run:
         """The labelled file, unless every line holds the prediction already."""
         return "" if all("prediction" in query.given for query in self.files.labelled) else self.options.labelled
 
+    def _names_of_ladder(self, mined: bool) -> dict[str, tuple[str, ...]]:
+        """The queries by name; without a file of the worst, those that were `mined` from the random ones."""
+        survey: Survey = self.evidence[Survey]
+        worst: tuple[str, ...] = tuple(survey.names[number] for number in survey.worst) if mined else ()
+        worst = worst or tuple(query.name for query in self.files.complex)
+        return {RANDOM: self._names(), **({COMPLEX: worst} if worst else {})}
+
     def _climb(self) -> None:
         options, files = self.options, self.files
         survey: Survey = self.evidence[Survey]
-        names = {RANDOM: self._names()}
         mined = not files.complex and len(files.random) > 1 and bool(survey.slowest)
-        subsets: dict[str, tuple[str, list[int]]] = {}
-        if mined:
-            subsets = {COMPLEX: (RANDOM, survey.worst)}
-            names[COMPLEX] = tuple(survey.names[number] for number in survey.worst)
-        elif files.complex:
-            names[COMPLEX] = tuple(query.name for query in files.complex)
+        names = self._names_of_ladder(mined)
+        subsets = {COMPLEX: (RANDOM, survey.worst)} if mined else {}
         if options.fleet is not None:
             self._ask_with_locust(options.fleet, names, mined)
             return

@@ -11,7 +11,7 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import Ladder, Rung
-from mlcheck.load.limits import Limits
+from mlcheck.load.limits import Limits, Memory
 from mlcheck.load.percentiles import Decision
 from mlcheck.load.wording import number, workers
 
@@ -28,44 +28,48 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
         f"{workers(count)}: {number(totals[count])} MB together, {number(highest[count])} MB the largest"
         for count in totals
     )
+    held = _held(highest, totals, limits.memory)
+    figures = (*held_against_limits(one for one, _ in held), _table(rungs), _curve(totals))
+    broken = tuple(finding for one, finding in held if one.decision is Decision.BROKEN)
+    numbers, looked_at = _numbers(totals, ladder), sum(rung.workers for rung in rungs)
+    if broken:
+        return Verdict(Outcome.FAIL, summary, "", broken, figures, numbers, looked_at)
+    if limits.memory.per_worker_mb is None and limits.memory.total_mb is None:
+        reason = "measured, but no limit is stated to judge it by: set [memory] in the SLO file"
+        return Verdict(Outcome.INCONCLUSIVE, summary, reason, (), figures, numbers, looked_at)
+    return Verdict(Outcome.PASS, summary, "", (), figures, numbers, looked_at)
+
+
+def _numbers(totals: dict[int, float], ladder: Ladder) -> dict[str, float]:
     numbers = {f"MB at {count}": total for count, total in totals.items()}
     if len(totals) > 1:
         more, base = np.polyfit(list(totals), list(totals.values()), 1)
         numbers |= {"MB for one worker more": float(more), "MB for none": float(base)}
     gpu = max((phase.gpu_mb for phase in ladder.phases), default=0.0)
-    numbers |= {"GPU MB at most": gpu} if gpu else {}
-    held = [
-        (told, value, limit, count)
-        for told, found, limit in (
-            ("the largest worker takes", highest, limits.memory.per_worker_mb),
-            ("all workers together take", totals, limits.memory.total_mb),
+    return numbers | ({"GPU MB at most": gpu} if gpu else {})
+
+
+def _held(highest: dict[int, float], totals: dict[int, float], limits: Memory) -> list[tuple[Held, Finding]]:
+    """Each number against its limit, with what is to be said if the limit is broken."""
+    return [
+        (
+            Held(
+                name,
+                f"<= {number(limit)} MB",
+                f"{number(value)} MB",
+                Decision.BROKEN if value > limit else Decision.KEPT,
+                value,
+                count,
+            ),
+            Finding(f"{told} {number(value)} MB with {workers(count)}, over the limit of {number(limit)} MB"),
+        )
+        for name, told, found, limit in (
+            ("memory of a worker", "the largest worker takes", highest, limits.per_worker_mb),
+            ("memory of all", "all workers together take", totals, limits.total_mb),
         )
         if limit is not None
         for count, value in found.items()
     ]
-    broken = [
-        Finding(f"{told} {number(value)} MB with {workers(count)}, over the limit of {number(limit)} MB")
-        for told, value, limit, count in held
-        if value > limit
-    ]
-    against = held_against_limits(
-        Held(
-            "memory of a worker" if told.startswith("the largest") else "memory of all",
-            f"<= {number(limit)} MB",
-            f"{number(value)} MB",
-            Decision.BROKEN if value > limit else Decision.KEPT,
-            value,
-            count,
-        )
-        for told, value, limit, count in held
-    )
-    figures, looked_at = (*against, _table(rungs), _curve(totals)), sum(rung.workers for rung in rungs)
-    if broken:
-        return Verdict(Outcome.FAIL, summary, "", tuple(broken), figures, numbers, looked_at)
-    if limits.memory.per_worker_mb is None and limits.memory.total_mb is None:
-        reason = "measured, but no limit is stated to judge it by: set [memory] in the SLO file"
-        return Verdict(Outcome.INCONCLUSIVE, summary, reason, (), figures, numbers, looked_at)
-    return Verdict(Outcome.PASS, summary, "", (), figures, numbers, looked_at)
 
 
 def _peak(rung: Rung) -> float:
