@@ -7,6 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites.guards import conditions
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
 
 LOOKS_AT = "collective"
@@ -22,6 +24,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen["collective"] = len(calls)
     for call in calls:
         guard = _guard(call)
+        if guard is None:
+            yield from _called_by_one(call)
         if guard is None or call.argument("group") is not None or len(call.node.args) > 2:
             continue
         if not any(_answers(other, call, guard) for other in calls if other is not call):
@@ -31,6 +35,24 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="move it out of the branch",
                 related=(call.file.place(guard.test, call.context).location,),
             )
+
+
+def _called_by_one(call: Call) -> Iterator[Finding]:
+    """The function that it stands in, under no condition, is called by one rank alone wherever it is called."""
+    function = call.function
+    if function is None or conditions(call.context) or call.argument("group") is not None or len(call.node.args) > 2:
+        return
+    above = list(callers(call.file.sites, function)) if function.cls is None else []
+    guards = [_guard(each) for each in above]
+    found = [guard for guard in guards if guard is not None]
+    if found and len(found) == len(guards) and not any(guard.orelse for guard in found):
+        name = call.name.rpartition(".")[2]
+        yield Finding(
+            f"`{name}` needs all ranks, and `{function.name}` is called by one: it waits for ever",
+            call.place.location,
+            help=f"move `{name}` out of the function, behind the branch of the one rank",
+            related=(above[0].place.location,),
+        )
 
 
 def _guard(call: Call) -> ast.If | None:

@@ -129,25 +129,27 @@ def _counts_samples(scope: ast.AST, name: str) -> bool:
 def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
     """`correct += (prediction == y).sum().item()`, and `correct / len(loader)`."""
     for file in facts.sites.mentioning(["+="]):
-        if any(word not in file.text for word in ("torch", ".sum(", "len(")):
+        if any(word not in file.text for word in ("torch", "sum", "len(")):
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if any(word not in text for word in ("+=", "sum(", "len(")):
+            if any(word not in text for word in ("+=", "sum", "len(")):
                 continue
             for name, values in _added_up(file, scope, context).items():
                 for division in _batch_divisions(scope, name) if all(_counts(value) for value in values) else ():
                     yield Finding(
-                        f"`{name}` counts samples and is divided by the number of batches",
+                        f"`{name}` is a sum over samples and is divided by the number of batches",
                         file.place(division, context).location,
                         help="divide by `len(loader.dataset)`, or count the samples that were seen",
                     )
 
 
 def _counts(node: ast.expr) -> bool:
-    """`(a == b).sum().item()`, `a.eq(b).sum()`, `torch.sum(a == b)`: how many samples of a batch are right."""
+    """`(a == b).sum().item()`, `torch.sum(a == b)`: how many of a batch are right; a loss with `reduction="sum"`."""
     while isinstance(node, ast.Call):
         func = node.func
+        if any(word.arg == "reduction" and ast.unparse(word.value) == "'sum'" for word in node.keywords):
+            return True
         if isinstance(func, ast.Attribute) and func.attr in ("item", "cpu", "float", "long", "int") and not node.args:
             node = func.value
         elif isinstance(func, ast.Name) and func.id in ("int", "float") and node.args:

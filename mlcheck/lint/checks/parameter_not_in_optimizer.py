@@ -23,6 +23,7 @@ _HANDED_ON = ("add_param_group", "param_groups")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from first_of_each_line(chain(_replaced(facts), _put_in_later(facts)))
+    yield from _made_anew(facts)
     yield from _thawed(facts)
     yield from _left_behind(facts)
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
@@ -74,6 +75,35 @@ def _put_in_later(facts: Facts) -> Iterator[Finding]:
                     help="make the optimizer after the last change to the model",
                     related=(made.place.location,),
                 )
+
+
+def _made_anew(facts: Facts) -> Iterator[Finding]:
+    """`model = make_model()`, and beneath an optimizer of it once more, by the same call."""
+    for made in facts.sites.once(optimizers):
+        model, names = _model_given(made), made.file.names_given(made.node)
+        if not model or len(names) != 1:
+            continue
+        first = source(made.file, ast.Name(model, ast.Load(), lineno=made.node.lineno, col_offset=0), made.context)[0]
+        last: ast.Assign | None = None
+        for statement in following(made):
+            for node in walk(statement):
+                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _names(node, model):
+                    last = node
+            if stores(statement, names[0]) or any(word in ast.unparse(statement) for word in _HANDED_ON):
+                last = None
+                break
+        alike = last is not None and isinstance(first, ast.Call) and ast.unparse(first) == ast.unparse(last.value)
+        if last is not None and alike and not loads(last.value, model):
+            yield Finding(
+                f"`{model}` is made anew here, and the optimizer keeps the parameters of the first: it trains nothing",
+                made.file.place(last, made.context).location,
+                help="make the optimizer after the model that is trained",
+                related=(made.place.location,),
+            )
+
+
+def _names(node: ast.Assign, name: str) -> bool:
+    return len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
 
 
 def _handed_out(made: Call, model: str, optimizer: str) -> Iterator[tuple[Call, str, str]]:

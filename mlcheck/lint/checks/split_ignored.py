@@ -61,7 +61,8 @@ def _part_of_the_other(facts: Facts) -> Iterator[Finding]:
     """`val_loader = DataLoader(train_set)`, where `val_set` is made beside it and nothing reads it."""
     for loader in facts.sites.once(loaders):
         data, call = loader.dataset, loader.call
-        named = {split_of_name(name) for name in loader.names}
+        names_of = loader.names or _key_of(call)
+        named = {split_of_name(name) for name in names_of}
         if not isinstance(data, ast.Name) or len(named) != 1:
             continue
         (meant,) = named
@@ -72,11 +73,20 @@ def _part_of_the_other(facts: Facts) -> Iterator[Finding]:
         idle = [n for n in names if isinstance(n.ctx, ast.Store) and n.id not in read and _is_part(call, n, meant)]
         if idle and not (call.function is None and _is_used_elsewhere(facts, call.file, idle[0].id)):
             yield Finding(
-                f"`{loader.names[0]}` reads `{data.id}`, and nothing reads `{idle[0].id}`",
+                f"`{names_of[0]}` reads `{data.id}`, and nothing reads `{idle[0].id}`",
                 call.place.location,
                 help=f"give the loader `{idle[0].id}`",
                 related=(call.file.place(idle[0], call.context).location,),
             )
+
+
+def _key_of(call: Call) -> tuple[str, ...]:
+    """`val` of `{"val": DataLoader(...)}`."""
+    for node in walk(around(call)):
+        if isinstance(node, ast.Dict) and call.node in node.values:
+            key = node.keys[node.values.index(call.node)]
+            return (key.value,) if isinstance(key, ast.Constant) and isinstance(key.value, str) else ()
+    return ()
 
 
 def _is_used_elsewhere(facts: Facts, file: File, name: str) -> bool:

@@ -23,6 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if loader.own_split in ("val", "test") and not loader.trained:
             yield from _flagged(loader)
             yield from _jittered(facts.sites, loader)
+            yield from _handed_to_both(facts.sites, loader)
         if loader.own_split in ("val", "test") and not loader.trained and not _is_changed(loader):
             steps = _steps(loader)
             drawn = next((step for step in steps if is_random(step)), None)
@@ -90,6 +91,33 @@ def _jittered(sites: Sites, loader: Loader) -> Iterator[Finding]:
             help="add it to training samples alone: `if self.train:`",
             related=(loader.call.place.location,),
         )
+
+
+def _handed_to_both(sites: Sites, loader: Loader) -> Iterator[Finding]:
+    """`Clips(val_files, augment=jitter)`, where the training data gets the same."""
+    cls = _class_of(loader)
+    given = _augmentation(loader)
+    if cls is None or given is None or split_of_name(ast.unparse(given)) in ("val", "test"):
+        return
+    for other in sites.once(loaders):
+        same = _augmentation(other) if other.split == "train" and _class_of(other) is cls else None
+        if same is not None and ast.unparse(same) == ast.unparse(given):
+            yield Finding(
+                f"The {'validation' if loader.own_split == 'val' else 'test'} data is augmented as the training data: "
+                f"it is given `{ast.unparse(given)}` too",
+                _place(loader),
+                help="give the held-out data no augmentation",
+                related=(other.data[0].file.place(other.data[0].node, other.data[0].context).location,),
+            )
+            return
+
+
+def _augmentation(loader: Loader) -> ast.expr | None:
+    """What a data set is given as `aug...=`, if it is no constant."""
+    node = loader.data[0].node if len(loader.data) == 1 else None
+    words = node.keywords if isinstance(node, ast.Call) else []
+    given = [word.value for word in words if word.arg is not None and word.arg.startswith("aug")]
+    return given[0] if len(given) == 1 and isinstance(given[0], ast.Name | ast.Attribute | ast.Call) else None
 
 
 def _class_of(loader: Loader) -> Class | None:

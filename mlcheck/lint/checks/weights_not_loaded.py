@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Function
+from mlcheck.lint.sites.modules import holds_parameters
 
 LOOKS_AT = "state dict"
 
@@ -14,6 +16,7 @@ _ASKED = ("shape", "size", "dtype", "device", "ndim")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _read_for_nothing(facts)
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
@@ -31,6 +34,57 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"`{model}.load_state_dict({names[0]})` behind it",
                     related=(call.place.location,),
                 )
+
+
+def _read_for_nothing(facts: Facts) -> Iterator[Finding]:
+    """`state = torch.load(path)`, or what is made of it, which nothing reads, in a function that returns a model."""
+    for call in facts.sites.calls("torch.load"):
+        function = call.function
+        if function is None or "load_state_dict" in call.file.module.text_of(function.node):
+            continue
+        names, place = call.file.names_given(call.node), call.node
+        for _ in range(3):
+            uses = [node for node in function.nodes if len(names) == 1 and _is(node, names[0]) and _is_read(node)]
+            if len(names) != 1 or not uses or len(call.file.bindings(names[0], call.context)) != 1:
+                break
+            makers = [node for node in function.nodes if isinstance(node, ast.Assign) and uses[0] in walk(node.value)]
+            if (
+                len(makers) != 1
+                or any(use not in walk(makers[0].value) for use in uses)
+                or not _is_state(makers[0].value)
+            ):
+                names = ()
+                break
+            names = call.file.names_given(makers[0].value)
+            place = makers[0]  # type: ignore[assignment]
+        if len(names) == 1 and names[0] not in function.parameters and not uses:
+            if _makes_module(function):
+                yield Finding(
+                    f"The weights in `{names[0]}` are read from the file, and no model takes them",
+                    function.place(place).location,
+                    help=f"`model.load_state_dict({names[0]})`",
+                    related=(call.place.location,),
+                )
+
+
+def _is_read(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Load)
+
+
+def _is_state(value: ast.expr) -> bool:
+    """`checkpoint["model"]`, and a dictionary with other names made of it."""
+    return isinstance(value, ast.DictComp | ast.Subscript)
+
+
+def _makes_module(function: Function) -> bool:
+    """Whether it makes a module under a name, and returns that."""
+    for node in function.nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            made = holds_parameters(function.file, node.value, function.inner)
+            name = node.targets[0].id
+            if made and any(isinstance(each, ast.Return) and _is(each.value or each, name) for each in function.nodes):
+                return True
+    return False
 
 
 def _changed_for_nothing(function: Function, name: str) -> ast.AST | None:
