@@ -93,13 +93,24 @@ def _made_anew(facts: Facts) -> Iterator[Finding]:
                 last = None
                 break
         alike = last is not None and isinstance(first, ast.Call) and ast.unparse(first) == ast.unparse(last.value)
-        if last is not None and alike and not loads(last.value, model):
+        if last is not None and alike and not loads(last.value, model) and _goes_on(made, last, model, names[0]):
             yield Finding(
                 f"`{model}` is made anew here, and the optimizer keeps the parameters of the first: it trains nothing",
                 made.file.place(last, made.context).location,
                 help="make the optimizer after the model that is trained",
                 related=(made.place.location,),
             )
+
+
+def _goes_on(made: Call, last: ast.Assign, model: str, optimizer: str) -> bool:
+    """Whether the optimizer steps beneath, or both are handed out together."""
+    for node in walk(around(made)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == f"{optimizer}.step" and node.lineno > last.lineno:
+            return True
+        if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
+            if {model, optimizer} <= {part.id for part in node.value.elts if isinstance(part, ast.Name)}:
+                return True
+    return False
 
 
 def _names(node: ast.Assign, name: str) -> bool:
