@@ -93,13 +93,17 @@ def _selected(m: Machine, key: Hashable, then: Value, other: Value) -> tuple[boo
     known = m.assumed(key)
     if known is not None:
         return truth(m, then if known else other)
-    (a, _), (b, _) = truth(m, then), truth(m, other)
+    (a, a_key), (b, b_key) = truth(m, then), truth(m, other)
     if a is not None and a == b:
         return a, None
     if a is True and b is False:
         return None, key
     if a is False and b is True:
         return None, ("not", key)
+    if b is not None:
+        return None, ("or", ("not", key), a_key) if b else ("and", key, a_key)
+    if a is not None:
+        return None, ("or", key, b_key) if a else ("and", ("not", key), b_key)
     return None, ("truth", key_of(m, then), key_of(m, other), key)
 
 

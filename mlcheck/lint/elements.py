@@ -119,6 +119,17 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
     return Symbol(m.fresh(), "", containers.split_of_iterable(m, owner), traces_of(owner))
 
 
+def entry(m: Machine, owner: Symbol, key: Const, *default: Const) -> Value:
+    """`config.get("loss", "ce")`: asked for the same again, it answers the same again."""
+    if not isinstance(key.value, str):
+        return Symbol(m.fresh(), "", owner.split, owner.traces)
+    stored: Value | None = m.store.get(("a", owner.key, ("item", key.value)))
+    if stored is not None:
+        return stored
+    others = tuple(repr(value.value) for value in default)
+    return Symbol(("get", owner.key, key.value, others), "", owner.split or split_of_name(key.value), owner.traces)
+
+
 def _any_of(m: Machine, options: list[Value], index: Value) -> Value:
     """An entry chosen by an unknown key: each is possible, told apart by what the key would equal."""
     chosen = options[-1]

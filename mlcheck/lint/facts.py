@@ -108,7 +108,9 @@ class Forward:
 
     `touched` holds the identities of the module and of everything it called; `moded` is yes, no or
     unknown: whether the module behaves differently in train and eval mode; `restored`: weights were loaded;
-    `fed` are the calls that its input was computed from, `chained` those whose graphs are certainly behind it.
+    `fed` are the calls that its input was computed from, `chained` those whose graphs are certainly behind it;
+    `learns`: a step that took its gradients may have moved its weights (False: they were for others, None: no step);
+    `unread`: the call is a statement, whose result nobody takes.
     """
 
     place: Place
@@ -125,6 +127,8 @@ class Forward:
     restored: bool
     touched: set[Hashable] = field(default_factory=set)
     trained: bool = False
+    learns: bool | None = None
+    unread: bool = False
     half: Place | None = None
     fed: Traces = NO_TRACES
     chained: frozenset[Forward] = frozenset()

@@ -111,6 +111,7 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     holding.unheld(m, fact)
     reach = {key: reaches(m, key, traces, len(optimizers)) for key in optimizers}
     recorded = frozenset(trace for trace in traces if trace.grad.kind != "off" and not trace.frozen) or traces
+    m.store.set(("behind", place), known)
     fact.reached = {key for key, how in reach.items() if how == reaches(m, key, recorded, len(reach)) == "yes"}
     mixing.mixed(m, fact)
     for key, how in reach.items():
@@ -142,20 +143,28 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:
-    """`optimizer.zero_grad()`. An unknown optimizer may be any other under a second name."""
+    """`optimizer.zero_grad()`. An unknown optimizer may be any other under a second name, or hold one inside."""
     key = register(m, optimizer)
     place = m.place(node)
-    if isinstance(optimizer, Symbol):
+    if isinstance(optimizer, Symbol) or (isinstance(optimizer, Object) and optimizer.cls is not None):
         for other in m.store.get(("optimizers",)) or ():
             if other != key:
-                _change(m, other, {"used": "unknown", "stale": "unknown"}, place)
+                _may_clear(m, other)
     _cleared(m, key, place)
     _change(m, key, _ZERO, place)
     _plain(m)
 
 
+def _may_clear(m: Machine, key: Hashable) -> None:
+    found = m.store.get(("grads", key)) or _UNKNOWN
+    kept = frozenset(grads._replace(kind="unknown") if grads.kind in ("used", "stale") else grads for grads in found)
+    m.store.set(("grads", key), kept)
+
+
 def _cleared(m: Machine, key: Hashable, place: Place) -> None:
     found = m.store.get(("grads", key)) or _UNKNOWN
+    for forward in (forward for grads in found for forward in m.store.get(("behind", grads.place)) or ()):
+        forward.learns = bool(forward.learns)
     if any(grads.kind == "fresh" for grads in found):
         m.facts.training.clearings.append(Clearing(place, key, found, m.now()))
 
@@ -195,11 +204,20 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     scaling = m.store.get(("scaling",)) or _UNKNOWN
     m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler, always(m)))
     m.store.set(("stepped", key), True)
+    _taught(m, key, found)
     snapshots.stepped(m, key)
     cuts.stepped(m, key)
     mixing.stepped(m, key)
     after = frozenset(Grads("clean" if clears or grads.kind == "clean" else "used", place, place) for grads in found)
     m.store.set(("grads", key), after)
+
+
+def _taught(m: Machine, key: Hashable, found: frozenset[Grads]) -> None:
+    """Whose weights the step moved, of the modules that had a part in the losses it follows."""
+    rivals = len(m.store.get(("optimizers",)) or ())
+    for grads in found:
+        for forward in m.store.get(("behind", grads.place)) or ():
+            forward.learns = bool(forward.learns) or reaches(m, key, frozenset([forward]), rivals) != "no"
 
 
 def forget(m: Machine, optimizer: Value) -> None:

@@ -78,6 +78,19 @@ def is_meant_to_vary(forward: Forward) -> bool:
     return any(word in names for word in _VARYING)
 
 
+_ATTACK = re.compile(r"attack|adversar|perturb|poison|fgsm|deepfool|pgd(?![a-z])", re.IGNORECASE)
+
+
+def is_named_for_attack(*names: str) -> bool:
+    """Whether a name, or the end of a path, says that somebody works against a model: a bad score is a success."""
+    return any(_ATTACK.search("/".join(name.replace("\\", "/").split("/")[-3:])) for name in names)
+
+
+def belongs_to_attack(forward: Forward) -> bool:
+    """Whether the model is asked for gradients of its input, and not trained."""
+    return is_named_for_attack(*forward.functions)
+
+
 def tells_apart(critic: Collection[Hashable], maker: Collection[Hashable], calls: Collection[Forward]) -> bool:
     """Whether in these calls a critic sees what a maker made, and something else beside it, as a discriminator does.
 

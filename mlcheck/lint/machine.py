@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlcheck.lint import equalities
 from mlcheck.lint.effort import Effort
 from mlcheck.lint.facts import Facts, GradMode, Loop, Place, Turn
 from mlcheck.lint.frames import DeadPath, Exit, Frame, Sink
@@ -172,7 +173,12 @@ class Machine(ABC):
             inner = self.assumed(key[1])
             return None if inner is None else not inner
         value: bool | None = self.store.get(("if", key))
-        return value
+        if value is not None or not isinstance(key, tuple) or not key:
+            return value
+        if key[0] in ("and", "or"):
+            stop, parts = key[0] == "or", [self.assumed(part) for part in key[1:]]
+            return stop if stop in parts else None if None in parts else not stop
+        return False if equalities.excluded(self.store, key) else None
 
     def assume(self, key: Hashable, value: bool) -> None:
         """Take the condition for decided on this path, and what follows from it."""
@@ -183,12 +189,14 @@ class Machine(ABC):
             if (key[0] == "and" and value) or (key[0] == "or" and not value):
                 for part in key[1:]:
                     self.assume(part, value)
+        equalities.learn(self.store, key, value)
         self.store.set(("if", key), value)
 
     def forget(self, key: Hashable) -> None:
         """Take a condition for undecided again."""
         while isinstance(key, tuple) and key and key[0] == "not":
             key = key[1]
+        equalities.learn(self.store, key, None)
         self.store.set(("if", key), None)
 
     # paths

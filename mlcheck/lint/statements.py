@@ -101,6 +101,9 @@ def _apart(m: Machine, ends: list[Delta], body: Sequence[ast.stmt], start: int) 
 
 def _expression(m: Machine, node: ast.Expr) -> bool:
     value = m.evaluate(node.value)
+    last = m.facts.forwards[-1] if m.facts.forwards else None
+    if last is not None and last.place.node is node.value:
+        last.unread = True
     if isinstance(value, Object) and isinstance(node.value, ast.Call) and value.type in grad_modes.MANAGERS:
         m.facts.idle.append(Idle(m.place(node.value), value.type))
     return True

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.metrics import better
@@ -34,6 +35,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _in_call(call)
     for file in sites.mentioning(["best", "Best"]):
         if not any(_may_choose(compare) for compare, _ in file.walk.comparisons):
+            continue
+        if is_named_for_attack(file.path):
             continue
         for function, context in file.scopes():
             for compare, statement in _comparisons(function):

@@ -38,6 +38,8 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
     for forward in facts.forwards:
         if forward.place.spot in trained or forward.place[0::2] in spoken or forward.frozen:
             continue
+        if forward.unread and forward.loop is None:  # a warm-up, once: what it recorded is gone at once
+            continue
         if forward.grad.kind == "on" and {mode.kind for mode in forward.modes} == {"eval"} and evaluates(forward):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():

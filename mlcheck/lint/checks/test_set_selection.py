@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.latest import origin
@@ -27,6 +28,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _handed_in(facts.sites)
     for file in facts.sites.mentioning(["test", "Test"]):
         if "torch" not in file.text or not _DECIDES.search(file.text):
+            continue
+        if is_named_for_attack(file.path):
             continue
         reported: set[int] = set()
         for score, context, what in _choices(file):
