@@ -17,8 +17,9 @@ from mlcheck.lint.engine import Crash, analyse
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import Program
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.lint.sites import Sites
+from mlcheck.lint.sites import File, Named, Sites
 from mlcheck.lint.sites import walk as walking
+from mlcheck.lint.sites.scopes import Binding
 from mlcheck.lint.source import Source, Unreadable
 from mlcheck.lint.tasks import Seen
 
@@ -229,3 +230,17 @@ def test_names_that_star_imports_do_not_bring_are_not_looked_for_behind_them(mon
     seen = [answer for answer in analyse(sources) if isinstance(answer, Seen)]
     assert seen[0].counts["backward pass"] == 1
     assert 0 < steps[0] < 200
+
+
+def test_a_name_that_leads_back_to_itself_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = "\n".join(f"    while node.{side}:\n        node = node.{side}" for side in ("up", "down", "left", "right"))
+    code = f"import torch\n\n\ndef climb(node):\n{steps}\n    return torch.relu(node.cat(node))\n"
+    looked, meaning = [0], File.meaning
+
+    def counting(self: File, binding: Binding, depth: int = 12) -> Named:
+        looked[0] += 1
+        return meaning(self, binding, depth)
+
+    monkeypatch.setattr(File, "meaning", counting)
+    assert not [answer for answer in analyse([Source("m.py", code, ast.parse(code), "m")]) if isinstance(answer, Crash)]
+    assert looked[0] < 1000

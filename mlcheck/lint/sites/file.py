@@ -33,6 +33,7 @@ class File:
     def __init__(self, sites: Sites, module: ModuleInfo, name: str) -> None:
         self.sites, self.module, self.name = sites, module, name
         self.path, self.text = module.source.path, module.source.text
+        self._meanings: dict[tuple[int, int], Named] = {}
 
     @cached_property
     def is_test(self) -> bool:
@@ -202,10 +203,25 @@ class File:
         bindings = self.bindings(node.id, context)
         if not bindings:
             return self.starred(node.id, depth) or (f"builtins.{node.id}" if node.id in _BUILTINS else None)
+        key = id(bindings), depth
+        if key not in self._meanings:
+            self._meanings[key] = self._agreed(bindings, depth)
+        return self._meanings[key]
+
+    def _agreed(self, bindings: list[Binding], depth: int) -> Named:
+        """What all the bindings of a name make of it, if it is one thing.
+
+        The first that makes nothing of it decides: `node = node.parent` leads back to the name itself.
+        """
         if len(bindings) > 1:
             bindings = _with_fallbacks(bindings)
-        meanings = [self.meaning(binding, depth) for binding in bindings[:_FEW]]
-        return meanings[0] if len(bindings) <= _FEW and all(one == meanings[0] for one in meanings) else None
+        first: Named = None
+        for number, binding in enumerate(bindings if len(bindings) <= _FEW else ()):
+            found = self.meaning(binding, depth)
+            if found is None or (number and found != first):
+                return None
+            first = found
+        return first
 
     def _method(self, node: ast.Attribute, context: Context) -> Named:
         """`self.method`, and `super().method` in the classes of the project."""
