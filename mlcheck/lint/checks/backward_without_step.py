@@ -88,10 +88,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
 def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     """Whether any text of the program may step it after all, or use the gradients without it."""
     name = re.escape(optimizer.name)
-    word = re.compile(rf"\b{name}\b[^\n]*\.step\b|\bstep\w*\([^\n]*\b{name}\b|\.grad\b(?!\s*=\s*None)|\.{name}\b")
-    own = re.compile(rf"self\.{name}\b")
-    for file in facts.sites.files.values():
-        for found in word.finditer(file.text):
-            if not (found[0] == f".{optimizer.name}" and own.match(file.text, found.start() - 4)):
-                return True
-    return False
+    steps = re.compile(rf"\b{name}\b[^\n]*\.step\b|\bstep\w*\([^\n]*\b{name}\b|\.grad\b(?!\s*=\s*None)")
+    elsewhere = re.compile(rf"(?<!\bself)\.{name}\b")
+    texts = [file.text for file in facts.sites.files.values()]
+    return any(steps.search(text) or elsewhere.search(text) for text in texts)

@@ -4,7 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Forward
+from mlcheck.lint.sites.loaders import loaders
 from mlcheck.lint.values import Symbol, Tensor
 
 LOOKS_AT = "squeezed prediction"
@@ -12,9 +13,12 @@ LOOKS_AT = "squeezed prediction"
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum("squeeze" in ast.unparse(loss.place.node) for loss in facts.losses)
+    whole = _whole_batches(facts)
     for loss in facts.losses:
         node = loss.place.node
         if not isinstance(node, ast.Call) or not isinstance(loss.input, Tensor | Symbol) or not loss.input.traces:
+            continue
+        if whole and all(isinstance(trace, Forward) and trace.trained for trace in loss.input.traces):
             continue
         for given in node.args[:1]:
             if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "squeeze":
@@ -24,3 +28,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                         loss.place.location,
                         help="name the dimension: `squeeze(-1)`",
                     )
+
+
+def _whole_batches(facts: Facts) -> bool:
+    """Whether all that is trained on comes in batches of one size, above one: the last, smaller ones are left out."""
+    trained = [loader.call for loader in facts.sites.once(loaders) if loader.trained]
+    return bool(trained) and all(
+        call.constant("drop_last", 8, False) is True and call.constant("batch_size", 1, 1) != 1 for call in trained
+    )
