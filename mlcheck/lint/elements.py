@@ -7,6 +7,7 @@ import ast
 from mlcheck.lint import containers, datasets, holding
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
+    Args,
     Const,
     Object,
     Params,
@@ -119,15 +120,15 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
     return Symbol(m.fresh(), "", containers.split_of_iterable(m, owner), traces_of(owner))
 
 
-def entry(m: Machine, owner: Symbol, key: Const, *default: Const) -> Value:
+def entry(m: Machine, owner: Symbol, args: Args) -> Value | None:
     """`config.get("loss", "ce")`: asked for the same again, it answers the same again."""
-    if not isinstance(key.value, str):
-        return Symbol(m.fresh(), "", owner.split, owner.traces)
-    stored: Value | None = m.store.get(("a", owner.key, ("item", key.value)))
+    asked = [arg.value for arg in args if isinstance(arg, Const)]
+    if len(asked) < len(args) or not isinstance(asked[0], str):
+        return None
+    stored: Value | None = m.store.get(("a", owner.key, ("item", asked[0])))
     if stored is not None:
         return stored
-    others = tuple(repr(value.value) for value in default)
-    return Symbol(("get", owner.key, key.value, others), "", owner.split or split_of_name(key.value), owner.traces)
+    return Symbol(("get", owner.key, repr(asked)), "", owner.split or split_of_name(asked[0]), owner.traces)
 
 
 def _any_of(m: Machine, options: list[Value], index: Value) -> Value:

@@ -212,8 +212,8 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         return owner
     if name in tensor_methods.OF_TENSORS:
         return tensor_methods.call(m, owner, name, args, kwargs, node)
-    if name == "get" and args and not kwargs and all(isinstance(arg, Const) for arg in args):
-        return elements.entry(m, owner, *args)
+    if name == "get" and args and not kwargs and (known := elements.entry(m, owner, args)) is not None:
+        return known
     values = [*args, *kwargs.values()]
     m.havoc(values)
     traces = traces_of(owner, *values)
