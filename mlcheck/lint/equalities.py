@@ -1,13 +1,25 @@
-"""What a path knows of a value that was compared with constants: it equals one of them, so none of the others."""
+"""What follows from what a path took for granted: a value that equals one constant equals none of the others."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
 
 from mlcheck.lint.store import Store
 
+if TYPE_CHECKING:
+    from mlcheck.lint.machine import Machine
 
-def excluded(store: Store, key: Hashable) -> bool:
+
+def implied(m: Machine, key: tuple[Any, ...]) -> bool | None:
+    """What a condition comes to that was not decided itself."""
+    if key and key[0] in ("and", "or"):
+        stop, parts = key[0] == "or", [m.assumed(part) for part in key[1:]]
+        return stop if stop in parts else None if None in parts else not stop
+    return False if _excluded(m.store, key) else None
+
+
+def _excluded(store: Store, key: Hashable) -> bool:
     """Whether `kind == "a"` is asked where `kind == "b"` was taken for granted."""
     pair = _constant_of(key)
     if pair is None:

@@ -197,24 +197,21 @@ class Clip:
     grads: frozenset[Grads] = frozenset()
 
 
-@dataclass(eq=False, slots=True)
-class Idle:
+class Idle(NamedTuple):
     """A context manager called as a statement, without effect."""
 
     place: Place
     name: str
 
 
-@dataclass(eq=False, slots=True)
-class Broadcast:
+class Broadcast(NamedTuple):
     """A difference or comparison of a model's output with something of another shape: larger than both."""
 
     place: Place
     shapes: tuple[Shape, Shape]
 
 
-@dataclass(eq=False, slots=True)
-class Bypass:
+class Bypass(NamedTuple):
     """`module.forward(...)`: a call that leaves out the hooks of the module."""
 
     place: Place

@@ -8,9 +8,8 @@ from functools import lru_cache
 
 from mlcheck.lint import cuts, freezing, graph, holding, keeping, mixing, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
-from mlcheck.lint.facts import Backward, Forward, Grads, Mode, Place, Step
+from mlcheck.lint.facts import Backward, Forward, Grads, Place, Step
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.store import Delta
 from mlcheck.lint.training import Clearing, Optimizer
 from mlcheck.lint.values import (
     Const,
@@ -241,41 +240,3 @@ def assigned(m: Machine, owner: Value, value: Value, node: ast.AST) -> None:
         zero_modules(m, node, owner.owners)
     elif isinstance(owner, Params | Symbol):
         zero_anything(m, node)
-
-
-def relax(m: Machine, ends: list[Delta], key: Hashable) -> None:
-    """Clearing or a change of mode behind a condition: where it was skipped, what holds is not known.
-
-    `if i % n == 0: optimizer.zero_grad()` is a decision, not an omission; and so is `if restore: model.train()`,
-    but not `if accuracy > best: model.train()`.
-    """
-    while isinstance(key, tuple) and key and key[0] == "not":
-        key = key[1]
-    compared = isinstance(key, tuple) and key and key[0] in ("<", "==")
-    for changed, other in ((ends[0], ends[1]), (ends[1], ends[0])):
-        for cell, value in changed.items():
-            if cell[0] not in ("grads", "mode"):
-                continue
-            base = m.store.get(cell)
-            if not base or _same(value, base) or not _same(other.get(cell, base), base):
-                continue
-            kinds = {state.kind for state in value}
-            if cell[0] == "grads" and kinds & {"clean", "erased", "unknown"}:
-                before = other.get(cell, base)
-                kept = [Grads("unknown") if grads.kind in ("used", "stale") else grads for grads in before]
-                other[cell] = frozenset(kept)
-            elif cell[0] == "mode" and not compared:
-                stamp = max(mode.stamp for mode in base)
-                other[cell] = frozenset(
-                    mode if mode.kind in kinds else Mode("unknown", mode.place, mode.when, stamp) for mode in base
-                )
-
-
-def _same(one: frozenset[Grads | Mode], other: frozenset[Grads | Mode]) -> bool:
-    """Whether nothing was done, apart from noting how a test was answered."""
-    if one == other:
-        return True
-    return all(isinstance(state, Grads) for state in one | other) and (
-        {state._replace(choice=None) for state in one if isinstance(state, Grads)}
-        == {state._replace(choice=None) for state in other if isinstance(state, Grads)}
-    )

@@ -173,12 +173,7 @@ class Machine(ABC):
             inner = self.assumed(key[1])
             return None if inner is None else not inner
         value: bool | None = self.store.get(("if", key))
-        if value is not None or not isinstance(key, tuple) or not key:
-            return value
-        if key[0] in ("and", "or"):
-            stop, parts = key[0] == "or", [self.assumed(part) for part in key[1:]]
-            return stop if stop in parts else None if None in parts else not stop
-        return False if equalities.excluded(self.store, key) else None
+        return equalities.implied(self, key) if value is None and isinstance(key, tuple) else value
 
     def assume(self, key: Hashable, value: bool) -> None:
         """Take the condition for decided on this path, and what follows from it."""

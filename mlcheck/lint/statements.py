@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from mlcheck.lint import accumulation, assignment, contexts, definitions, grad_modes, gradients, loops, names, ways_out
+from mlcheck.lint import accumulation, assignment, contexts, definitions, grad_modes, loops, names, relaxing, ways_out
 from mlcheck.lint.conditions import decide, truth
 from mlcheck.lint.facts import Idle
 from mlcheck.lint.joins import differs_in_state
@@ -69,7 +69,7 @@ def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
         if normal is not None:
             ends.append(normal)
     if len(ends) == 2:
-        gradients.relax(m, ends, key)
+        relaxing.relax(m, ends, key)
     return ends
 
 
