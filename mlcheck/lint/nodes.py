@@ -14,6 +14,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
+_SCOPES = frozenset([ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda])
 
 
 def walk(node: ast.AST) -> list[ast.AST]:
@@ -32,13 +33,26 @@ def walk(node: ast.AST) -> list[ast.AST]:
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a module, class or function, without the functions and classes defined in it."""
-    todo = list(ast.iter_child_nodes(scope))
+    """What stands in a module, class or function, without the functions and classes defined in it.
+
+    As with `walk`, operators and `Load`, `Store`, `Del` are left out.
+    """
+    fields = _FIELDS
+    todo: list[Any] = [scope]
     while todo:
         node = todo.pop()
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        kind = node.__class__
+        if node is not scope:
+            if kind in _SCOPES:
+                continue
             yield node
-            todo.extend(ast.iter_child_nodes(node))
+        for name in fields[kind]:
+            value: Any = getattr(node, name, None)
+            kind = value.__class__
+            if kind is list:
+                todo += [item for item in value if item.__class__ in fields]
+            elif kind in fields:
+                todo.append(value)
 
 
 def last_name(node: ast.AST | None) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.origins import callers, origins
@@ -44,8 +44,10 @@ class Average(NamedTuple):
 
 def _averages(file: File) -> Iterator[Average]:
     """`for name, p in model.named_parameters(): kept[name] ... p`, blended in place or anew."""
+    if not any(word in file.text for word in ("named_parameters", "state_dict")):
+        return
     for function in file.functions:
-        for loop in walk(function.node):
+        for loop in function.nodes:
             source = _weights_of(loop.iter) if isinstance(loop, ast.For) else ""
             if not isinstance(loop, ast.For) or not source or not isinstance(loop.target, ast.Tuple):
                 continue
@@ -58,6 +60,8 @@ def _averages(file: File) -> Iterator[Average]:
 
 def _weights_of(node: ast.expr) -> str:
     """`model` of `model.named_parameters()` and `model.state_dict().items()`."""
+    if not (isinstance(node, ast.Call) and last_name(node.func) in ("named_parameters", "items")):
+        return ""
     text = ast.unparse(node)
     for end in (".named_parameters()", ".state_dict().items()"):
         if text.endswith(end):

@@ -57,14 +57,15 @@ def _summed(
 
 def _added_up(file: File, scope: ast.AST, context: Context) -> dict[str, list[ast.expr]]:
     """What `name += ...` adds, by name; not in loops over single samples, where means and sums are the same."""
-    loops = [node for node in own_nodes(scope) if isinstance(node, ast.For)]
+    nodes = list(own_nodes(scope))
+    sums = [node for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)]
+    loops = [node for node in nodes if isinstance(node, ast.For)] if sums else []
     single = [loop for loop in loops if any(map(_is_of_single_samples, origins(file, loop.iter, context)))]
     left_out = {id(node) for loop in single for node in walk(loop)}
     added: dict[str, list[ast.expr]] = {}
-    for node in own_nodes(scope):
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.target, ast.Name):
-            if id(node) not in left_out:
-                added.setdefault(node.target.id, []).append(node.value)
+    for node in sums:
+        if isinstance(node.target, ast.Name) and id(node) not in left_out:
+            added.setdefault(node.target.id, []).append(node.value)
     return added
 
 
@@ -170,8 +171,9 @@ _CASTS = ("float", "long", "int", "type", "to", "double")
 
 def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
     """Divisions by `len(loader)` and nothing else."""
-    around = {child: node for node in own_nodes(scope) for child in ast.iter_child_nodes(node)}
-    for node in own_nodes(scope):
+    nodes = list(own_nodes(scope))
+    around = {child: node for node in nodes if isinstance(node, ast.BinOp) for child in (node.left, node.right)}
+    for node in nodes:
         if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or not _is_batch_count(node.right):
             continue
         left = node.left

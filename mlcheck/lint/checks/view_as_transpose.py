@@ -25,8 +25,6 @@ def check(facts: Facts) -> Iterator[Finding]:
             if owner is None or len(sizes) < 2:
                 continue
             seen[LOOKS_AT] += 1
-            if _is_vector(call, sizes):
-                continue
             if _merges_first(call, owner, sizes):
                 what = "the heads stand before the sequence, and are merged as if they stood behind it"
             elif _reorders(call, owner, sizes):
@@ -34,6 +32,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             elif _from_picture(call, owner, sizes):
                 what = "the picture has its channels last"
             else:
+                continue
+            if _is_vector(call, sizes):
                 continue
             yield Finding(
                 f"`{ast.unparse(call.node.func).rpartition('.')[2]}` does not move data: {what}, "
