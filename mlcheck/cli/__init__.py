@@ -21,10 +21,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mlcheck {__version__}")
         return 0
     try:
-        return _run(words)
+        return _lint(words) if list(words[:1]) == ["lint"] else _run(words)
     except KeyboardInterrupt:  # also while mlcheck itself is still being imported
         print("mlcheck: interrupted", file=sys.stderr)
         return _INTERRUPTED
+
+
+def _lint(words: Sequence[str]) -> int:
+    from mlcheck.lint.collector import without_cycle_collector
+
+    with without_cycle_collector():  # it would also look through every module that is being loaded
+        return _run(words)
 
 
 def _run(words: Sequence[str]) -> int:
