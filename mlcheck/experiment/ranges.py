@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -56,5 +57,6 @@ def _within(group: yaml.Node, path: str) -> Iterator[Parameter]:
 def whole(node: yaml.Node | None) -> int | None:
     """A whole number that is written out."""
     if isinstance(node, yaml.ScalarNode) and not is_filled_in(node) and WHOLE in kinds(node):
-        return int(number(node))
+        value = number(node)
+        return int(value) if math.isfinite(value) else None
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -231,9 +232,13 @@ def kinds(node: yaml.ScalarNode) -> set[str]:
 
 
 def number(node: yaml.ScalarNode) -> float:
+    """Infinite where it is too large for a float."""
     text = node.value.replace("_", "").lower()
     if text.lstrip("+-")[:2] in {"0x", "0o"}:
-        return float(int(text, 0))
+        try:
+            return float(int(text, 0))
+        except (OverflowError, ValueError):
+            return math.inf
     return float(text.replace(".inf", "inf").replace(".nan", "nan"))
 
 

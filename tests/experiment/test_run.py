@@ -137,3 +137,12 @@ def test_code_that_cannot_be_read_silences_the_rules_about_it(write: Write, code
         "entrypoint-missing",
         "metric-direction-reversed",
     }
+
+
+@pytest.mark.parametrize("absurd", ["1" * 400, "0x" + "f" * 400, "0x" + "f" * 5000, "1e999", ".inf", ".nan"])
+def test_numbers_that_are_too_large_for_a_float_break_nothing(absurd: str, write: Write) -> None:
+    length = f"max_length: {{batches: {absurd}}}"
+    write("experiment.yaml", CONFIG + f"  {length}\n")
+    write("hex.yaml", CONFIG.replace("lr: 0.2", f"global_batch_size: {absurd}\nresources: {{slots_per_trial: 2}}"))
+    report = run_lint_and_configs(["."], LintSettings())
+    assert not [result for result in report.results if result.outcome is Outcome.ERROR]
