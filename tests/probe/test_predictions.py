@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from probe_programs import ask, cross_entropy, mlp, trial_of
 from sound_programs import SOUND
-from torch import Tensor
+from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.losses import LossWatch
@@ -74,6 +74,40 @@ def test_samples_are_shown_as_what_they_are(name: str, kind: str) -> None:
     verdict = ask(WORST, SOUND[name]())
     assert verdict.outcome is Outcome.PENDING
     assert verdict.figures[0].kind == kind
+
+
+@pytest.mark.parametrize("kind", ["classes", "logits", "pictures", "flat"])
+def test_masks_and_pictures_are_shown_beside_what_came_out(kind: str) -> None:
+    """One sample's mask is wrong: it comes first, and its label and the output are different pictures."""
+    x = torch.zeros(24, 1, 8, 8)
+    x[:, :, 2:6, 2:6] = 1
+    mask = (x > 0.5).float()
+    mask[5] = 1 - mask[5]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        out, target = model(batch[0]), batch[1]
+        if kind == "classes":
+            return F.cross_entropy(torch.cat([1 - out, out], dim=1), target[:, 0].long())
+        if kind == "logits":
+            return F.binary_cross_entropy_with_logits(out, target)
+        return F.mse_loss(out.flatten(1), target.flatten(1)) if kind == "flat" else F.mse_loss(out, target)
+
+    trial = trial_of(
+        nn.Conv2d(1, 1, 1), [(x[8:], mask[8:])] * 4, loss, torch.optim.Adam(nn.Conv2d(1, 1, 1).parameters())
+    )
+    model = trial.models["model"]
+    with torch.no_grad():
+        model.weight.fill_(4.0)
+        model.bias.fill_(-2.0)
+    trial.validation_batches = lambda: iter([(x[:12], mask[:12])])
+    (figure,) = ask(WORST, trial).figures
+    assert figure.title.endswith("input, label, output")
+    first, label, output = figure.data["tiles"][:3]
+    assert first["caption"].startswith("sample 5, loss")
+    assert (label["caption"], output["caption"]) == ("label", "output")
+    assert label["png"] != output["png"]
+    if kind == "classes":
+        assert output["png"] == figure.data["tiles"][5]["png"] == figure.data["tiles"][4]["png"]
 
 
 def test_what_has_several_losses_a_batch_is_left_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.gallery import picture_of, pictures_alike
 from mlcheck.probe.measure.one_by_one import laid_out
 from mlcheck.probe.measure.predictions import Prediction, Predictions
 from mlcheck.probe.measure.short_run import ShortRun
@@ -34,7 +35,18 @@ def check(run: ShortRun) -> Verdict:
 def _worst(seen: Predictions, steps: int) -> Figure | None:
     beside = "label, what the model says, and loss" if any(one.said for one in seen.worst) else "its loss"
     title = f"the worst predictions after {steps} steps, {seen.field} with {beside}"
+    if dense := [one for one in seen.worst if one.target is not None and picture_of(one.input)]:
+        return Figure("images", f"{title}: input, label, output", {"tiles": [t for one in dense for t in _three(one)]})
     return laid_out(title, [one.input for one in seen.worst], [_caption(one) for one in seen.worst], seen.decode)
+
+
+def _three(one: Prediction) -> list[dict[str, str]]:
+    """The input, the label and what the model makes of it; the latter two in the same shades."""
+    assert one.target is not None
+    assert one.output is not None
+    label, output = pictures_alike([one.target, one.output])
+    told = (_caption(one), "label", "output")
+    return [{"png": png, "caption": said} for png, said in zip((picture_of(one.input), label, output), told)]
 
 
 def _caption(one: Prediction) -> str:

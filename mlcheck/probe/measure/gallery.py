@@ -139,6 +139,13 @@ def picture_of(sample: Tensor, undo: Normalisation | None = None) -> str:
     return str(_images("", sample[None], [""], undo).data["tiles"][0]["png"])
 
 
+def pictures_alike(samples: list[Tensor]) -> list[str]:
+    """Pictures of (channels, height, width) as PNG in base64, the same value as bright in all of them."""
+    whole = torch.stack([sample[:1] if len(sample) not in (1, 3) else sample for sample in samples]).nan_to_num(0.0)
+    low, high = float(whole.min()), float(whole.max())
+    return [_png((255 * (one - low) / max(high - low, 1e-12)).round().to(torch.uint8)) for one in whole]
+
+
 def _png(image: Tensor) -> str:
     array = image.permute(1, 2, 0).numpy()
     picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -39,13 +40,18 @@ _SINGLE: dict[str, Callable[..., Tensor]] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Prediction:
-    """One validation sample: its loss, its place in the pass, the label, what the model says and what it sees."""
+    """One validation sample: its loss, its place in the pass, the label, what the model says and what it sees.
+
+    `target` and `output` are pictures of the two, where they are as large as the picture that the model sees.
+    """
 
     loss: float
     place: int
     label: str = field(compare=False)
     said: str = field(compare=False)
     input: Tensor = field(compare=False)
+    target: Tensor | None = field(compare=False, default=None)
+    output: Tensor | None = field(compare=False, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +86,10 @@ def predictions(trial: Trial) -> Predictions | None:
         places = range(len(losses), len(losses) + len(own))
         losses += own
         labels, said = _labels(call, len(own)), _said(call, len(own))
-        found = [Prediction(*one) for one in zip(own, places, labels, said, inputs)]
+        targets, outputs = _dense(call, inputs)
+        found = [Prediction(*one) for one in zip(own, places, labels, said, inputs, targets, outputs)]
         worst = heapq.nlargest(WORST, [*worst, *(p for p in found if p.loss == p.loss)])
-        worst = [Prediction(p.loss, p.place, p.label, p.said, p.input.clone()) for p in worst]
+        worst = [replace(p, input=p.input.clone(), target=_kept(p.target), output=_kept(p.output)) for p in worst]
         if call.kind in _CLASSES and call.target.ndim == 1 and not call.target.is_floating_point():
             confusion.update(zip(call.target.tolist(), call.input.argmax(1).tolist()))
     if not losses:
@@ -167,6 +174,28 @@ def each(call: LossCall, samples: int) -> list[float] | None:
         return None
     found: list[float] = single.reshape(samples, -1).mean(1).tolist()
     return found
+
+
+def _dense(call: LossCall, inputs: Tensor) -> tuple[Sequence[Tensor | None], Sequence[Tensor | None]]:
+    """Of a segmentation or a reconstruction: what was to come out and what did, of the inputs' height and width."""
+    nothing = [None] * len(inputs)
+    if inputs.ndim != 4:
+        return nothing, nothing
+    prediction, target = call.input.detach().float().cpu(), call.target.detach().float().cpu()
+    if call.kind in _CLASSES:
+        prediction = prediction.argmax(1).float() if prediction.ndim == 4 else prediction
+    elif call.kind == "binary_cross_entropy_with_logits":
+        prediction = prediction.sigmoid()
+    for shape in ((1, *inputs.shape[2:]), inputs.shape[1:]):
+        size = len(inputs) * math.prod(shape)
+        if prediction.numel() == target.numel() == size:
+            return list(target.reshape(-1, *shape)), list(prediction.reshape(-1, *shape))
+    return nothing, nothing
+
+
+def _kept(picture: Tensor | None) -> Tensor | None:
+    """Of its own, so that the batch can go."""
+    return None if picture is None else picture.clone()
 
 
 def _labels(call: LossCall, samples: int) -> list[str]:
