@@ -52,7 +52,12 @@ def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
 
 def _is_dict(cls: Class, assigned: AttributeSet) -> bool:
     assert assigned.value is not None
-    value, _ = cls.file.value(assigned.value, assigned.context)
+    value, context = cls.file.value(assigned.value, assigned.context)
+    named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) else None
+    if isinstance(named, Function):
+        return all(
+            isinstance(named.file.value(each, named.inner)[0], ast.Dict | ast.DictComp) for each in returns(named)
+        )
     return isinstance(value, ast.Dict | ast.DictComp) or (isinstance(value, ast.Call) and not value.args)
 
 
