@@ -1,0 +1,37 @@
+"""Judges whether masks lie over their pictures, or would if they were flipped or turned."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding, Location
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.alignment import alignment
+from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.passes import Passes
+
+FEW = 30
+LITTLE = 0.1
+TWICE = 2.0
+NEARLY_ALL = 0.9
+
+
+def check(passes: Passes, first: FirstLoss) -> Verdict:
+    seen = alignment(passes.training.kept, first.inputs, first.targets)
+    if seen is None:
+        return Verdict(Outcome.SKIP, reason="no mask of whole numbers is the target of a picture of its size")
+    if seen.samples < FEW:
+        return Verdict(Outcome.INCONCLUSIVE, reason=f"only {seen.samples} masks change when they are flipped or turned")
+    as_is, moved = f"{100 * seen.given:.2g} %", f"{100 * seen.moved:.2g} %"
+    if max(seen.given, seen.moved) < LITTLE:
+        reason = f"masks account for {as_is} of their pixels' variance, moved for {moved} at most: too little to tell"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.samples)
+    if seen.moved < TWICE * seen.given or seen.better < NEARLY_ALL:
+        told = f"masks account for {as_is} of their pixels' variance as they are, {seen.move} for {moved}"
+        return Verdict(Outcome.PASS, told, looked_at=seen.samples)
+    message = (
+        f"`{seen.mask}` fits `{seen.picture}` when it is {seen.move}: it then accounts for {moved} of the pixels' "
+        f"variance, for {as_is} as it is, and for more in {100 * seen.better:.3g} % of {seen.samples} samples"
+    )
+    help_ = "look at the order of height and width, and at where the two are flipped: rows come first, (y, x)"
+    finding = Finding(message, Location(symbol=seen.mask), help=help_)
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.samples)

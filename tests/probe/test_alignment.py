@@ -1,0 +1,56 @@
+"""Masks that lie over their pictures, beside them, or tell nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, says, trial_on
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+
+def boxes(count: int = 96, side: int = 16) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    place = torch.arange(side)
+    corner, size = torch.randint(0, 9, (count, 2), generator=generator), torch.tensor([3, 6])
+    rows, columns = ((place >= c[:, None]) & (place < c[:, None] + s) for c, s in zip(corner.T, size))
+    mask = (rows[:, :, None] & columns[:, None, :]).long()
+    return mask[:, None] + 0.3 * torch.randn(count, 3, side, side, generator=generator), mask
+
+
+def segmentation(picture: Tensor, mask: Tensor) -> Trial:
+    model = nn.Conv2d(3, 2, 3, padding=1)
+    return trial_on(TensorDataset(picture, mask), model=model, loss=lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+
+
+@pytest.mark.parametrize(
+    ("move", "said"),
+    [
+        (lambda mask: mask.transpose(1, 2), "transposed"),
+        (lambda mask: mask.flip(2), "flipped left to right"),
+        (lambda mask: mask.flip(1, 2), "turned by 180 degrees"),
+    ],
+)
+def test_masks_that_were_moved_and_their_pictures_not(move: Callable[[Tensor], Tensor], said: str) -> None:
+    picture, mask = boxes()
+    says(ask("mask-misaligned", segmentation(picture, move(mask).contiguous())), Outcome.WARN, said, "samples")
+
+
+def test_masks_over_their_pictures() -> None:
+    says(ask("mask-misaligned", segmentation(*boxes())), Outcome.PASS, "as they are")
+
+
+def test_masks_of_what_no_colour_shows() -> None:
+    picture, mask = boxes()
+    says(ask("mask-misaligned", segmentation(torch.randn(picture.shape), mask)), Outcome.INCONCLUSIVE, "too little")
+
+
+def test_few_masks_decide_nothing() -> None:
+    picture, mask = boxes(20)
+    says(ask("mask-misaligned", segmentation(picture, mask.transpose(1, 2))), Outcome.INCONCLUSIVE, "only 20 masks")
