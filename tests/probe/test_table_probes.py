@@ -137,6 +137,20 @@ def test_a_reading_of_a_billion_and_a_code_for_missing_ones() -> None:
     says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "a code for a missing value")
 
 
+def test_a_code_that_stands_in_many_rows() -> None:
+    x = numbers()
+    x[::20, 5] = -50_001.5
+    verdict = ask("outlier-values", classified(x, rare(0.5, 600)))
+    says(verdict, Outcome.WARN, "column 5 of `batch[0]` is -50001.5 in 5 % of 600 values", "a code for a missing value")
+
+
+def test_capped_incomes_and_rare_flags_are_no_codes() -> None:
+    x = numbers()
+    x[:, 3] = (6 * x[:, 3]).exp().clamp_max(1000.0)
+    x[:, 4] = (torch.arange(600) % 50 == 0).float()
+    says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.PASS)
+
+
 def leaking(kind: str) -> Trial:
     x, y = numbers(), torch.randint(4, (600,), generator=draws(2))
     if kind == "regression":

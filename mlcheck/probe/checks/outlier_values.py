@@ -14,13 +14,15 @@ FEW = 200
 TIMES = 100.0
 CODES = (999.0, 9999.0, 99999.0, 999999.0)
 CODE_TIMES = 20.0
+MANY = 0.3
+AGAIN = 3
 
 
 def check(passes: Passes, *, times: float = TIMES) -> Verdict:
     judged = [columns for columns in columns_of(passes.training).values() if columns.rows >= FEW]
     if not judged:
         return Verdict(Outcome.SKIP, reason=f"no floating-point input with several features has {FEW} rows")
-    findings = tuple(finding for columns in judged if (finding := _fault(columns, times)))
+    findings = tuple(f for columns in judged if (f := _fault(columns, times) or _apart_from_all(columns, times)))
     looked = sum(len(columns.share) for columns in judged)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=looked)
@@ -47,4 +49,21 @@ def _fault(columns: Columns, most: float) -> Finding | None:
         f"far from its median as 99 % of its {columns.rows:,} values{missing}",
         help="mend or leave out such samples; one of them outweighs all others in a mean, a scale and a squared error",
         numbers={"value": value, "bulk": bulk, "times": float(times[place])},
+    )
+
+
+def _apart_from_all(columns: Columns, most: float) -> Finding | None:
+    """One value again and again, with nothing between it and all others: what a missing number was filled with."""
+    alone = (columns.rest > 0) & (columns.repeated <= MANY) & (columns.repeated * columns.rows >= AGAIN)
+    gaps = (columns.reach / columns.rest).where(alone, columns.rest * 0)
+    place = int(gaps.argmax())
+    value, gap = float(columns.furthest[place]), float(gaps[place])
+    if gap < (CODE_TIMES if abs(value) in CODES else most):
+        return None
+    share = 100 * float(columns.repeated[place])
+    return Finding(
+        f"{columns.kind} {place} of `{columns.place}` is {value:.6g} in {share:.2g} % of {columns.rows:,} values, "
+        f"{gap:.3g} times as far from its median as any other: it looks like a code for a missing value",
+        help="mend or leave out such samples, or fill them with the median beside a column that says so",
+        numbers={"value": value, "share": float(columns.repeated[place]), "times": gap},
     )

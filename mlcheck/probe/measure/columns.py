@@ -21,7 +21,8 @@ class Columns:
     `feature` (of a sequence, or its places, where they come last).
 
     `common` is each column's most frequent value, `share` how often it occurs. `reach` is the largest distance from
-    the median, at `furthest`; `bulk` is the distance within which 99 % of the values lie.
+    the median, at `furthest`; `bulk` is the distance within which 99 % of the values lie. `repeated` is how often the
+    furthest value occurs, `rest` the largest distance of all others.
     """
 
     name: str
@@ -32,6 +33,8 @@ class Columns:
     furthest: Tensor
     reach: Tensor
     bulk: Tensor
+    repeated: Tensor
+    rest: Tensor
 
     @property
     def place(self) -> str:
@@ -61,6 +64,7 @@ def _described(name: str, tensors: list[Tensor]) -> Columns | None:
     common = table.mode(0).values
     distance = (table - middle).abs()
     far = distance.argmax(0, keepdim=True)
+    same = table == table.gather(0, far)
     return Columns(
         name,
         {2: "column", 4: "channel"}.get(tensors[0].ndim, "feature"),
@@ -70,6 +74,8 @@ def _described(name: str, tensors: list[Tensor]) -> Columns | None:
         table.gather(0, far)[0],
         distance.gather(0, far)[0],
         distance.kthvalue(max(1, int(0.99 * len(table))), dim=0).values,
+        same.double().mean(0),
+        distance.masked_fill(same, 0.0).max(0).values,
     )
 
 
