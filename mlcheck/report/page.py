@@ -21,12 +21,13 @@ _NARROWEST, _WIDEST = 40, 100
 _ROOM_FOR_TITLE = 48
 _FIELDS = ("name", "title", "stage", "severity", "by", "source", "explains", "needs", "options")
 _KIND = {"bad": "Wrong", "good": "Right"}
+_STRONG = re.compile(r"(?<!\w)\*\*(\w[^*]*)\*\*(?!\w)")
 _MARK = re.compile(r"#\s*error\b.*")
 
 
 def prose(rule: Rule) -> str:
     """Why it hurts and how to mend it, without the examples that are its test."""
-    return re.split(r"^(?:## Reported|```python)", rule.body, maxsplit=1, flags=re.MULTILINE)[0].strip()
+    return re.split(r"^(?:## Reported|```\w+ (?:bad|good))", rule.body, maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
 def examples(rule: Rule, everything: bool = False) -> list[tuple[str, str]]:
@@ -108,7 +109,7 @@ def _flush(paragraph: list[str], width: int) -> Iterator[str]:
 def _filled(text: str, width: int) -> list[str]:
     hanging = "  " if text.startswith(("- ", "* ")) else ""
     return wrap(
-        visible(text),
+        visible(_STRONG.sub(r"\1", text)),
         min(max(width, _NARROWEST), _WIDEST),
         subsequent_indent=hanging,
         break_long_words=False,

@@ -9,6 +9,7 @@ import pytest
 
 from mlcheck.cli import main
 from mlcheck.core.catalog import Catalog
+from mlcheck.report import page
 
 Out = pytest.CaptureFixture[str]
 RULES = list(Catalog())
@@ -99,3 +100,13 @@ def test_a_word_of_a_name_finds_the_rules_that_have_it(capsys: pytest.CaptureFix
     assert (
         "no rule is called `zero`; did you mean `missing-zero-grad` or `num-workers-zero` or" in capsys.readouterr().err
     )
+
+
+def test_what_a_page_says_is_said_whole_and_without_marks() -> None:
+    for rule in Catalog():
+        told = page.page(rule, 80, color=False)
+        said = "\n".join(line for line in told.splitlines() if not line.startswith("    "))
+        assert "```" not in said, rule.name
+        assert "**" not in said, rule.name
+        for heading in re.findall(r"^## (?!Reported|Not reported)(.+)$", rule.body, re.MULTILINE):
+            assert f"\n{heading}\n" in said, (rule.name, heading)
