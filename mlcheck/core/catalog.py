@@ -139,6 +139,12 @@ class Catalog:
             severity = next((line.split('"')[1] for line in page if line.startswith("severity") and '"' in line), "")
         return Heading(title, self.stage(name), severity)
 
+    def explains(self, name: str) -> tuple[str, ...]:
+        """The rules whose failure this one would cause, from the head of its page, which is not parsed either."""
+        with open(self.paths[name], encoding="utf-8") as page:
+            table = page.read().split("```", 2)[1]
+        return tuple(table.partition("\nexplains = [")[2].partition("]")[0].split('"')[1::2])
+
     def stage(self, name: str) -> str:
         """The folder the page of a rule lies in."""
         return os.path.basename(os.path.dirname(self.paths[name]))

@@ -40,7 +40,7 @@ class Answers:
     known: dict[str, int] = field(default_factory=dict)
 
     def result(self, check: Asked, catalog: Catalog) -> Result:
-        """What the rule came to. Its page is parsed only when it has findings."""
+        """What the rule came to. Its page is not parsed."""
         heading = catalog.heading(check.rule)
         thing = check.looks_at or "Python file"
         result = Result(
@@ -61,7 +61,7 @@ class Answers:
                 result,
                 outcome=SEVERITY_OUTCOME[result.severity],
                 summary=f"{counted(len(result.findings), 'finding')} in {counted(self.files, 'file')}",
-                explains=catalog[check.rule].explains,
+                explains=catalog.explains(check.rule),
             )
         if known := self.known.get(check.rule):
             return replace(result, summary=f"nothing new; {counted(known, 'finding')} known in the baseline")

@@ -55,3 +55,9 @@ def test_a_later_folder_wins(rules, tmp_path_factory):
     (own / "data").mkdir()
     (own / "data" / "label-noise.md").write_text(PAGE.replace("A sentence", "Our sentence"), encoding="utf-8")
     assert Catalog((rules, own))["label-noise"].title == "Our sentence"
+
+
+def test_what_is_read_off_a_page_is_what_parsing_it_gives() -> None:
+    catalog = Catalog()
+    read = {name: (*catalog.heading(name), catalog.explains(name)) for name in catalog.paths}
+    assert read == {rule.name: (rule.title, rule.stage, rule.severity, rule.explains) for rule in catalog}
