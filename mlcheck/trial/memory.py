@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mlcheck.core.memory_size import written
+from mlcheck.trial.observe.host import proportional_memory
 from mlcheck.trial.processes import marked
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
@@ -72,10 +73,9 @@ def held_by(processes: Iterable[int]) -> int:
 
 
 def _held(process: int) -> int:
-    told = _text(_PROC / str(process) / "smaps_rollup")
-    match = re.search(r"^Pss:\s+(\d+) kB", told, re.MULTILINE)
-    if match:
-        return 1024 * int(match[1])
+    share = proportional_memory(process)
+    if share is not None:
+        return share
     fields = _text(_PROC / str(process) / "statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 else 0
 
