@@ -86,6 +86,7 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.values",
         "mlcheck.lint.judging",
         "mlcheck.lint.sites",
+        "mlcheck.lint.shape_facts",
         "mlcheck.lint.shapes",
         "mlcheck.lint.names",
         "mlcheck.lint.nodes",

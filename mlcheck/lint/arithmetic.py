@@ -23,9 +23,12 @@ def combine(m: Machine, operator: str, left: Value, right: Value) -> Value:
     for tensor, factor in ((left, right), (right, left)):
         if not isinstance(tensor, Tensor):
             continue
-        kept = tensor.kind == "loss" or tensor.kind == "scaled"
+        kept = tensor.kind == "loss" or tensor.kind == "scaled" or (tensor.kind == "raw" and operator == "MatMult")
         kept = kept or (isinstance(factor, Const | Symbol) and operator == "Add" and not traces_of(factor))
         kept = kept or (tensor.kind == "raw" and isinstance(factor, Const | Symbol) and operator in ("Mult", "Div"))
+        kept = kept or (
+            tensor.kind == "raw" and operator == "Mult" and isinstance(factor, Tensor) and factor.kind == "raw"
+        )
         if kept:
             return Tensor(tensor.kind, tensor.place, split, traces, tensor.scaler)
     if isinstance(left, Tensor) or isinstance(right, Tensor):

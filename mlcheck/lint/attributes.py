@@ -68,6 +68,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
                 return cuts.of_data(m, owner, owner, node)
             if name in _SAME_TENSOR:
                 return Tensor(owner.kind, owner.place, owner.split)
+            if name == "values":  # of `max(dim)`, `topk` and their like
+                return Tensor("other", None, owner.split, owner.traces)
             return m.symbol() if name in ("shape", "dtype", "device", "ndim", "grad") else Method(owner, name)
         case Class(info=info):
             return _of_class(m, owner, info, name)

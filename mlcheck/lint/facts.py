@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.dataclasses import dataclass, field, fields
 from mlcheck.core.finding import Location
+from mlcheck.lint.shape_facts import Broadcast, Softmax
 from mlcheck.lint.source import Unreadable
 from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training
-from mlcheck.lint.values import NO_TRACES, Shape, Traces, Value
+from mlcheck.lint.values import NO_TRACES, Traces, Value
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites import Sites
@@ -204,13 +205,6 @@ class Idle(NamedTuple):
     name: str
 
 
-class Broadcast(NamedTuple):
-    """A difference or comparison of a model's output with something of another shape: larger than both."""
-
-    place: Place
-    shapes: tuple[Shape, Shape]
-
-
 class Bypass(NamedTuple):
     """`module.forward(...)`: a call that leaves out the hooks of the module."""
 
@@ -229,6 +223,7 @@ class Facts:
     clips: list[Clip] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
     broadcasts: list[Broadcast] = field(default_factory=list)
+    softmaxes: list[Softmax] = field(default_factory=list)
     bypasses: list[Bypass] = field(default_factory=list)
     training: Training = field(default_factory=Training)
     unreadable: list[Unreadable] = field(default_factory=list)

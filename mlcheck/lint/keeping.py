@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint import containers, graph
 from mlcheck.lint.facts import Forward, Place
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of
 
@@ -47,8 +47,15 @@ def rebound(m: Machine, node: ast.Assign, value: Value) -> None:
     """`total = total + loss`, `average = 0.9 * average + 0.1 * loss if average is not None else loss`."""
     _chained(m, node, value)
     total = node.value.left if isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add) else None
-    if m.loops and total is not None and len(node.targets) == 1 and ast.unparse(total) == ast.unparse(node.targets[0]):
+    if m.loops and total is not None and len(node.targets) == 1 and _reads(total, node.targets[0]):
         added(m, node, node.targets[0], value)
+
+
+def _reads(total: ast.expr, target: ast.expr) -> bool:
+    """`total` itself; `totals.get(key, 0)` of `totals[key]`."""
+    if isinstance(total, ast.Call) and isinstance(total.func, ast.Attribute) and total.func.attr == "get":
+        return isinstance(target, ast.Subscript) and ast.unparse(total.func.value) == ast.unparse(target.value)
+    return ast.unparse(total) == ast.unparse(target)
 
 
 def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
@@ -71,7 +78,11 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
     """`target += change`, where the target was there before this turn of the loop."""
     change = _weighted(m, node.value, change) if isinstance(node, ast.AugAssign) else change
     calls = graph_of(m, change) if m.loops and isinstance(change, Tensor | Symbol) else frozenset()
-    if not calls or m.grad.kind != "on" or not isinstance(target, ast.Name | ast.Attribute):
+    if not calls or m.grad.kind != "on":
+        return
+    if isinstance(target, ast.Subscript):
+        _added_to_item(m, node, target, change, calls)
+    if not isinstance(target, ast.Name | ast.Attribute):
         return
     if isinstance(target, ast.Name) and _is_of_one_batch(m):
         return
@@ -80,6 +91,19 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
     if not any(cell[0] in ("v", "a") and cell[-1] == name for cell in written):
         term = change if isinstance(node, ast.AugAssign) else None
         _keep(m, _at_call(m, node), ast.unparse(target), calls, ast.unparse(node.value), term)
+
+
+def _added_to_item(
+    m: Machine, node: ast.AugAssign | ast.Assign, target: ast.Subscript, change: Value, calls: frozenset[Forward]
+) -> None:
+    """`totals[key] += loss`, where the dictionary or list was there before the batch, and nobody empties it."""
+    loop = next((loop for loop in reversed(m.loops) if any(loop in call.loops for call in calls)), None)
+    owner = last_name(target.value)
+    if loop is None or not owner or any(cell[-1] == owner for cell in m.store.changed(loop.mark)):
+        return
+    stored = (each for each in walk(loop.node) if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store))
+    if not any(last_name(each.value) == owner and each is not target for each in stored):
+        _keep(m, m.place(node), ast.unparse(target), calls, ast.unparse(node.value), change)
 
 
 def _at_call(m: Machine, node: ast.AST) -> Place:

@@ -17,6 +17,8 @@ from mlcheck.lint.values import Args, Const, Kwargs, Params, Symbol, Tensor, Tup
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A call of the library function or class of that canonical name."""
     result = _called(m, name, args, kwargs, node)
+    if name.endswith("softmax") and name.startswith("torch.") and args:
+        shape_rules.softmax(m, args[0], args[1] if len(args) > 1 else kwargs.get("dim"), m.place(node))
     if isinstance(result, Tensor | Symbol) and name.startswith(("torch.", "numpy.")):
         return shape_rules.with_shape(result, shape_rules.of_function(m, name, args, kwargs))
     return result

@@ -6,6 +6,7 @@ ACTIVATIONS = {
     "log_softmax": "log_softmax",
     "logsigmoid": "log_sigmoid",
     "expit": "sigmoid",
+    "tanh": "tanh",
 }
 WRAPPERS = frozenset(
     [

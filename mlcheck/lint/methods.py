@@ -79,6 +79,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
         case Tensor() | Symbol():
             judge = tensor_methods.call if isinstance(owner, Tensor) else _symbol
             result = judge(m, owner, name, args, kwargs, node)  # type: ignore[arg-type]
+            if name in ("softmax", "log_softmax"):
+                shape_rules.softmax(m, owner, args[0] if args else kwargs.get("dim"), m.place(node))
             return shape_rules.with_shape(result, shape_rules.of_method(m, owner, name, args, kwargs))
         case Params():
             return _params(m, owner, name, args, node)

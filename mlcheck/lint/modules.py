@@ -45,8 +45,9 @@ _ACTIVATIONS = {
     "Sigmoid": "sigmoid",
     "LogSoftmax": "log_softmax",
     "LogSigmoid": "log_sigmoid",
+    "Tanh": "tanh",
 }
-_PLACED = frozenset(_ACTIVATIONS.values())
+_PLACED = frozenset(_ACTIVATIONS.values()) - {"tanh"}
 _LINEAR = ("Linear", "Conv", "LazyLinear", "LazyConv", "Bilinear")
 _SAME = ("Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "FeatureAlphaDropout")
 
@@ -223,6 +224,9 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
             if isinstance(inner, Object) and inner.cls is None and isinstance(result, Tensor) and inner.place:
                 result = replace(result, place=inner.place)
         return result
+    if name in ("Softmax", "LogSoftmax"):
+        dim = module.args[0] if module.args else module.kwargs.get("dim")
+        shape_rules.softmax(m, first, dim, module.place or m.place(node))
     if name in _ACTIVATIONS:
         return losses.activated(m, _ACTIVATIONS[name], first, node, split, traces)
     if name.startswith(_LINEAR):

@@ -33,7 +33,9 @@ def is_on(scaler: Value | None) -> bool:
 
 
 def unscale(m: Machine) -> None:
-    m.store.set(("scaling",), frozenset([Grads("unscaled")]))
+    """`scaler.unscale_(optimizer)`; gradients that were never scaled are divided all the same, and stay on record."""
+    states = m.store.get(("scaling",)) or _UNKNOWN
+    m.store.set(("scaling",), frozenset(s if s.kind == "plain" and s.place else Grads("unscaled") for s in states))
 
 
 def clip(m: Machine, node: ast.AST, name: str, of: Value | None = None) -> None:

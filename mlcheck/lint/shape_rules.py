@@ -7,10 +7,11 @@ from collections.abc import Hashable, Sequence
 
 from mlcheck.core.dataclasses import replace
 from mlcheck.lint import containers, shapes, tables
-from mlcheck.lint.facts import Broadcast
+from mlcheck.lint.facts import Place
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.shape_facts import Broadcast, Softmax
 from mlcheck.lint.shape_names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
-from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value, traces_of
+from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value, live, traces_of
 
 
 def with_shape(value: Value, shape: Shape | None) -> Value:
@@ -182,6 +183,13 @@ def of_operation(m: Machine, node: ast.expr, left: Value, right: Value, result: 
     return with_shape(result, shapes.broadcast(one, two))
 
 
+def softmax(m: Machine, given: Value, dim: Value | None, place: Place) -> None:
+    """A softmax of something whose shape is known goes on record."""
+    shape, over = of(given), number(dim)
+    if shape is not None and over is not None and isinstance(given, Tensor | Symbol):
+        m.facts.softmaxes.append(Softmax(place, shape, over, live(given.traces)))
+
+
 def of_attribute(m: Machine, owner: Tensor | Symbol, name: str) -> Value | None:
     """`x.shape` and `x.T` of a tensor whose shape is known."""
     shape = owner.shape
@@ -210,7 +218,7 @@ def of_layer(m: Machine, module: Object, given: Value) -> Shape | None:
         batch = shape.dims[0] if shape and not shape.open and len(shape.dims) == int(name[4]) + 2 else None
         return Shape((batch, size_of(out) if out is not None else None, *[None] * int(name[4])))
     if name == "Flatten" and not module.args and not module.kwargs:
-        return shapes.flattened(shape, 1) if shape else None
+        return shapes.flattened(shape, 1)
     if name == "Embedding" and shape is not None and len(module.args) > 1:
         return Shape((*shape.dims, size_of(module.args[1])), shape.open)
     return shape if name.startswith(SAME_LAYERS) else None

@@ -88,7 +88,7 @@ def reshaped(shape: Shape | None, sizes: Dims) -> Shape:
 def flattened(shape: Shape | None, start: int) -> Shape | None:
     """The shape of `x.flatten(start)`."""
     if shape is None or shape.open:
-        return Shape((None,)) if start == 0 else None
+        return Shape((None,) * (start + 1)) if start in (0, 1) else None
     first = position(shape, start)
     if first is None:
         return None

@@ -111,11 +111,17 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
     idle = _idle_lines(file.text) if not _WITHOUT_GRADIENT.isdisjoint(file.walk.calls) else []
     for sketch in found.values():
         sketch.judged |= not sketch.calls.isdisjoint(_MODES) and (sketch.calls_values or sketch.hands_on)
-        sketch.judged |= sketch.calls_modules and not sketch.calls.isdisjoint(_WITHOUT_GRADIENT)
+        sketch.judged |= sketch.calls_modules and _runs_without_gradient(sketch)
         sketch.judged |= sketch.makes_loss or (scored and sketch.scores)
         if idle and not sketch.judged:
             sketch.judged = any(sketch.node.lineno <= line <= (sketch.node.end_lineno or 0) for line in idle)
     return found
+
+
+def _runs_without_gradient(sketch: Sketch) -> bool:
+    """In a `with` block, or as a whole by a decorator."""
+    around = (each.func if isinstance(each, ast.Call) else each for each in sketch.node.decorator_list)
+    return not _WITHOUT_GRADIENT.isdisjoint({*sketch.calls, *map(last_name, around)})
 
 
 def _handed(call: ast.Call, defined: Set[str]) -> list[str]:

@@ -11,6 +11,8 @@ from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Class, External, Function, Object, Symbol, Value, split_of_name
 
 _MAX_DEPTH = 5
+_SWITCHES = ("eval", "train", "apply", "freeze", "prepare")
+_PLAIN_BASES = frozenset(["builtins.object", "abc.ABC"])
 
 
 def argument(m: Machine, function: Function, parameter: ast.arg) -> Value:
@@ -49,15 +51,19 @@ def _annotation(m: Machine, function: Function, parameter: ast.arg) -> Value | N
 
 
 def instance(m: Machine, cls: Class, node: ast.AST) -> Value:
-    """An instance nobody is known to have made: constructed, and since then in any mode and state."""
+    """An instance nobody is known to have made: constructed, and since then in any state.
+
+    In any mode as well, unless nothing in the program puts a module in eval mode.
+    """
     mark, depth = m.store.mark(), len(m.frames)
     try:
         made = instances.instantiate(m, cls.info, [], {"**": m.symbol()}, node)
     except DeadPath:
         del m.frames[depth:]
         return m.symbol()
+    switched = not m.relevance.called.isdisjoint(_SWITCHES) or not cls.info.libraries <= _PLAIN_BASES
     for cell in m.store.changed(mark):
-        if cell[0] == "mode":
+        if cell[0] == "mode" and switched:
             m.store.set(cell, frozenset([Mode("unknown", None, None, m.fresh())]))
         elif cell[0] == "grads":
             m.store.set(cell, frozenset([Grads("unknown")]))

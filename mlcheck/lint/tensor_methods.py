@@ -61,6 +61,7 @@ _ACTIVATIONS = {
     "log_softmax": "log_softmax",
     "logsigmoid": "log_sigmoid",
     "sigmoid_": "sigmoid",
+    "tanh": "tanh",
 }
 _DATA = frozenset(["item", "numpy", "tolist", "argmax", "argsort", "eq", "ne", "size", "dim", "numel"])
 _LOG_OF = {"softmax": "log_softmax", "sigmoid": "log_sigmoid"}
@@ -95,5 +96,7 @@ def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwar
         return Symbol(m.fresh(), owner.name, split, traces)
     if isinstance(owner, Tensor):
         kind = owner.kind if owner.kind in ("loss", "scaled") and name in ("sum", "div", "mul") else "other"
+        if owner.kind == "raw" and name == "sum" and (args or "dim" in kwargs):
+            kind = "raw"
         return Tensor(kind, owner.place, split, traces)
     return Symbol(m.fresh(), "", split, traces)

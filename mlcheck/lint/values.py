@@ -72,7 +72,8 @@ class Symbol(Value):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Tensor(Value):
-    """`kind`: raw (straight out of a linear layer), softmax, sigmoid, log_softmax, log_sigmoid, loss, scaled, other."""
+    """`kind`: raw (straight out of a linear layer), softmax, sigmoid, tanh, log_softmax, log_sigmoid, loss, scaled,
+    other."""
 
     kind: str
     place: Place | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Class
+from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.modules import text_of
 
 LOOKS_AT = "sequence layer"
@@ -80,25 +80,27 @@ def _state_viewed(call: Call) -> Iterator[Finding]:
         return
     layers = {f"self.{name}" for name in _attributes_with(forward.cls, call)}
     body = walk(forward.node)
-    stores = [node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    stores = [node for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     states: set[str] = set()
     for node in body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in layers:
             target = node.targets[0]
             second = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
             parts = second.elts if isinstance(second, ast.Tuple) else [second]
-            states |= {part.id for part in parts if isinstance(part, ast.Name) and stores.count(part.id) == 1}
+            states |= {part.id for part in parts if isinstance(part, ast.Name)}
     for node in body:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 2:
             continue
         owner, rest = node.func.value, ast.unparse(node.args[1])
         if node.func.attr not in ("view", "reshape") or not isinstance(owner, ast.Name) or owner.id not in states:
             continue
-        if rest == "-1" and _BATCH_SIZE.fullmatch(ast.unparse(node.args[0])):
+        above = [store for store in stores if store.id == owner.id and store.lineno < node.lineno]
+        first, own = ast.unparse(node.args[0]), (f"{owner.id}.size(1)", f"{owner.id}.shape[1]")
+        if len(above) == 1 and rest == "-1" and (first in own or _BATCH_SIZE.fullmatch(first)):
             yield Finding(
                 f"`{owner.id}` has its layers and directions first, then the batch: this mixes the samples",
                 forward.place(node).location,
-                help=f"`{owner.id}.transpose(0, 1).reshape({ast.unparse(node.args[0])}, -1)`",
+                help=f"`{owner.id}.transpose(0, 1).reshape({first}, -1)`",
                 related=(call.place.location,),
             )
 
@@ -146,6 +148,22 @@ def _evidence(cls: Class, layers: list[Call]) -> str:
         if other.cls is cls and other.constant("batch_first", _position(other), default=False) is True:
             return f"`{other.name.rpartition('.')[2]}` beside it has the batch first"
     forward = cls.methods.get("forward")
+    taken = _taken_apart(forward) if forward is not None else ""
+    if taken:
+        return f"`{taken}` has the batch first"
     said = ast.get_docstring(forward.node) or "" if forward is not None else ""
     found = _BATCH_FIRST.search(f"{said}\n{ast.get_docstring(cls.node) or ''}")
     return f"the docstring says {found[0]}" if found else ""
+
+
+def _taken_apart(forward: Function) -> str:
+    """`b, t, _ = x.shape` of an argument, in a forward pass that neither reshapes nor joins anything."""
+    if re.search(r"\.view\(|reshape\(|flatten\(|cat\(|unbind|\[-1\]|expand\(|repeat\(", ast.unparse(forward.node)):
+        return ""
+    for node in forward.nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and len(node.targets[0].elts) == 3:
+            text, first = ast.unparse(node.value), ast.unparse(node.targets[0].elts[0])
+            held = text.removesuffix(".shape").removesuffix(".size()")
+            if held != text and held in forward.parameters and _BATCH_SIZE.fullmatch(first):
+                return ast.unparse(node).replace("(", "").replace(")", "")
+    return ""

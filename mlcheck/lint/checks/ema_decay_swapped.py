@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.origins import origins
 
@@ -18,6 +18,7 @@ _MADE = {
     "timm.utils.ModelEmaV3": 1,
     "torch_ema.ExponentialMovingAverage": 1,
 }
+_WEIGHTS = ("parameters()", "state_dict()")
 _HARDLY = 0.2  # no method that averages weights keeps so little: BYOL begins at 0.99, TD3 keeps 0.995, Polyak more
 
 
@@ -59,6 +60,13 @@ def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, as
             yield from ((call.node, call.context, *both) for both in _formula(func.value, call.node.args[0]))
         elif isinstance(func.value, ast.Call) and getattr(func.value.func, "attr", "") == "mul_" and func.value.args:
             yield call.node, call.context, func.value.args[0], call.argument("alpha", 1)
+    for function in file.functions:
+        for loop in function.nodes:
+            if isinstance(loop, ast.For) and any(word in ast.unparse(loop.iter) for word in _WEIGHTS):
+                for node in walk(loop):
+                    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                        for both in _formula(node.targets[0], node.value):
+                            yield node, function.inner, *both
     for assigned in file.walk.attributes:
         if assigned.value is not None and assigned.target.attr == "data" and _goes_through_weights(assigned.context):
             for both in _formula(assigned.target, assigned.value):
@@ -72,7 +80,7 @@ def _goes_through_weights(context: Context) -> bool:
             return False
         if isinstance(outer.node, ast.For):
             over = ast.unparse(outer.node.iter)
-            return "parameters()" in over or "state_dict()" in over
+            return any(word in over for word in _WEIGHTS)
     return False
 
 

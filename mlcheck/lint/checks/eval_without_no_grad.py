@@ -4,8 +4,9 @@ import ast
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Forward
+from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import evaluates
+from mlcheck.lint.nodes import before_methods, last_name, walk
 
 LOOKS_AT = "model call"
 
@@ -36,14 +37,75 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     found: dict[Hashable, dict[Hashable, Forward]] = {}
     for forward in facts.forwards:
-        if forward.place.spot in trained or forward.place[0::2] in spoken or forward.frozen:
+        if forward.place[0::2] in spoken or forward.frozen or forward.trained:
             continue
         if forward.unread and forward.loop is None:  # a warm-up, once: what it recorded is gone at once
             continue
-        if forward.grad.kind == "on" and {mode.kind for mode in forward.modes} == {"eval"} and evaluates(forward):
+        if forward.place.spot in trained and not _is_told(forward):
+            continue
+        if forward.grad.kind != "on" or {mode.kind for mode in forward.modes} != {"eval"}:
+            continue
+        if evaluates(forward) or _is_collected(forward) or _generates(forward) or _is_told(forward):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
+
+
+def _is_collected(forward: Forward) -> bool:
+    """`features.append(model(x))` in a loop over a loader, in eval mode since the function began."""
+    loop, call = forward.loop, forward.place.node
+    if loop is None or loop.trains or loop.split == "train" or not isinstance(loop.node, ast.For):
+        return False
+    if "loader" not in ast.unparse(loop.node.iter).lower() or not all(
+        mode.when is not None and mode.when.calls == forward.when.calls for mode in forward.modes
+    ):
+        return False
+    inside = walk(loop.node)
+    names = {
+        target.id
+        for node in inside
+        if isinstance(node, ast.Assign) and _made_of(node.value, call)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    appended = [
+        node for node in inside if isinstance(node, ast.Call) and last_name(node.func) == "append" and node.args
+    ]
+    return any(_made_of(node.args[0], call) or names & {last_name(_moved(node.args[0]))} for node in appended)
+
+
+def _is_told(forward: Forward) -> bool:
+    """One function for both, `run(loader, train=False)`, that puts the model in that mode by `model.train(train)`."""
+    if forward.loop is None or forward.loop.trains:
+        return False
+    return all(
+        mode.when is not None and mode.when.calls == forward.when.calls and _is_call_of_train(mode)
+        for mode in forward.modes
+    )
+
+
+def _is_call_of_train(mode: Mode) -> bool:
+    node = mode.place.node if mode.place is not None else None
+    return isinstance(node, ast.Call) and last_name(node.func) == "train"
+
+
+def _generates(forward: Forward) -> bool:
+    """A loop that feeds a model its own output, in eval mode since the function began: `model.generate(prompt)`."""
+    if forward.loop is None or forward.loop.trains or not forward.functions:
+        return False
+    named = forward.functions[-1].lower().strip("_").split("_")[0] in ("generate", "translate", "transcribe", "greedy")
+    return named and all(mode.when is not None and mode.when.calls == forward.when.calls for mode in forward.modes)
+
+
+_MOVES = ("cpu", "cuda", "to", "float", "squeeze", "flatten", "view", "reshape")
+
+
+def _moved(node: ast.expr) -> ast.expr:
+    return before_methods(node, _MOVES)
+
+
+def _made_of(node: ast.expr, call: ast.AST) -> bool:
+    return _moved(node) is call
 
 
 def _whole(forward: Forward) -> Hashable:

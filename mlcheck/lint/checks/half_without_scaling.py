@@ -1,15 +1,33 @@
-"""half-without-scaling: a model is converted to half precision and trained in it."""
+"""half-without-scaling: a model is trained in half precision, or with float16 gradients that nothing scales."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Call, Sites
 
 LOOKS_AT = "half-precision model"
+_AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.amp.autocast_mode.autocast")
+_HALVES = ("torch.float16", "torch.half")
+_OTHERS = (
+    "caler",
+    "ccelerat",
+    "deepspeed",
+    "fabric",
+    "Fabric",
+    "bfloat16",
+    "ightning",
+    "apex",
+    "loss_scale",
+    "set_autocast",
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({forward.place.spot for forward in facts.forwards if forward.half})
+    yield from _unscaled(facts.sites)
     optimizers = facts.training.optimizers
     for backward in facts.backwards:
         held = {owner for key in backward.reached if key in optimizers for owner in optimizers[key].owners}
@@ -22,3 +40,42 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="keep the weights in float32 and run the forward pass under `torch.autocast`",
                 related=(backward.place.location,),
             )
+
+
+def _unscaled(sites: Sites) -> Iterator[Finding]:
+    """A backward of what was computed under `torch.autocast("cuda")`, in a program that knows of no scaler."""
+    if any(True for _ in sites.mentioning(_OTHERS, tests=True)):
+        return
+    for call in sites.calls(*_AUTOCASTS):
+        backward = _backward_of(call) if _is_float16(call) else None
+        if backward is not None:
+            yield Finding(
+                "Under this autocast gradients are float16, and nothing scales the loss: small ones become zero",
+                call.file.place(backward, call.context).location,
+                help="scale the loss by a `torch.amp.GradScaler`, or use `dtype=torch.bfloat16`, which needs none",
+                related=(call.place.location,),
+            )
+
+
+def _is_float16(call: Call) -> bool:
+    on_cuda = call.name == "torch.cuda.amp.autocast" or call.constant("device_type", 0) == "cuda"
+    if not on_cuda or call.constant("enabled", None, True) is not True:
+        return False
+    dtype = call.argument("dtype", 1)
+    return dtype is None or call.file.resolve(dtype, call.context) in _HALVES
+
+
+def _backward_of(call: Call) -> ast.Call | None:
+    """The `loss.backward()` of a name that is assigned in the `with` block, where an optimizer steps as well."""
+    nodes = call.function.nodes if call.function is not None else walk(call.file.module.source.tree)
+    block = next(
+        (n for n in nodes if isinstance(n, ast.With) and any(i.context_expr is call.node for i in n.items)), None
+    )
+    if block is None or not any(isinstance(n, ast.Call) and last_name(n.func) == "step" for n in nodes):
+        return None
+    made = {n.id for n in walk(block) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+            if isinstance(node.func.value, ast.Name) and node.func.value.id in made and node.lineno > block.lineno:
+                return node
+    return None

@@ -12,6 +12,7 @@ _WHAT = {
     "raw": "raw scores",
     "log_softmax": "log-probabilities",
     "log_sigmoid": "log-probabilities",
+    "tanh": "numbers between -1 and 1",
 }
 
 

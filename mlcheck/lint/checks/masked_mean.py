@@ -15,6 +15,7 @@ _WORDS = ("mask", "pad", "valid")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _pooled(facts)
     for file in facts.sites.mentioning(["reduction", "reduce"]):
         if "none" not in file.text or ".mean(" not in file.text:
             continue
@@ -36,6 +37,45 @@ def check(facts: Facts) -> Iterator[Finding]:
                         related=(file.place(product, context).location,),
                     )
                     break
+
+
+def _pooled(facts: Facts) -> Iterator[Finding]:
+    """`(hidden * mask).mean(dim=1)`, where the mask tells tokens from padding."""
+    for file in facts.sites.mentioning(["mask"]):
+        for call in file.calls("mean"):
+            product = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or _dims(call) != ["1"]:
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            if any(_tells_padding(file, side, call.context) for side in (product.left, product.right)):
+                if not _is_corrected(call):
+                    yield Finding(
+                        "The mean counts the positions that the mask takes out: the more padding, the smaller it is",
+                        call.place.location,
+                        help="divide the sum by `mask.sum(dim=1)`",
+                    )
+
+
+def _dims(call: Call) -> list[str]:
+    """The dimensions that `x.mean(dim=1)` goes over."""
+    given = [*call.node.args, *(word.value for word in call.node.keywords if word.arg in ("dim", "axis"))]
+    return [ast.unparse(dim) for dim in given]
+
+
+def _tells_padding(file: File, node: ast.expr, context: Context) -> bool:
+    """A mask that is made of token numbers, `(ids != pad)`, or is called `attention_mask`."""
+    if "mask" not in ast.unparse(node):
+        return False
+    while isinstance(node, ast.Call | ast.Subscript):
+        inner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if isinstance(node, ast.Subscript):
+            inner = node.value
+        if inner is None:
+            return False
+        node = inner
+    made, _ = source(file, node, context)
+    text = ast.unparse(made).lower()
+    return "attention_mask" in text or ("!=" in text and ("pad" in text or "!= 0" in text))
 
 
 def _averaged(call: Call) -> ast.expr | None:

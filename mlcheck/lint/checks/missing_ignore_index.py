@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.sites import OPEN, Call, Class, Sites
+from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.sites import OPEN, Call, Class, Context, File, Sites
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Const, Object, traces_of
 
 LOOKS_AT = "classification loss"
@@ -15,6 +17,7 @@ _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _copied_labels(facts.sites)
     losses = [loss for loss in losses_of(facts, LOOKS_AT, *_LOSSES) if _counts_everything(loss)]
     if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
         return
@@ -39,6 +42,51 @@ def check(facts: Facts) -> Iterator[Finding]:
                     related=(model.place.location,),
                 )
                 break
+
+
+def _copied_labels(sites: Sites) -> Iterator[Finding]:
+    """`model(**batch, labels=batch["input_ids"])` of what a tokenizer has padded, where nothing says -100."""
+    if any(True for _ in sites.mentioning(["-100", "DataCollator", "data_collator", "ignore_index"], tests=True)):
+        return
+    for file in sites.mentioning(["input_ids"]):
+        given = [
+            (word.value, context)
+            for calls in file.walk.calls.values()
+            for call, context in calls
+            for word in call.keywords
+            if word.arg == "labels"
+        ]
+        for function in file.functions:
+            given += [
+                (node.value, function.inner)
+                for node in function.nodes
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("['labels']")
+            ]
+        for labels, context in given:
+            tokenized = _tokenized(file, labels, context)
+            if tokenized is not None:
+                yield Finding(
+                    "The labels are the padded input, padding included: the model learns to predict padding",
+                    file.place(labels, context).location,
+                    help="set them to -100 where `attention_mask` is 0: `labels.masked_fill(mask == 0, -100)`",
+                    related=(file.place(tokenized, context).location,),
+                )
+
+
+def _tokenized(file: File, labels: ast.expr, context: Context) -> ast.Call | None:
+    """The call of a tokenizer with padding whose `input_ids`, as they are, become the labels."""
+    node, context = source(file, labels, context)
+    node = before_methods(node, ("clone", "copy", "to", "cuda"))
+    of_key = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "'input_ids'"
+    if not isinstance(node, ast.Subscript | ast.Attribute) or not (of_key or getattr(node, "attr", "") == "input_ids"):
+        return None
+    made, _ = source(file, node.value, context)
+    made = before_methods(made, ("to", "cuda"))
+    if not isinstance(made, ast.Call) or "tok" not in ast.unparse(made.func).lower():
+        return None
+    padding = next((word.value for word in made.keywords if word.arg == "padding"), None)
+    padded = isinstance(padding, ast.Constant) and padding.value in (True, "longest", "max_length")
+    return made if padded else None
 
 
 def _padded_targets(sites: Sites) -> Call | None:

@@ -7,17 +7,70 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call, Class, Sites
+from mlcheck.lint.nodes import last_name, stores, walk
+from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.optimizers import optimizers
 
 LOOKS_AT = "optimizer step"
 _HARMLESS = r"(?!\s*=[^=]|\.step\(\)|\.(?:load_)?state_dict\(|\.param_groups)"
+_CLEARS = re.compile(
+    r"zero_grad|\.grad\s*=|\.grad\S*\.(?:fill_|mul_|set_)|autograd\.grad|_foreach_zero_|zero_\(|\bdel\b"
+)
 _PLAIN_BASES = frozenset(["torch.nn.Module", "abc.ABC", "builtins.object", "object"])
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     written = (finding for made in facts.sites.once(optimizers) for finding in _never_cleared(facts.sites, made))
-    yield from first_of_each_line(chain(_seen(facts), written))
+    yield from first_of_each_line(chain(_seen(facts), written, _by_hand(facts.sites)))
+
+
+def _by_hand(sites: Sites) -> Iterator[Finding]:
+    """`loss.backward()` and `w -= lr * w.grad` in one loop, in which nothing clears any gradient."""
+    for file in sites.mentioning([".grad"]):
+        for call in file.calls("backward"):
+            loop = call.loops[0].node if call.loops else None
+            if not isinstance(loop, ast.stmt) or _CLEARS.search(file.module.text_of(loop)):
+                continue
+            inside = walk(loop)
+            updated = next((node for node in inside if _steps_along_gradient(node)), None)
+            name = last_name(_updated(updated)) if updated is not None else ""
+            if updated is None or any(isinstance(node, ast.Assign) and stores(node, name) for node in inside):
+                continue
+            called = [call.file.resolve(node.func, call.context) for node in inside if isinstance(node, ast.Call)]
+            if any(
+                isinstance(each, Function) and _CLEARS.search(each.file.module.text_of(each.node)) for each in called
+            ):
+                continue
+            yield Finding(
+                "This backward adds to gradients that were stepped along in the turn before: nothing clears them",
+                call.place.location,
+                help="clear them after the update: `w.grad = None` for each parameter",
+                related=(file.place(updated, call.context).location,),
+            )
+
+
+def _steps_along_gradient(node: ast.AST) -> bool:
+    """`w -= lr * w.grad`, `w.data.sub_(lr * w.grad)`, `w.add_(w.grad, alpha=-lr)`."""
+    target = _updated(node)
+    name = ast.unparse(target) if target is not None else ""
+    given: list[ast.expr] = []
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub | ast.Add):
+        given = [node.value]
+    elif isinstance(node, ast.Call):
+        given = node.args
+    return bool(name) and any(ast.unparse(part) == f"{name}.grad" for each in given for part in walk(each))
+
+
+def _updated(node: ast.AST) -> ast.expr | None:
+    """The variable that is changed in place."""
+    target: ast.expr | None = None
+    if isinstance(node, ast.AugAssign):
+        target = node.target
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("sub_", "add_"):
+        target = node.func.value
+    if isinstance(target, ast.Attribute) and target.attr == "data":
+        target = target.value
+    return target if isinstance(target, ast.Name) else None
 
 
 def _never_cleared(sites: Sites, made: Call) -> Iterator[Finding]:

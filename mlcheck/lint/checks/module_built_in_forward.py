@@ -5,13 +5,15 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, walk
-from mlcheck.lint.sites import Call
+from mlcheck.lint.nodes import before_methods, is_attribute, walk
+from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.guards import conditions, in_forward
-from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, holds_parameters
+from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters
 
 LOOKS_AT = "layer"
 _MODED = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
+_NUMBERS = frozenset(["zeros", "ones", "randn", "rand", "empty", "full", "eye", "tensor"])
+_REGISTERS = ("optim", ".grad", "register_", "setattr", "__dict__", "_parameters", "append", "update(")
 _MOVES = ("to", "cuda", "double", "float", "half")
 
 
@@ -33,6 +35,43 @@ def check(facts: Facts) -> Iterator[Finding]:
         else:
             message = f"`{layer}` is made anew in every forward pass, in train mode: it drops in evaluation too"
         yield Finding(message, call.place.location, help="make it in `__init__` and keep it as an attribute")
+    for call in facts.sites.calls(PARAMETER, "torch.nn.parameter.Parameter"):
+        if in_forward(call) is not None and not conditions(call.context) and _is_new_parameter(call):
+            yield Finding(
+                "`nn.Parameter` is made anew in every forward pass: no optimizer knows it, it is never trained",
+                call.place.location,
+                help="make it in `__init__` and keep it as an attribute",
+            )
+
+
+def _is_new_parameter(call: Call) -> bool:
+    """Filled with numbers that depend on no input, and held by a local name that only the result is computed from."""
+    function, made = call.function, call.node.args[0] if call.node.args else None
+    if (
+        function is None
+        or call.constant("requires_grad", 1, default=True) is not True
+        or not isinstance(made, ast.Call)
+    ):
+        return False
+    named = call.file.resolve(made.func, call.context)
+    if not isinstance(named, str) or named.removeprefix("torch.") not in _NUMBERS:
+        return False
+    targets = [ast.unparse(target) for node in _assigned(function, call.node) for target in node.targets]
+    kept = any(node for name in targets for node in _assigned(function, name)) or not all(
+        map(str.isidentifier, targets)
+    )
+    text = call.file.module.text_of(function.node)
+    return not kept and not any(word in text for word in _REGISTERS)
+
+
+def _assigned(function: Function, value: ast.expr | str) -> list[ast.Assign]:
+    """Where the very expression, or a variable, is assigned as it is."""
+    return [
+        node
+        for node in function.nodes
+        if isinstance(node, ast.Assign)
+        and (node.value is value or (isinstance(node.value, ast.Name) and node.value.id == value))
+    ]
 
 
 def _is_applied_at_once(call: Call) -> bool:
@@ -51,6 +90,8 @@ def _is_used_here(call: Call) -> bool:
     for node in walk(function.node):
         if isinstance(node, ast.Call) and before_methods(node.func, _MOVES) is call.node and node is not call.node:
             return True
+        if isinstance(node, ast.Return) and node.value is call.node:
+            return _is_called_at_once(function)
         if isinstance(node, ast.Assign) and before_methods(node.value, _MOVES) is call.node and len(node.targets) == 1:
             target = ast.unparse(node.targets[0])
             uses = [n for n in walk(function.node) if isinstance(n, ast.expr) and _reads(n, target)]
@@ -58,6 +99,15 @@ def _is_used_here(call: Call) -> bool:
             moved = {id(n.value) for n in walk(function.node) if isinstance(n, ast.Attribute) and n.attr in _MOVES}
             return any(id(n) in called for n in uses) and all(id(n) in called | moved for n in uses)
     return False
+
+
+def _is_called_at_once(function: Function) -> bool:
+    """`self.mlp(n)(x)`: what the method makes is applied in `forward`, and nobody keeps it."""
+    forward = function.cls.methods.get("forward") if function.cls is not None else None
+    uses = [node for node in forward.nodes if is_attribute(node, "self", function.name)] if forward is not None else []
+    made = {id(node.func): node for node in forward.nodes if isinstance(node, ast.Call)} if forward is not None else {}
+    applied = {id(before_methods(node.func, _MOVES)) for node in made.values()}
+    return bool(uses) and all(id(use) in made and id(made[id(use)]) in applied for use in uses)
 
 
 def _reads(node: ast.expr, target: str) -> bool:

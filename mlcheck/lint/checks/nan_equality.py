@@ -7,11 +7,13 @@ from itertools import pairwise
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "comparison with NaN"
-_SUSPECT = re.compile(r"[=!]=[\s(]*(?:[\w.]+\()*[\w.]*['\"]?nan\b|nan['\"]?[\s)]*[=!]=", re.IGNORECASE)
+_BEFORE = r"(?:[=!]=|\b(?:is|not|in)\b)[\s(\[{]*(?:[\w.]+\()*[\w.]*['\"]?nan\b"
+_SUSPECT = re.compile(_BEFORE + r"|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|,\s*[\w.(]*['\"]?nan\b", re.IGNORECASE)
 _NAMES = frozenset(["math.nan", "numpy.nan", "numpy.NaN", "numpy.NAN", "torch.nan", "cmath.nan"])
 
 
@@ -21,19 +23,49 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["nan", "NaN", "NAN"], tests=True):
         if not _SUSPECT.search(file.text):
             continue
-        for node in walk(file.module.source.tree):
-            if not isinstance(node, ast.Compare):
-                continue
-            for operator, operand in zip(node.ops, pairwise([node.left, *node.comparators]), strict=True):
-                if not isinstance(operator, ast.Eq | ast.NotEq) or not any(_is_nan(file, side) for side in operand):
+        for node, context in file.walk.comparisons:
+            for operator, (left, right) in zip(node.ops, pairwise([node.left, *node.comparators]), strict=True):
+                outcome = _outcome(file, operator, left, right, context)
+                if not outcome:
                     continue
                 seen[LOOKS_AT] += 1
-                never = isinstance(operator, ast.Eq)
                 yield Finding(
-                    f"NaN equals nothing, not even NaN: this comparison is always {'false' if never else 'true'}",
-                    file.place(node, file.walk.module).location,
+                    f"NaN equals nothing, not even NaN: this comparison {outcome}",
+                    file.place(node, context).location,
                     help="ask `math.isnan(x)`, `torch.isnan(x).any()` or `not math.isfinite(x)`",
                 )
+
+
+def _outcome(file: File, operator: ast.cmpop, left: ast.expr, right: ast.expr, context: Context) -> str:
+    """What the comparison says whatever is compared; "" where it asks for no NaN.
+
+    `is` and `in` find the very object, as `math.nan` where it marks a missing value: not what was computed.
+    """
+    outcome = "is always true" if isinstance(operator, ast.NotEq | ast.IsNot) else "is always false"
+    if isinstance(operator, ast.Eq | ast.NotEq):
+        return outcome if _is_nan(file, left) or _is_nan(file, right) else ""
+    if isinstance(operator, ast.Is | ast.IsNot):
+        other, nan = (left, right) if _is_nan(file, right) else (right, left)
+        return outcome if _is_nan(file, nan) and (_is_new(nan) or _is_computed(file, other, context)) else ""
+    if isinstance(operator, ast.In | ast.NotIn):
+        held = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else []
+        sought = _is_nan(file, left) and _is_new(left)
+        if sought or (any(_is_nan(file, each) for each in held) and _is_computed(file, left, context)):
+            return "never finds one"
+    return ""
+
+
+def _is_new(nan: ast.expr) -> bool:
+    """`float("nan")` is another object whenever it is evaluated."""
+    return isinstance(nan, ast.Call)
+
+
+def _is_computed(file: File, node: ast.expr, context: Context) -> bool:
+    """A loss, or what `item()` gave."""
+    made, _ = source(file, node, context)
+    if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "item":
+        return not made.args
+    return last_name(node).lower().split("_")[-1] == "loss"
 
 
 def _is_nan(file: File, node: ast.expr) -> bool:

@@ -2,20 +2,34 @@
 
 import ast
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_attribute, walk
+from mlcheck.lint.values import Object
 
 LOOKS_AT = "optimizer step"
 _CUTS = ("detach", "item", "numpy", "tolist")
 _LAYERS = ("Linear", "Conv", "Sequential", "LSTM", "GRU", "RNN", "Embedding", "ModuleList")
+_KEPT_STILL = (
+    "requires_grad",
+    "load",
+    "pretrained",
+    "frozen",
+    "freeze",
+    "teacher",
+    "momentum",
+    "copy",
+    "random",
+    "self.training",
+)
 _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _inside_modules(facts)
+    yield from _under_no_grad(facts)
     yield from _frozen(facts)
     trained: set[Hashable] = set()
     for forward in facts.forwards:
@@ -68,6 +82,38 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
                     help=f"take out the cut; or freeze `{name}` openly with `requires_grad_(False)`",
                     related=(forward.place(sets[0][1].target).location,),
                 )
+
+
+def _under_no_grad(facts: Facts) -> Iterator[Finding]:
+    """New layers whose only call stands under `torch.no_grad()`, in a module whose parameters an optimizer holds."""
+    trained = {cls for made in facts.training.optimizers.values() for cls in _classes(made.owners, facts)}
+    for cls in facts.sites.classes:
+        forward = cls.methods.get("forward")
+        text = cls.file.module.text_of(cls.node) if forward is not None and cls.node in trained else ""
+        if forward is None or "no_grad()" not in text or any(word in text.lower() for word in _KEPT_STILL):
+            continue
+        for block in forward.nodes:
+            if not isinstance(block, ast.With) or ast.unparse(block.items[0].context_expr) != "torch.no_grad()":
+                continue
+            for name, sets in cls.attributes.items():
+                found = [node for line in block.body for node in walk(line) if is_attribute(node, "self", name)]
+                if len(sets) != 1 or not _is_layer(sets[0][1].value) or len(found) != 1 or _mentions(facts, name) != 2:
+                    continue
+                if not any(word in name for word in _NOT_TRAINED):
+                    yield Finding(
+                        f"`self.{name}` runs without gradients: the optimizer holds it, and it never gets one",
+                        forward.place(found[0]).location,
+                        help=f"take out the `no_grad`; or freeze `{name}` openly with `requires_grad_(False)`",
+                        related=(forward.place(block).location,),
+                    )
+
+
+def _classes(owners: Collection[Hashable], facts: Facts) -> Iterator[ast.AST]:
+    """The classes of the modules with these identities."""
+    for forward in facts.forwards:
+        module = forward.module
+        if isinstance(module, Object) and module.cls is not None and module.id in owners:
+            yield from (base.node for base in module.cls.mro)
 
 
 def _is_frozen(text: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Context, File
 
 LOOKS_AT = "frozen parameter"
 
@@ -55,10 +56,19 @@ def _of_modules(facts: Facts) -> Iterator[Place]:
                 loops = [binding.node for binding in bound if isinstance(binding.node, ast.For)]
                 if len(loops) == len(bound) > 0 and all(_gives_modules(loop, owner.id) for loop in loops):
                     yield file.place(assigned.node, assigned.context)
-            elif isinstance(owner, ast.Attribute) and ast.unparse(owner.value) != "self":
-                asked = rf"(?<![\w.]){re.escape(ast.unparse(owner))}\.(?:parameters|children|modules|eval|state_dict)\("
-                if re.search(asked, file.text):
-                    yield file.place(assigned.node, assigned.context)
+            elif isinstance(owner, ast.Attribute) and _is_used_as_module(file, owner, assigned.context):
+                yield file.place(assigned.node, assigned.context)
+
+
+def _is_used_as_module(file: File, owner: ast.Attribute, context: Context) -> bool:
+    """Whether it is asked for its parameters somewhere in the file; of `self.part`, or called, in its class."""
+    name = rf"(?<![\w.]){re.escape(ast.unparse(owner))}"
+    asked = rf"{name}\.(?:parameters|children|modules|eval|state_dict)\("
+    if ast.unparse(owner.value) != "self":
+        return re.search(asked, file.text) is not None
+    function = file.function_around(context)
+    text = file.module.text_of(function.cls.node) if function is not None and function.cls is not None else ""
+    return re.search(rf"{asked}|{name}\(", text) is not None
 
 
 def _gives_modules(loop: ast.For, name: str) -> bool:

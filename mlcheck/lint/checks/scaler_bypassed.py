@@ -46,6 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 related=(last.place.location,),
             )
     yield from _never_updated(facts.sites)
+    yield from _made_anew(facts.sites)
     yield from _updated_before(facts.sites)
 
 
@@ -63,6 +64,22 @@ def _never_updated(sites: Sites) -> Iterator[Finding]:
                 help=f"call `{name}.update()` after `{name}.step(optimizer)`",
                 related=(made.place.location,),
             )
+
+
+def _made_anew(sites: Sites) -> Iterator[Finding]:
+    """A scaler that is made in the very loop that it steps in: each batch starts at the first scale."""
+    for made in sites.calls(*_SCALERS):
+        for name in made.file.names_given(made.node) if made.loops else ():
+            for step in made.file.calls("step"):
+                owner = step.node.func.value if isinstance(step.node.func, ast.Attribute) else None
+                if owner is not None and ast.unparse(owner) == name and step.loops[:1] == made.loops[:1]:
+                    yield Finding(
+                        "A new gradient scaler for every batch: the loss scale starts at its first value each time, "
+                        "and every step that overflows at it is skipped",
+                        made.place.location,
+                        help="make the scaler once, before the loop",
+                        related=(step.place.location,),
+                    )
 
 
 def _updated_before(sites: Sites) -> Iterator[Finding]:

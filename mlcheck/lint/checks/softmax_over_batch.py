@@ -4,21 +4,40 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.shape_facts import Softmax
+from mlcheck.lint.sites import Call, Class, Context, File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source
-from mlcheck.lint.values import Tensor
+from mlcheck.lint.sites.modules import is_module
+from mlcheck.lint.values import Object, Tensor
 
 LOOKS_AT = "class loss"
 _BATCHES = ("b", "B", "batch", "batch_size", "bs", "bsz", "n", "N")
 _TURNS = ("transpose", "permute", "squeeze(0)", "[0]", ".t()", ".T", "rearrange", "movedim", "swapaxes", ".view(")
+_BATCHED = ("Flatten()", "flatten(1)", "start_dim=1", "BatchNorm1d", "BatchNorm2d")
+_SEQUENCES = (
+    *_TURNS,
+    "RNN",
+    "LSTM",
+    "GRU",
+    "Transformer",
+    "MultiheadAttention",
+    "flatten()",
+    "torch.mm",
+    "adj",
+    "sum(0",
+    "sum(dim=0",
+)
 _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
     yield from _in_forward(facts)
+    yield from _over_loaded_batch(facts)
     for loss in losses_of(facts, LOOKS_AT, *_LOSSES):
         scores = loss.input
         if not isinstance(scores, Tensor) or scores.place is None:
@@ -34,6 +53,44 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="use `dim=1`, or `dim=-1` where the classes come last",
                 related=(loss.place.location,),
             )
+
+
+def _over_loaded_batch(facts: Facts) -> Iterator[Finding]:
+    """`model(x).softmax(0)` of several scores for each sample of a batch that a loader gave."""
+    for softmax in facts.softmaxes:
+        classes = softmax.shape.dims[-1] if len(softmax.shape.dims) > 1 or softmax.shape.open else None
+        if _is_over_picture(softmax):
+            yield Finding(
+                "This normalises along one side of the picture: the classes of a convolution's output are dimension 1",
+                softmax.place.location,
+                help="use `dim=1`",
+            )
+        if softmax.dim != 0 or not isinstance(classes, int) or classes < 2 or not softmax.calls:
+            continue
+        if all(_is_of_loader(call) and not _turns(facts, call) for call in softmax.calls):
+            yield _finding(softmax.place)
+
+
+def _is_over_picture(softmax: Softmax) -> bool:
+    """`model(images).softmax(-1)`, where that is (batch, classes, height, width) straight out of a convolution."""
+    dims = softmax.shape.dims
+    several = len(dims) == 4 and not softmax.shape.open and isinstance(dims[1], int) and dims[1] > 1
+    return several and bool(softmax.calls) and dims[2:] == (None, None) and softmax.dim in (-1, -2, 2, 3)
+
+
+def _is_of_loader(call: Forward) -> bool:
+    """Whether the model is called on what a loop over a loader brings."""
+    loop = call.loop.node if call.loop is not None else None
+    return isinstance(loop, ast.For) and "loader" in ast.unparse(loop.iter).lower()
+
+
+def _turns(facts: Facts, call: Forward) -> bool:
+    """Whether code of the model, or where it is called, moves dimensions about."""
+    cls = call.module.cls if isinstance(call.module, Object) else None
+    texts = [file.text for file in facts.sites.files.values() if file.path == call.place.path]
+    if cls is not None:
+        texts += [ast.unparse(base.node) for base in cls.mro]
+    return any(word in text for text in texts for word in _SEQUENCES)
 
 
 def _in_forward(facts: Facts) -> Iterator[Finding]:
@@ -57,11 +114,39 @@ def _in_forward(facts: Facts) -> Iterator[Finding]:
                 if isinstance(given, ast.Call) and ast.unparse(given.func).startswith("self.") and len(given.args) == 1:
                     given = given.args[0]
                 if isinstance(given, ast.Name) and given.id in batched:
-                    yield Finding(
-                        "This normalises over the samples of the batch: dimension 0 is the batch",
-                        forward.place(node).location,
-                        help="give the dimension that is to add up to one",
-                    )
+                    yield _finding(forward.place(node))
+    for cls in facts.sites.classes:
+        text = cls.file.module.text_of(cls.node)
+        if not is_module(cls) or not any(word in text for word in _BATCHED) or any(word in text for word in _SEQUENCES):
+            continue
+        for call in cls.file.calls("softmax", "log_softmax", "normalize"):
+            if call.cls is cls and _is_over_first(call.node) and _is_of_linear(call, cls):
+                yield _finding(call.place)
+
+
+def _finding(place: Place) -> Finding:
+    return Finding(
+        "This normalises over the samples of the batch: dimension 0 is the batch",
+        place.location,
+        help="give the dimension that is to add up to one",
+    )
+
+
+def _is_of_linear(call: Call, cls: Class) -> bool:
+    """Whether it is taken of what a linear layer of the class returns as it is."""
+    of_function = isinstance(call.file.resolve(call.node.func, call.context), str)
+    given = call.argument("input", 0) if of_function else getattr(call.node.func, "value", None)
+    if not isinstance(given, ast.expr) or call.function is None:
+        return False
+    made, _ = source(call.file, given, call.context)
+    if not isinstance(made, ast.Call) or len(made.args) != 1:
+        return False
+    sets = cls.attributes.get(own_attribute(made.func, call.function), [])
+    layer = sets[0][1].value if len(sets) == 1 else None
+    if isinstance(layer, ast.Call) and last_name(layer.func) == "Sequential" and layer.args and not layer.keywords:
+        layer = layer.args[-1]
+    outputs = [ast.unparse(arg) for arg in layer.args[1:2]] if isinstance(layer, ast.Call) else []
+    return isinstance(layer, ast.Call) and last_name(layer.func) == "Linear" and outputs != ["1"]
 
 
 def _called(node: ast.Call) -> str:
@@ -138,6 +223,6 @@ def _is_over_first(node: ast.AST) -> bool:
     of_function = isinstance(node.func, ast.Name) or ast.unparse(node.func).startswith(
         ("F.", "torch.", "nn.functional.")
     )
-    place = 1 if of_function and not name[:1].isupper() else 0
+    place = 0 if name[:1].isupper() or not of_function else 2 if name == "normalize" else 1
     given += node.args[place : place + 1]
     return bool(given) and isinstance(given[0], ast.Constant) and given[0].value == 0 and given[0].value is not False

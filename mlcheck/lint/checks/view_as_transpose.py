@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, walk
-from mlcheck.lint.sites import Call
+from mlcheck.lint.nodes import before_methods, is_attribute, walk
+from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.latest import latest, origin, source
+from mlcheck.lint.sites.merging import is_moved_behind, is_split_in_other_order
 from mlcheck.lint.sites.pictures import KEEPS, is_picture
 
 LOOKS_AT = "reshaping"
@@ -29,6 +30,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 what = "the heads stand before the sequence, and are merged as if they stood behind it"
             elif _reorders(call, owner, sizes):
                 what = "the sizes are those of its shape in another order"
+            elif is_split_in_other_order(call, sizes):
+                what = "two dimensions were merged in one order and are taken apart in the other"
             elif _from_picture(call, owner, sizes):
                 what = "the picture has its channels last"
             else:
@@ -75,18 +78,22 @@ def _merges_first(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
 
 def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     """Whether the sizes of its dimensions come back in another order."""
+    groups = [_factors(size) for size in sizes]
+    if isinstance(owner, ast.Call):
+        return _moves(call, _of_linear(call, owner, call.context), groups)
     if not isinstance(owner, ast.Name) or _is_padded(call, owner):
         return False
-    groups = [_factors(size) for size in sizes]
     inline = [[_dimension(factor, owner.id) for factor in group] for group in groups]
     known = [group[0] for group in inline if len(group) == 1 and group[0] is not None]
     if len(known) > 1 and len(set(known)) == len(known) and known != sorted(known):
         return True
     names = _unpacked(call, owner)
-    if _moves(names, groups) or _moves(_projected(call, owner), groups):
+    if _moves(call, names, groups) or _moves(call, _projected(call, owner), groups):
         return True
     if len(names) < 2 or len(set(names)) != len(names):
         return False
+    if is_moved_behind(names, groups) and not any("-1" in ast.unparse(size) for size in sizes):
+        return not _is_undone(call, names, names[:1] + names[:0:-1])
     texts = [[ast.unparse(factor) for factor in group] for group in groups]
     named = [text for group in texts for text in group]
     if texts.count(["-1"]) == 1:
@@ -110,7 +117,7 @@ def _is_undone(call: Call, names: list[str], order: list[str]) -> bool:
     return False
 
 
-def _moves(names: list[str], groups: list[list[ast.expr]]) -> bool:
+def _moves(call: Call, names: list[str], groups: list[list[ast.expr]]) -> bool:
     """Whether a dimension that stays has more before it than it had: `(b, t, c)` as `(b, heads, t, c // heads)`."""
     texts = [sorted(ast.unparse(factor) for factor in group) for group in groups]
     for index, name in enumerate(names[1:], 1):
@@ -126,21 +133,45 @@ def _moves(names: list[str], groups: list[list[ast.expr]]) -> bool:
             else:
                 break
         else:
-            if added and all(text in f"{ast.unparse(last)}" for text in added for last in groups[-1]):
+            if added and all(_is_share(call, last, text) for text in added for last in groups[-1]):
                 return True
     return False
+
+
+def _is_share(call: Call, size: ast.expr, heads: str) -> bool:
+    """Whether a size is what is left of the width for each of the heads: `c // heads`, or an attribute set to that."""
+    if heads in ast.unparse(size):
+        return True
+    held = [_own_value(call, text) for text in (ast.unparse(size), heads)]
+    return "//" in held[0] and held[1] in held[0].split("//")[1]
+
+
+def _own_value(call: Call, text: str) -> str:
+    """What `self.size` is set to, where that is once; a name as it is."""
+    receiver, _, name = text.partition(".")
+    if call.cls is None or call.function is None or receiver != call.function.receiver:
+        return text
+    sets = call.cls.attributes.get(name, [])
+    return ast.unparse(sets[0][1].value) if len(sets) == 1 and sets[0][1].value is not None else text
 
 
 def _projected(call: Call, owner: ast.Name) -> list[str]:
     """The sizes of what a linear layer of the class made of a tensor whose sizes are known, the last one left out."""
     made, context = source(call.file, owner, call.context)
+    return _of_linear(call, made, context)
+
+
+def _of_linear(call: Call, made: ast.expr, context: Context) -> list[str]:
+    """The sizes but for the last, where a linear layer of the class is called on a tensor whose sizes have names."""
     if not isinstance(made, ast.Call) or len(made.args) != 1 or not isinstance(made.args[0], ast.Name):
         return []
     layer = made.func
     if not isinstance(layer, ast.Attribute) or call.cls is None:
         return []
     sets = call.cls.attributes.get(layer.attr, [])
-    kind = sets[0][1].value if len(sets) == 1 else None
+    kind = sets[0][1].value or sets[0][1].unpacked if len(sets) == 1 else None
+    if isinstance(kind, ast.GeneratorExp | ast.ListComp):
+        kind = kind.elt
     if not isinstance(kind, ast.Call) or not ast.unparse(kind.func).endswith("Linear"):
         return []
     here = Call(call.file, made, context)
@@ -203,14 +234,9 @@ def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
 def _is_shape_of(node: ast.expr, name: str) -> bool:
     if isinstance(node, ast.Tuple) and len(node.elts) > 1:
         return [_dimension(element, name) for element in node.elts] == list(range(len(node.elts)))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
-        return node.func.attr == "size" and isinstance(node.func.value, ast.Name) and node.func.value.id == name
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == "shape"
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-    )
+    if isinstance(node, ast.Call) and not node.args:
+        return is_attribute(node.func, name, "size")
+    return is_attribute(node, name, "shape")
 
 
 def _from_picture(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:

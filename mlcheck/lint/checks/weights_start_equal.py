@@ -7,7 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import UNKNOWN, Call, Context, File, canonical
-from mlcheck.lint.sites.modules import LEARNING
+from mlcheck.lint.sites.factors import zero_product
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.modules import LEARNING, module_classes
 
 LOOKS_AT = "initialisation"
 _FILLS = ("zeros_", "ones_", "constant_")
@@ -34,6 +36,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield _finding(call, "The scale of every normalisation layer is set again, to 0: nothing passes it")
             elif kinds <= _UNITS and not any(word in file.text for word in _COPIES):
                 yield _finding(call, "All weights of these layers start equal: their units get equal gradients")
+    for cls in facts.sites.once(module_classes):
+        forward = cls.methods.get("forward")
+        if forward is not None and (found := zero_product(facts.sites, cls, forward)) is not None:
+            yield Finding(
+                "Both factors of this product start at zero: each has the other in its gradient, and none ever moves",
+                cls.file.place(found, forward.inner).location,
+                help="start one of them at random, as LoRA does with its first matrix, and the other at zero",
+            )
     facts.sites.seen["initialisation"] = seen
 
 
@@ -96,6 +106,8 @@ def _kinds(file: File, context: Context, name: str) -> set[str]:
             continue
         if outer.arm == "orelse":
             continue
+        if part := _named_in(file, test, context, name):
+            return {layer for layer in LEARNING if part in layer.rpartition(".")[2]}
         if not isinstance(test, ast.Call) or getattr(test.func, "id", "") != "isinstance" or len(test.args) != 2:
             return set()
         if not isinstance(test.args[0], ast.Name) or test.args[0].id != name:
@@ -104,6 +116,23 @@ def _kinds(file: File, context: Context, name: str) -> set[str]:
         named = [file.resolve(cls, context) for cls in (given.elts if isinstance(given, ast.Tuple) else [given])]
         return {canonical(cls) if isinstance(cls, str) else "?" for cls in named}
     return set()
+
+
+def _named_in(file: File, test: ast.expr, context: Context, name: str) -> str:
+    """`Conv` of `classname.find("Conv") != -1` and of `"Conv" in classname`, where that is the class of `name`."""
+    match test:
+        case ast.Compare(
+            left=ast.Call(func=ast.Attribute(value=held, attr="find"), args=[ast.Constant(value=str(found))]),
+            ops=[ast.NotEq()],
+            comparators=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))],
+        ):
+            pass
+        case ast.Compare(left=ast.Constant(value=str(found)), ops=[ast.In()], comparators=[held]):
+            pass
+        case _:
+            return ""
+    made, _ = source(file, held, context)
+    return found if ast.unparse(made) in (f"{name}.__class__.__name__", f"type({name}).__name__") else ""
 
 
 def _is_about(test: ast.expr, name: str) -> bool:

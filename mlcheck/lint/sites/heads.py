@@ -22,6 +22,9 @@ def sizes_before_heads(file: File, node: ast.expr, context: Context, depth: int 
 
     So is what attention makes of such values. None for everything else.
     """
+    stacked = _of_stacked(file, node, context)
+    if stacked is not None:
+        return stacked
     found, context = _followed(file, node, context)
     if depth == 0 or found is None:
         return None
@@ -61,6 +64,37 @@ def _followed(file: File, node: ast.expr, context: Context) -> tuple[ast.expr | 
     return None, context
 
 
+def _of_stacked(file: File, node: ast.expr, context: Context) -> list[str] | None:
+    """`q, k, v = x.reshape(b, t, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)`, or `q = stacked[0]` of such."""
+    node, context = source(file, node, context)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        node = node.value
+    elif isinstance(node, ast.Name) and (found := latest(file, node, context)) is not None and found.kind == "item":
+        if not isinstance(found.value, ast.expr):
+            return None
+        node, context = found.value, found.context
+    else:
+        return None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "unbind":
+        node = node.func.value
+    made, context = source(file, node, context)
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or made.func.attr != "permute":
+        return None
+    view, _ = source(file, made.func.value, context)
+    sizes = _view_sizes(view)
+    order = ",".join(ast.unparse(arg) for arg in made.args)
+    return [size_text(size) for size in sizes[:2]] if len(sizes) == 5 and order == "2,0,3,1,4" else None
+
+
+def _view_sizes(view: ast.expr) -> list[ast.expr]:
+    """The sizes that a `view` or `reshape` asks for."""
+    if not isinstance(view, ast.Call) or not isinstance(view.func, ast.Attribute):
+        return []
+    if view.func.attr not in ("view", "reshape"):
+        return []
+    return list(view.args[0].elts) if len(view.args) == 1 and isinstance(view.args[0], ast.Tuple) else view.args
+
+
 def _own_method(file: File, node: ast.Call, context: Context) -> Function | None:
     """`self.split_heads(...)`."""
     around = file.function_around(context)
@@ -78,13 +112,8 @@ def _swapped(file: File, node: ast.Call, context: Context) -> list[str] | None:
     order = re.sub(r"[()\s]", "", ",".join(ast.unparse(arg) for arg in node.args))
     if (func.attr, order) not in (("transpose", "1,2"), ("transpose", "2,1"), ("permute", "0,2,1,3")):
         return None
-    view, _ = source(file, func.value, context)
-    if not isinstance(view, ast.Call) or not isinstance(view.func, ast.Attribute):
-        return None
-    sizes = view.args[0].elts if len(view.args) == 1 and isinstance(view.args[0], ast.Tuple) else view.args
-    if view.func.attr not in ("view", "reshape") or len(sizes) != 4:
-        return None
-    return [size_text(size) for size in sizes[:2]]
+    sizes = _view_sizes(source(file, func.value, context)[0])
+    return [size_text(size) for size in sizes[:2]] if len(sizes) == 4 else None
 
 
 def size_text(size: ast.expr) -> str:

@@ -1,0 +1,140 @@
+"""bootstrap-not-detached: the target of a temporal difference is computed with gradients."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Context, File, Function
+from mlcheck.lint.sites.latest import origin
+
+LOOKS_AT = "temporal difference"
+_REWARD = re.compile(r"^(?:r|rs|rew|rews|reward|rewards|r_t)(?:_?(?:batch|tensor|b|t))?$|^(?:batch|b)_rewards?$")
+_DISCOUNT = re.compile(r"gamma|discount")
+_NEXT = re.compile(r"next|^(?:s2|s_|ns|obs2|s_prime|s1|o2|new_(?:s|obs|states?)|s_?next|s_tp1|obs_tp1)$|_2$|prime")
+_CUTS = frozenset(["detach", "detach_", "item", "numpy", "tolist", "no_grad"])
+_SAME = frozenset(
+    ["max", "min", "amax", "gather", "squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "mean"]
+)
+_OFF = ("no_grad", "inference_mode", "set_grad_enabled")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["gamma", "GAMMA", "discount", "DISCOUNT"]):
+        if "torch" not in file.text or ".backward(" not in file.text:
+            continue
+        for function in file.functions:
+            yield from _in_function(file, function)
+
+
+def _in_function(file: File, function: Function) -> Iterator[Finding]:
+    text = file.module.text_of(function.node)
+    if not _DISCOUNT.search(text.lower()) or ".backward(" not in text or ".step(" not in text or "residual" in text:
+        return
+    for node, context in _targets(file, function):
+        file.sites.seen[LOOKS_AT] += 1
+        call = _value_of_next(file, node, context)
+        if call is None or _is_cut_later(function, node):
+            continue
+        name = ast.unparse(call.func)
+        yield Finding(
+            f"The target that is learnt from is computed by `{name}` with gradients: the loss moves it as well",
+            file.place(call, context).location,
+            help=f"call `{name}` under `torch.no_grad()`, or `.detach()` the target",
+            related=(file.place(node, context).location,),
+        )
+
+
+def _targets(file: File, function: Function) -> Iterator[tuple[ast.BinOp, Context]]:
+    """`reward + gamma * value * (1 - done)`, with gradients on."""
+    decorated = any(word in ast.unparse(each) for each in function.node.decorator_list for word in _OFF)
+    for node in () if decorated else function.nodes:
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+            continue
+        if not _REWARD.search(last_name(_plain(node.left)).lower()) or not isinstance(node.right, ast.BinOp):
+            continue
+        names = {last_name(part).lower() for part in walk(node.right)}
+        if any(_DISCOUNT.search(name) for name in names) and not _is_under_no_grad(function, node):
+            yield node, function.inner
+
+
+def _plain(node: ast.expr) -> ast.expr:
+    """`rewards` of `rewards.unsqueeze(1)` and `rewards[:, None]`."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        inner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        if isinstance(node, ast.Subscript):
+            inner = node.value
+        if inner is None:
+            break
+        node = inner
+    return node
+
+
+def _is_under_no_grad(function: Function, node: ast.AST) -> bool:
+    blocks = (each for each in function.nodes if isinstance(each, ast.With))
+    return any(
+        any(word in ast.unparse(item.context_expr) for item in block.items for word in _OFF)
+        and any(part is node for part in walk(block))
+        for block in blocks
+    )
+
+
+def _value_of_next(file: File, target: ast.BinOp, context: Context) -> ast.Call | None:
+    """The module call in the discounted part, on what comes next, where nothing cuts its graph."""
+    todo: list[ast.expr] = [target.right]
+    function = file.function_around(context)
+    while todo and function is not None:
+        node = todo.pop()
+        if isinstance(node, ast.BinOp):
+            todo += [node.left, node.right]
+        elif isinstance(node, ast.Name):
+            made, _ = origin(file, node, context)
+            if made is not node and not _is_under_no_grad(function, made):
+                todo.append(made)
+        elif (isinstance(node, ast.Attribute) and node.attr == "values") or isinstance(node, ast.Subscript):
+            todo.append(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SAME:
+            todo.append(node.func.value)
+        elif isinstance(node, ast.Call) and node.args and _is_value(node, function):
+            return node
+    return None
+
+
+def _is_value(call: ast.Call, function: Function) -> bool:
+    """`critic(next_state)`: what is called is held, not defined, and the state is the one that comes next."""
+    func = call.func
+    owned = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == function.receiver
+    if not owned and not isinstance(func, ast.Name):
+        return False
+    named = function.file.resolve(func, function.inner)
+    if isinstance(named, str | Function) or (function.cls is not None and function.cls.find(last_name(func))):
+        return False
+    frozen = "target" in last_name(func) and "requires_grad" in function.file.text
+    return not frozen and bool(_NEXT.search(last_name(_plain(call.args[0])).lower()))
+
+
+def _is_cut_later(function: Function, target: ast.BinOp) -> bool:
+    """Whether the target, or the variable that holds it, is detached where it is used."""
+    held = {
+        node.targets[0].id
+        for node in function.nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_made_of(node.value, target)
+    }
+    for node in function.nodes:
+        if isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data"):
+            inside = {id(part) for part in walk(node.value)}
+            if id(target) in inside or any(isinstance(p, ast.Name) and p.id in held for p in walk(node.value)):
+                return True
+    return False
+
+
+def _is_made_of(node: ast.expr, target: ast.BinOp) -> bool:
+    """`target`, `target.squeeze(1)`, `target - value`."""
+    if isinstance(node, ast.BinOp) and node is not target:
+        return _is_made_of(node.left, target) or _is_made_of(node.right, target)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return _is_made_of(node.func.value, target)
+    return node is target

@@ -1,0 +1,69 @@
+"""softmax-of-one: a softmax over a dimension with one value in it, which is one whatever was computed."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.shapes import position
+from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites.latest import source
+
+LOOKS_AT = "softmax"
+_FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax", "torch.log_softmax", "torch.nn.functional.log_softmax")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    places = []
+    for softmax in facts.softmaxes:
+        at = position(softmax.shape, softmax.dim)
+        if at is not None and softmax.shape.dims[at] == 1:
+            places.append(softmax.place)
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["softmax("]):
+        for call in file.calls("softmax", "log_softmax"):
+            facts.sites.seen[LOOKS_AT] += 1
+            given = _over_last(call)
+            if given is not None and _gives_one(call, given):
+                places.append(call.place)
+    for place in places:
+        yield Finding(
+            "This softmax runs over a dimension of size one: its result is one, whatever was computed",
+            place.location,
+            help="normalise over the dimension that is to add up to one; for a single score use `sigmoid`",
+        )
+
+
+def _over_last(call: Call) -> ast.expr | None:
+    """What is normalised over its last dimension."""
+    named = call.file.resolve(call.node.func, call.context)
+    if isinstance(named, str) and canonical(named) in _FUNCTIONS:
+        return call.argument("input", 0) if call.constant("dim", 1) == -1 else None
+    func = call.node.func
+    if isinstance(func, ast.Attribute) and named is None and call.constant("dim", 0) == -1:
+        return func.value
+    return None
+
+
+def _gives_one(call: Call, given: ast.expr) -> bool:
+    """`self.score(x)`, where that is a linear layer with one output, or ends in one."""
+    made, _ = source(call.file, given, call.context)
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or call.cls is None:
+        return False
+    function = call.function
+    if function is None or ast.unparse(made.func.value) != function.receiver or len(made.args) != 1:
+        return False
+    sets = call.cls.attributes.get(made.func.attr, [])
+    return len(sets) == 1 and _ends_in_one(call.file, sets[0][1].value, sets[0][1].context)
+
+
+def _ends_in_one(file: File, layer: ast.expr | None, context: Context) -> bool:
+    if not isinstance(layer, ast.Call):
+        return False
+    named = file.resolve(layer.func, context)
+    name = canonical(named) if isinstance(named, str) else ""
+    if name == "torch.nn.Sequential":
+        return bool(layer.args) and not layer.keywords and _ends_in_one(file, layer.args[-1], context)
+    given = layer.args[1] if len(layer.args) > 1 else None
+    given = given or next((word.value for word in layer.keywords if word.arg == "out_features"), None)
+    return name == "torch.nn.Linear" and isinstance(given, ast.Constant) and given.value == 1
