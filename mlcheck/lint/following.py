@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable
 
-from mlcheck.lint import binding, graph, habits
+from mlcheck.lint import binding, graph, habits, relaxing
 from mlcheck.lint.effort import MAX_DEPTH, Abandoned
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.frames import DeadPath, Frame, Sink
@@ -120,6 +120,8 @@ def _run(m: Machine, info: FunctionInfo) -> Value:
             }
             for delta in deltas
         ]
+        if shared is not None:
+            relaxing.relax(m, deltas, shared)
         m.merge(deltas, shared)
         return join_values(m, values, shared)
     m.merge(deltas)
