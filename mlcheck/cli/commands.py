@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mlcheck.cli.delivery import deliver, saved_report, tell
+from mlcheck.cli.hints import config_hint
 from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, require_writable, say, wants_color, width
 from mlcheck.cli.progress import patient_progress, progress
 from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating
@@ -105,7 +106,8 @@ def probe(arguments: argparse.Namespace) -> int:
     require_writable(arguments.html, arguments.json, arguments.output)
     with progress() as show:
         found = run_probes(options, show)
-    found = replace(found, arguments=repeating(arguments))
+    hints = config_hint(options.config, config) if options.config else ()
+    found = replace(found, arguments=repeating(arguments), notices=(*found.notices, *hints))
     return deliver(found, arguments, arguments.html, arguments.json, config)
 
 
