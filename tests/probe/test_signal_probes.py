@@ -161,3 +161,16 @@ def test_a_last_layer_that_begins_at_zero() -> None:
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))
     nn.init.zeros_(model[2].weight)
     assert ask("signal-fades-with-depth", on_classes(model, batches=3)).outcome is not Outcome.WARN
+
+
+@pytest.mark.parametrize(("filled", "outcome"), [(False, Outcome.WARN), (True, Outcome.PASS)])
+def test_a_batch_norm_frozen_before_it_saw_a_batch(filled: bool, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+    if filled:
+        model(classes(8)[0][0])
+
+    def frozen(net: nn.Module, batch: Any) -> Tensor:
+        net.get_submodule("1").eval()
+        return cross_entropy(net, batch)
+
+    says(ask("batch-norm-forgets", trial_of(model, classes(8), frozen)), outcome)

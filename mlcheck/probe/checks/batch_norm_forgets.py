@@ -27,6 +27,11 @@ def check(seen: Wiring) -> Verdict:
                     help="in PyTorch momentum is the weight of the new batch: 0.1 is the default, 0.01 is slow",
                 )
             )
+    if seen.unfilled:
+        told = f"{listed(list(seen.unfilled))} ran in evaluation mode in the training step, with mean 0 and variance 1"
+        place = Location(symbol=seen.unfilled[0].partition(" ")[0])
+        help_ = "leave it in training mode, or load statistics before freezing it"
+        findings.append(Finding(f"{told} of a new module: it normalises by nothing, and never will", place, help=help_))
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(tracking))
     values = ", ".join("cumulative" if m is None else f"{m:g}" for m in dict.fromkeys(m for _, m in tracking))

@@ -51,7 +51,10 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What one training step shows of a model's structure. `dropouts` and `norms` are settings of modules that ran."""
+    """What one training step shows of a model's structure. `dropouts` and `norms` are settings of modules that ran.
+
+    `unfilled` are batch norms that the step ran in evaluation mode, with the statistics that they were made with.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 4
@@ -61,6 +64,7 @@ class Wiring:
     dropouts: tuple[tuple[str, float], ...]
     norms: tuple[tuple[str, float | None, bool], ...]
     attentions: tuple[Attention, ...]
+    unfilled: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
@@ -79,6 +83,7 @@ class Wiring:
         finally:
             for hook in hooks:
                 hook.remove()
+        learning = {call.module for call in watch.modal if call.training}
         ran = watch.with_grad | watch.without_grad
         found = [(names.module(module), module) for model in trial.models.values() for module in model.modules()]
         used = [(name, module) for name, module in found if module in ran]
@@ -88,7 +93,16 @@ class Wiring:
             dropouts=tuple((name, float(m.p)) for name, m in used if isinstance(m, _DropoutNd)),
             norms=tuple((name, m.momentum, m.track_running_stats) for name, m in used if isinstance(m, _BatchNorm)),
             attentions=tuple(dict.fromkeys(links.attentions)),
+            unfilled=tuple(name for name, m in used if m in watch.with_grad - learning and _is_unfilled(m)),
         )
+
+
+def _is_unfilled(module: nn.Module) -> bool:
+    """Whether a batch norm's running statistics are mean 0 and variance 1, of no batch."""
+    if not isinstance(module, _BatchNorm) or module.running_mean is None or module.running_var is None:
+        return False
+    filled = module.num_batches_tracked is not None and int(module.num_batches_tracked) > 0
+    return not filled and not bool(module.running_mean.any()) and bool((module.running_var == 1).all())
 
 
 class _Links(TorchFunctionMode):
