@@ -20,7 +20,25 @@ def is_split_in_other_order(call: Call, sizes: list[ast.expr]) -> bool:
     if first == second or _MOVES.search(text):
         return False
     merged = {ast.unparse(size) for other in _reshapes(call) for size in _sizes(other)[:1]}
-    return f"{second} * {first}" in merged and f"{first} * {second}" not in merged
+    ordered = f"{second} * {first}" in merged and f"{first} * {second}" not in merged
+    return ordered and _leads(call, second, first)
+
+
+def _leads(call: Call, first: str, second: str) -> bool:
+    """Whether these are the first two sizes of one tensor, `b, t, c = x.shape`, and nothing else ever."""
+    assert call.function is not None
+    names = (node for node in call.function.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    bound = sorted(name.id for name in names if name.id in (first, second))
+    whole = [
+        [ast.unparse(name) for name in node.targets[0].elts[:2]]
+        for node in call.function.node.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and _is_shape(node.value)
+    ]
+    return bound == sorted([first, second]) and whole.count([first, second]) == 1
+
+
+def _is_shape(node: ast.expr) -> bool:
+    return ast.unparse(node).endswith((".shape", ".size()"))
 
 
 def _reshapes(call: Call) -> list[ast.Call]:
