@@ -12,7 +12,7 @@ from mlcheck.cli.delivery import deliver, saved_report, tell
 from mlcheck.cli.hints import config_hint
 from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, require_writable, say, wants_color, width
 from mlcheck.cli.progress import patient_progress, progress
-from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating
+from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating, require_files
 from mlcheck.config import Config, load_config
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.mistake import Mistake
@@ -103,6 +103,7 @@ def probe(arguments: argparse.Namespace) -> int:
             "name an entry point, as in `mlcheck probe model_def:Trial`, or set `entry` in [tool.mlcheck]; "
             "an experiment's YAML with an `entrypoint` does as well (--config)"
         )
+    require_files(options)
     require_writable(arguments.html, arguments.json, arguments.output)
     with progress() as show:
         found = run_probes(options, show)
@@ -118,11 +119,14 @@ def check(arguments: argparse.Namespace) -> int:
     html = config.html if arguments.html is None else arguments.html
     json = config.json if arguments.json is None else arguments.json
     require_writable(html, json, arguments.output)
+    options = probe_options(arguments, config)
+    if options:
+        require_files(options)
     with progress() as show:
         found = run_checklist(
             lint_paths(arguments.paths, config),
             lint_settings(arguments, config),
-            probe_options(arguments, config),
+            options,
             _questions(arguments, config),
             show,
         )

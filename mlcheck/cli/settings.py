@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mlcheck import project
+from mlcheck.cli.words import near
 from mlcheck.config import Config, load_config
 from mlcheck.core.cores import idle_cores
 from mlcheck.core.dataclasses import replace
@@ -69,6 +71,7 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
     if table is None:
         return None
     require("probe", PROBE_NEEDS)
+    folder = folder if entry else table.folder
     return replace(
         table,
         config=arguments.config or table.config,
@@ -84,8 +87,18 @@ def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions
         time_limit=arguments.time_limit or config.time_limit,
         budget=arguments.budget or config.budget,
         memory_limit=arguments.memory_limit or table.memory_limit,
-        folder=folder if entry else table.folder,
+        folder=folder,
     )
+
+
+def require_files(options: ProbeOptions) -> None:
+    """Raises Mistake for a file of the entry point or the config that is not there, before a process is started."""
+    for named in (options.entry.rpartition(":")[0] or options.entry, options.config):
+        path = os.path.join(options.folder, named)
+        if named.endswith((".py", ".yaml", ".yml")) and not os.path.exists(path) and not os.path.exists(named):
+            parent = os.path.dirname(path)
+            beside = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
+            raise Mistake(f"there is no file {named}{near(os.path.basename(named), beside)}")
 
 
 def _ranks(given: int) -> int:

@@ -200,3 +200,22 @@ def test_a_probe_without_torch_is_misuse(
     monkeypatch.setattr(settings, "PROBE_NEEDS", ("no_torch_here",))
     assert main(command) == 2
     assert capsys.readouterr().err == "mlcheck: `mlcheck probe` needs no_torch_here: pip install 'mlcheck[probe]'\n"
+
+
+@pytest.mark.parametrize("command", ["probe", "check"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["trian.py"], "there is no file trian.py: did you mean `train.py`?"),
+        (["trian.py:build"], "there is no file trian.py: did you mean `train.py`?"),
+        (["train.py", "--config", "none.yaml"], "there is no file none.yaml"),
+    ],
+)
+def test_a_file_that_is_not_there_is_told_before_anything_runs(
+    command: str, words: list[str], told: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("train.py", CAREFUL)
+    assert main([command, *words]) == 2
+    printed = capsys.readouterr()
+    assert printed.err == f"mlcheck: {told}\n"
+    assert printed.out == ""
