@@ -9,7 +9,7 @@ from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Mode, Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo
-from mlcheck.lint.values import Const, Object, Saved, Symbol, Table, Tuple, Value, owner_key
+from mlcheck.lint.values import Const, Object, Saved, Select, Symbol, Table, Tuple, Value, owner_key
 
 MODULE_BASES = frozenset(
     ["torch.nn.Module", "torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.jit.ScriptModule"]
@@ -163,6 +163,10 @@ def forget(m: Machine, value: Value) -> None:
 
 def adopt(m: Machine, parent: Value, child: Value) -> None:
     """A module became part of another: as attribute, or inside a list or dict of modules."""
+    if isinstance(child, Select):  # whichever of the two it is, it goes the way of its parent
+        adopt(m, parent, child.then)
+        adopt(m, parent, child.other)
+        return
     if isinstance(child, Object) and (is_module(child) or m.store.get(("items", child.id)) is not None):
         known = m.store.get(("parents", child.id)) or ()
         key = owner_key(parent)

@@ -1,10 +1,12 @@
 """train-mode-in-eval: an evaluation switches the model to train mode."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import evaluates, is_meant_to_vary, is_named_for_evaluation
+from mlcheck.lint.nodes import walk
 
 LOOKS_AT = "model call"
 
@@ -16,13 +18,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     for forward in facts.forwards:
         if forward.place.spot in trained or forward.moded == "no" or not evaluates(forward):
             continue
-        if forward.moded == "unknown" and not _was_in_eval_mode(facts, forward):
-            continue
+        around, text = _around(facts, forward)
+        if forward.moded == "unknown" and f"{forward.name}.eval()" not in text:
+            continue  # else its author wants it in eval mode
         if forward.split not in ("val", "test") and forward not in scored and not is_named_for_evaluation(forward):
             continue
         for mode in forward.modes:
-            if mode not in for_training and _is_switched_here(mode, forward) and not is_meant_to_vary(forward):
-                assert mode.place is not None
+            if mode in for_training or not _is_switched_here(mode, forward) or is_meant_to_vary(forward):
+                continue
+            assert mode.place is not None
+            if not _is_asked_for(mode.place.location.line, forward.place.location.line, around):
                 yield Finding(
                     f"`{forward.name}` is put into train mode here, and evaluated in it: "
                     "Dropout drops, BatchNorm learns from the held-out data",
@@ -32,14 +37,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
 
 
-def _was_in_eval_mode(facts: Facts, forward: Forward) -> bool:
-    """Whether the function around the call puts the model into eval mode too: its author wants it there."""
+def _around(facts: Facts, forward: Forward) -> tuple[ast.AST | None, str]:
+    """The function around the call, else the file, and its text."""
     for file in facts.sites.files.values():
         if file.path == forward.place.path:
             line = forward.place.location.line
             around = [f.node for f in file.functions if f.node.lineno <= line <= (f.node.end_lineno or 0)]
-            return f"{forward.name}.eval()" in (file.module.text_of(around[-1]) if around else file.text)
-    return False
+            return (around[-1], file.module.text_of(around[-1])) if around else (file.module.source.tree, file.text)
+    return None, ""
 
 
 def _is_switched_here(mode: Mode, forward: Forward) -> bool:
@@ -47,3 +52,10 @@ def _is_switched_here(mode: Mode, forward: Forward) -> bool:
     if mode.kind != "train" or mode.place is None or mode.when is None or len({m.kind for m in forward.modes}) != 1:
         return False
     return mode.when.calls == forward.when.calls
+
+
+def _is_asked_for(switch: int, call: int, around: ast.AST | None) -> bool:
+    """Whether a condition around the line of the switch, and not around that of the call, asks for train mode."""
+    asked = [node for node in walk(around) if isinstance(node, ast.If)] if around is not None else []
+    ends = [(node.lineno, node.end_lineno or node.lineno) for node in asked]
+    return any(first <= switch <= last and not first <= call <= last for first, last in ends)
