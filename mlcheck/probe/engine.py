@@ -238,7 +238,7 @@ def _last_user_line(stack: str, folder: str) -> Location:
     home = os.path.abspath(folder) + os.sep
     for line in stack.splitlines():
         line = line.strip()
-        if not line.startswith('File "'):
+        if not line.startswith('File "') or line.startswith('File "<'):  # as what began the process is called
             continue
         path, _, rest = line[6:].partition('"')
         full = os.path.join(home, path)

@@ -247,7 +247,7 @@ def test_a_fault_of_mlcheck_itself_is_not_blamed_on_the_program(
 
 
 def test_a_probe_that_takes_too_much_memory_is_stopped_and_the_others_go_on(tmp_path: Path) -> None:
-    taking = "steps[0] > 30 and steps.append(bytearray(2_000_000_000))"
+    taking = "steps[0] > 30 and (steps.append(bytearray(2_000_000_000)), __import__('time').sleep(60))"
     rules = ("cannot-overfit-one-batch", "missing-zero-grad", "dead-units")
     report = examine(tmp_path, stepping=taking, only=rules, memory_limit=2_000_000_000)
     stopped = result(report, "cannot-overfit-one-batch")

@@ -1,6 +1,5 @@
 """softmax-before-ce: probabilities reach a loss that applies softmax itself."""
 
-import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -12,12 +11,6 @@ LOOKS_AT = "cross-entropy loss"
 _WHY = {
     "softmax": "`softmax` is applied before cross-entropy, which applies it a second time",
     "sigmoid": "`sigmoid` is applied before cross-entropy, which takes its results for logits: none is above 1",
-}
-
-
-_AGAIN = {
-    "torch.nn.functional.softmax": "a second `softmax` makes all classes nearly alike",
-    "torch.nn.functional.log_softmax": "`log_softmax` takes them for logits, as cross-entropy does",
 }
 
 
@@ -33,26 +26,3 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="give the loss the raw logits; take `softmax` only where probabilities are read",
                 related=(loss.place.location,),
             )
-    for second in losses_of(facts, "second softmax", *_AGAIN):
-        first = second.input
-        if isinstance(first, Tensor) and first.place is not None and not _differ(first.place.node, second.place.node):
-            yield Finding(
-                f"`softmax` is applied here, and to its result once more: {_AGAIN[second.name]}",
-                first.place.location,
-                help="return raw logits, and apply softmax once, where probabilities are read",
-                related=(second.place.location,),
-            )
-
-
-def _differ(first: ast.AST, second: ast.AST) -> bool:
-    """Over rows, then over columns: each is a softmax of its own."""
-    dims = [_dim(node) for node in (first, second)]
-    return None not in dims and dims[0] != dims[1]
-
-
-def _dim(node: ast.AST) -> str | None:
-    if not isinstance(node, ast.Call):
-        return None
-    given = next((keyword.value for keyword in node.keywords if keyword.arg == "dim"), None)
-    given = given or next((arg for arg in reversed(node.args) if isinstance(arg, ast.Constant | ast.UnaryOp)), None)
-    return ast.unparse(given) if given is not None else None
