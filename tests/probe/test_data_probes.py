@@ -386,6 +386,19 @@ def test_rows_that_were_repeated_before_the_split() -> None:
     says(verdict, Outcome.WARN, "the data was repeated before it was split")
 
 
+def test_ratings_that_are_cut_off_repeat_by_chance() -> None:
+    """A user and an item meet again, and their stars are at the end of the scale."""
+    draw = torch.Generator().manual_seed(4)
+    users, items = torch.randint(30, (900, 1), generator=draw), torch.randint(3, (900, 1), generator=draw)
+    stars = (3 + 2 * torch.randn(900, 1, generator=draw)).clamp(1, 5)
+    training, held_out = ([part[rows] for part in (users, items, stars)] for rows in (slice(600), slice(600, None)))
+    apart = trial_on(TensorDataset(*training), TensorDataset(*held_out))
+    says(ask("splits-overlap", apart), Outcome.PASS, "no more than equal ones occur")
+    rated = torch.cat([users, items, stars], 1)
+    together = trial_on(TensorDataset(rated[:600], stars[:600]), TensorDataset(rated[600:], stars[600:]))
+    says(ask("splits-overlap", together), Outcome.PASS, "no more than equal ones occur")
+
+
 def test_rows_of_few_values_repeat_by_chance() -> None:
     codes = torch.randint(4, (300, 3), generator=torch.Generator().manual_seed(4)).float() / 3 - 0.123
     says(ask("splits-overlap", halves(drawn_again(codes))), Outcome.PASS, "no more than equal ones occur")

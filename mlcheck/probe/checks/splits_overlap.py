@@ -70,14 +70,28 @@ def check(seen: Samples, *, share: float = 0.0) -> Verdict:
 
 
 def _are_told_apart(split: Split) -> bool:
-    """Whether some one number has another value in nearly every different sample, so that none are equal by chance."""
+    """Whether some one number has another value in nearly every different sample, so that none are equal by chance.
+
+    The samples that repeat must not be those where it stops at a bound, as ratings do that are cut off at 5.
+    """
     kept = [tensor.flatten() for tensor in split.kept.values()]
     if not split.continuous or len({len(tensor) for tensor in kept}) != 1:
         return False
-    different = torch.unique(torch.stack(kept), dim=0)
-    columns = different[:, :MOST_COLUMNS].sort(0).values
-    distinct = 1 + (columns.diff(dim=0) != 0).sum(0)
-    return len(different) >= FEW and int(distinct.max()) >= NEARLY_ALL * len(different)
+    rows = torch.stack(kept)[:, :MOST_COLUMNS]
+    if not rows.is_floating_point() or bool((rows == rows.round()).all()):
+        return False  # codes and counts, as of users: what else a sample holds was not kept
+    different, times = torch.unique(rows, dim=0, return_counts=True)
+    again = different[times > 1]
+    return len(different) >= FEW and any(
+        _is_each_its_own(column, repeats) for column, repeats in zip(different.T, again.T, strict=True)
+    )
+
+
+def _is_each_its_own(column: torch.Tensor, repeats: torch.Tensor) -> bool:
+    values, holders = torch.unique(column, return_counts=True)
+    if len(values) < NEARLY_ALL * len(column) or not len(repeats):
+        return False
+    return bool((holders[torch.searchsorted(values, repeats.contiguous())] == 1).float().mean() >= NEARLY_ALL)
 
 
 def _chance(shared: int, total: int, repeated: float, size: int) -> float:
