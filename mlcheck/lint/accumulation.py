@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.lint.facts import Grads
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import assigned, walk
 from mlcheck.lint.training import Choice
 
 
@@ -64,17 +64,8 @@ def _counted(function: ast.AST) -> Iterator[str]:
     zeroed: set[str] = set()
     for node in walk(function):
         if isinstance(node, ast.Assign):
-            zeroed.update(ast.unparse(target) for target, value in _assigned(node) if ast.unparse(value) == "0")
+            zeroed.update(ast.unparse(target) for target, value in assigned(node) if ast.unparse(value) == "0")
     for node in walk(function):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and isinstance(node.value, ast.Constant):
             if node.value.value == 1 and (name := ast.unparse(node.target)) in zeroed:
                 yield name
-
-
-def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Each target and its value, also in `micro, done = 0, done + 1`."""
-    for target in node.targets:
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            yield from zip(target.elts, node.value.elts, strict=False)
-        else:
-            yield target, node.value

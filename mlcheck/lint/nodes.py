@@ -55,6 +55,15 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
                 todo.append(value)
 
 
+def assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target and its value, also in `micro, done = 0, done + 1`."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
+
+
 def last_name(node: ast.AST | None) -> str:
     """`c` of `c` and of `a.b.c`; "" of anything else."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

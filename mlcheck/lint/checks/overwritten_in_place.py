@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import assigned, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.overwriting import Overwriting, overwritings
@@ -126,7 +126,7 @@ def _held(reads: Function, change: Overwriting) -> ast.Attribute | None:
     last: tuple[ast.Assign, ast.expr] | None = None
     for node in walk(reads.node):
         if isinstance(node, ast.Assign) and node.lineno < change.node.lineno:
-            for target, value in _assigned(node):
+            for target, value in assigned(node):
                 if isinstance(target, ast.Name) and target.id == change.name:
                     last = (node, value) if last is None or node.lineno > last[0].lineno else last
     if last is None or rebound_between(reads.node, last[0], change.node, change.name) or not _is_plain(last[1]):
@@ -135,15 +135,6 @@ def _held(reads: Function, change: Overwriting) -> ast.Attribute | None:
     if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == reads.receiver:
         return owner
     return None
-
-
-def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets and their values, in `x, y = self.x[i], self.y[i]` too."""
-    for target in node.targets:
-        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
-            yield from zip(target.elts, node.value.elts, strict=False)
-        else:
-            yield target, node.value
 
 
 def _is_plain(node: ast.expr) -> bool:
