@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch.optim import Optimizer
@@ -15,6 +15,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.place import user_location
+
+Extent = tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class GradientWatch:
     def __init__(
         self, parameters: list[torch.Tensor], on_backward: Callable[[torch.Tensor], None] | None = None
     ) -> None:
-        self.traces: dict[int, GradientTrace] = {id(parameter): GradientTrace() for parameter in parameters}
+        self._traces = {id(parameter): GradientTrace() for parameter in parameters}
         self.backwards: list[Backward] = []
         self.turn = 0
         self.stepped: dict[int, int] = {}
@@ -76,8 +78,17 @@ class GradientWatch:
         self._parameters = parameters
         self._on_backward = on_backward
         self._foreign_steps = 0
-        self._before: dict[int, tuple[torch.Tensor | None, bool]] = {}
+        self._now = (0, Location())
+        self._since = (0, 0)
+        self._arrivals: list[_Arrival] = []
+        self._before: dict[int, _Before] = {}
         self._undo: list[Callable[[], None]] = []
+
+    @property
+    def traces(self) -> dict[int, GradientTrace]:
+        """What happened so far, by the parameter's identity."""
+        self._settle()
+        return self._traces
 
     def __enter__(self) -> Self:
         for parameter in self._parameters:
@@ -88,7 +99,9 @@ class GradientWatch:
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             for root in [tensors] if isinstance(tensors, torch.Tensor) else tensors:
-                self.backwards.append(Backward(root.detach(), user_location()))
+                place = user_location()
+                self.backwards.append(Backward(root.detach(), place))
+                self._now, self._since = (self.turn, place), (len(self.backwards), self._foreign_steps)
                 if self._on_backward:
                     self._on_backward(root)
             original(tensors, *args, **kwargs)
@@ -104,33 +117,28 @@ class GradientWatch:
             undo()
 
     def _arrival(self, parameter: torch.Tensor) -> Callable[[torch.Tensor], None]:
-        trace = self.traces[id(parameter)]
+        trace = self._traces[id(parameter)]
 
         def arrive(gradient: torch.Tensor) -> None:
-            now = (self.turn, self.backwards[-1].place if self.backwards else Location())
-            if not _any(parameter.grad):
-                before, place = trace.came
-                trace.discarded += trace.waiting and before < now[0] and place == now[1]
-                trace.used = trace.waiting = False
-                trace.since.clear()
-            trace.arrivals += 1
-            if largest := _largest(gradient):
-                trace.largest = max(trace.largest, largest)
-                trace.nonzero += 1
-                trace.waiting = True
-                trace.came = now
-                trace.since.add((len(self.backwards), self._foreign_steps))
+            held = parameter.grad
+            before = None if held is None else _extent(held)
+            self._arrivals.append(_Arrival(trace, before, _extent(gradient), self._now, self._since))
 
         return arrive
 
+    def _settle(self) -> None:
+        """Read what has arrived since this was last asked for."""
+        arrivals, self._arrivals = self._arrivals, []
+        largest = _magnitudes([one for arrival in arrivals for one in (arrival.before, arrival.gradient)])
+        for arrival, before, now in zip(arrivals, largest[::2], largest[1::2], strict=True):
+            arrival.settle(before, now)
+
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        self._settle()
         self.optimizers[id(optimizer)] = optimizer
         self.step_places.setdefault(id(optimizer), user_location())
-        for parameter in _held(optimizer):
-            trace = self.traces.get(id(parameter))
-            if trace is None:
-                continue
-            full = _any(parameter.grad)
+        held = self._held(optimizer)
+        for (parameter, trace), full in zip(held, _filled([parameter.grad for parameter, _ in held]), strict=True):
             trace.steps += 1
             trace.applied += full
             trace.reused += full and trace.used and trace.waiting
@@ -139,45 +147,102 @@ class GradientWatch:
                 trace.foreign += len({steps for _, steps in trace.since}) > 1
             trace.waiting = False
             value = None if trace.changed else parameter.detach().clone()
-            self._before[id(parameter)] = value, full
+            self._before[id(parameter)] = _Before(value, full, parameter.grad, _version(parameter.grad))
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        self._settle()
         self.stepped[id(optimizer)] = self.stepped.get(id(optimizer), 0) + 1
         self._foreign_steps += 1
-        for parameter in _held(optimizer):
-            trace = self.traces.get(id(parameter))
-            if trace is None:
-                continue
-            full = _any(parameter.grad)
-            value, was_full = self._before.pop(id(parameter))
+        self._since = len(self.backwards), self._foreign_steps
+        for parameter, trace in self._held(optimizer):
+            before = self._before.pop(id(parameter))
+            gradient = parameter.grad
+            untouched = gradient is before.gradient and _version(gradient) == before.version
+            full = before.full if untouched else _filled([gradient])[0]
             if trace.waiting:  # a closure called backward within the step, so what was there before is not what counts
-                trace.applied += full - was_full
+                trace.applied += full - before.full
                 trace.reused += full and trace.used
                 trace.lost += not full
             trace.used = full
             trace.waiting = False
-            trace.changed |= value is not None and not torch.equal(parameter.detach(), value)
+            trace.changed |= before.value is not None and not torch.equal(parameter.detach(), before.value)
+
+    def _held(self, optimizer: Optimizer) -> list[tuple[torch.Tensor, GradientTrace]]:
+        """The parameters of an optimizer that are traced."""
+        held = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        return [(parameter, self._traces[id(parameter)]) for parameter in held if id(parameter) in self._traces]
 
 
-def _held(optimizer: Optimizer) -> list[torch.Tensor]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+class _Arrival(NamedTuple):
+    """A gradient that came to a parameter, and what had been there before, of both the smallest and largest element.
+
+    `now` is the batch and the line that called backward, `since` counts calls of backward and optimizer steps.
+    """
+
+    trace: GradientTrace
+    before: Extent | None
+    gradient: Extent | None
+    now: tuple[int, Location]
+    since: tuple[int, int]
+
+    def settle(self, before: float, largest: float) -> None:
+        """Take down what came, where the largest elements by magnitude are these."""
+        trace = self.trace
+        if not before:
+            turn, place = trace.came
+            trace.discarded += trace.waiting and turn < self.now[0] and place == self.now[1]
+            trace.used = trace.waiting = False
+            trace.since.clear()
+        trace.arrivals += 1
+        if largest:
+            trace.largest = max(trace.largest, largest)
+            trace.nonzero += 1
+            trace.waiting = True
+            trace.came = self.now
+            trace.since.add(self.since)
 
 
-def _any(gradient: torch.Tensor | None) -> bool:
-    """Whether a gradient holds anything but zeros; NaN counts as something."""
-    if gradient is None:
-        return False
-    values = gradient.coalesce().values() if gradient.is_sparse else gradient
-    return bool(values.any())
+class _Before(NamedTuple):
+    """A parameter before a step: its value where that matters, its gradient, its version, whether it is filled."""
+
+    value: torch.Tensor | None
+    full: bool
+    gradient: torch.Tensor | None
+    version: int
 
 
-def _largest(gradient: torch.Tensor) -> float:
-    """The largest element by magnitude, infinite where one is no number."""
-    values = gradient.coalesce().values() if gradient.is_sparse else gradient
-    if not values.numel():
-        return 0.0
-    largest = float(values.detach().abs().max())
-    return math.inf if math.isnan(largest) else largest
+def _version(gradient: torch.Tensor | None) -> int:
+    return 0 if gradient is None else gradient._version
+
+
+def _extent(gradient: torch.Tensor) -> Extent | None:
+    """The smallest and the largest element, not read yet; None where there are none. One pass, without temporaries."""
+    values = gradient.detach() if gradient.requires_grad else gradient
+    if values.is_sparse:
+        values = values.coalesce().values()
+    if values.is_complex():
+        values = torch.view_as_real(values)
+    return torch.aminmax(values) if values.numel() else None
+
+
+def _magnitudes(extents: list[Extent | None]) -> list[float]:
+    """The largest elements by magnitude, infinite where one is no number, 0 where there are none."""
+    read = iter(_read([end for extent in extents if extent for end in extent]))
+    found = [max(abs(next(read)), abs(next(read))) if extent else 0.0 for extent in extents]
+    return [math.inf if math.isnan(one) else one for one in found]
+
+
+def _filled(gradients: list[torch.Tensor | None]) -> list[bool]:
+    """Which gradients hold anything but zeros; NaN counts as something."""
+    return [one > 0 for one in _magnitudes([None if one is None else _extent(one) for one in gradients])]
+
+
+def _read(numbers: list[torch.Tensor]) -> list[float]:
+    """All at once: to wait for each by itself would cost a small model more than its step."""
+    if len({number.device for number in numbers}) > 1:
+        numbers = [number.cpu() for number in numbers]
+    found: list[float] = torch.stack(numbers).tolist() if numbers else []
+    return found
 
 
 def _hook(parameter: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> Callable[[], None]:
