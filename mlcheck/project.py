@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from mlcheck.core.memory_size import byte_count
 from mlcheck.core.mistake import Mistake
@@ -86,12 +87,19 @@ def probe_options(config: Config) -> ProbeOptions | None:
     )
 
 
-def rule_options(config: Config) -> RuleOptions:
-    """What the table sets for single rules. Raises Mistake for a rule, an option or a value that there is not."""
-    from mlcheck.core.catalog import Catalog
-    from mlcheck.core.options import checked
+def rule_options(config: Config, given: Mapping[str, Any] | None = None) -> RuleOptions:
+    """What the table sets for single rules, and on top of it what was given by other means.
 
-    return checked(config.options, Catalog(), rooted("pyproject.toml", config)) if config.options else {}
+    Raises Mistake for a rule, an option or a value that there is not.
+    """
+    if not config.options and not given:
+        return {}
+    from mlcheck.core.catalog import Catalog
+    from mlcheck.core.options import checked, joined
+
+    catalog = Catalog()
+    table = checked(config.options, catalog, rooted("pyproject.toml", config))
+    return joined(table, checked(given, catalog)) if given else table
 
 
 def entry_of(experiment: str) -> tuple[str, str]:

@@ -27,14 +27,30 @@ def compare(before: Report, after: Report) -> tuple[Change, ...]:
 
 
 def surroundings(before: Report, after: Report) -> tuple[str, ...]:
-    """What else is different: versions, hardware, the data that was read; as far as both reports tell it."""
+    """What else is different: versions, hardware, the data that was read, the numbers set for rules that both asked."""
     earlier, later = before.environment, after.environment
     told = [
         f"{name}: {earlier[name]} became {value}"
         for name, value in later.items()
         if name in earlier and earlier[name] != value and (name in _SURROUNDINGS or name.startswith(_DATA))
     ]
-    return tuple(told)
+    return (*told, *_options(before, after))
+
+
+def _options(before: Report, after: Report) -> list[str]:
+    """The options that differ, of the rules that are in both reports."""
+    earlier = {result.rule: result.options for result in before.results}
+    return [
+        f"option `{name}` of {result.rule}: {_set(then, name)} became {_set(result.options, name)}"
+        for result in after.results
+        if (then := earlier.get(result.rule)) is not None
+        for name in sorted({*then, *result.options})
+        if then.get(name) != result.options.get(name)
+    ]
+
+
+def _set(options: dict[str, float], name: str) -> str:
+    return f"{options[name]:g}" if name in options else "its default"
 
 
 def _alarms(report: Report) -> dict[str, Item]:

@@ -52,9 +52,22 @@ def declared(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Option, ...]:
     return found
 
 
-def checked(tables: Mapping[str, Any], catalog: Catalog, where: str) -> RuleOptions:
-    """The options that were set, rule by rule. Raises UnknownRule or BadOption; `where` is the file they stand in."""
-    return {rule: _checked(rule, table, catalog, f"{where}: [{TABLE}.{rule}]") for rule, table in tables.items()}
+def checked(tables: Mapping[str, Any], catalog: Catalog, where: str = "") -> RuleOptions:
+    """The options that were set, rule by rule. Raises UnknownRule or BadOption.
+
+    `where` is the file they stand in; without one they are an argument called `options`.
+    """
+    if not isinstance(tables, Mapping):
+        raise BadOption("options: write a table of options for each rule, as in " + '{"dead-units": {"share": 0.6}}')
+    return {
+        rule: _checked(rule, table, catalog, f"{where}: [{TABLE}.{rule}]" if where else f'options["{rule}"]')
+        for rule, table in tables.items()
+    }
+
+
+def joined(options: RuleOptions, over: RuleOptions) -> RuleOptions:
+    """Both, where `over` has the last word on each number."""
+    return {rule: {**options.get(rule, {}), **over.get(rule, {})} for rule in (*options, *over)}
 
 
 def _checked(rule: str, table: Any, catalog: Catalog, where: str) -> dict[str, float]:

@@ -84,8 +84,13 @@ def mlcheck_result(request: pytest.FixtureRequest) -> Result:
 
 
 @pytest.fixture
-def mlcheck() -> Examiner:
+def mlcheck(request: pytest.FixtureRequest) -> Examiner:
     """Examines a model in a test: `mlcheck.probe(model, loader, loss).assert_passes("input-ignored")`."""
+    from mlcheck.config import load_config
+    from mlcheck.core.mistake import Mistake
     from mlcheck.pytest_plugin.fixture import Examiner
 
-    return Examiner()
+    try:
+        return Examiner(load_config(str(request.config.rootpath)))
+    except Mistake as mistake:
+        pytest.fail(str(mistake), pytrace=False)

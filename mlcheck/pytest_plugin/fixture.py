@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, cast
 
@@ -15,14 +16,17 @@ from torch import nn
 from torch.optim import Optimizer
 
 import mlcheck.probe.checks
+from mlcheck.config import Config
 from mlcheck.core.check import find_checks
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.options import RuleOptions
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result
 from mlcheck.probe.engine import probe_rules
 from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job
 from mlcheck.probe.result import from_message
+from mlcheck.project import rule_options
 from mlcheck.pytest_plugin.evidence import answered, told
 from mlcheck.trial.config import hyperparameters
 from mlcheck.trial.functions import build
@@ -32,7 +36,10 @@ _BROKEN = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 
 
 class Examiner:
-    """What the fixture `mlcheck` is."""
+    """What the fixture `mlcheck` is. `config` is the project's, whose rules' options hold here, too."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
 
     def probe(
         self,
@@ -46,6 +53,7 @@ class Examiner:
         validation_loader: Iterable[Any] | None = None,
         seed: int = 0,
         time_limit: float = 60.0,
+        options: Mapping[str, Mapping[str, float]] | None = None,
     ) -> Examined:
         """Examine the parts of a training program; nothing is run before a rule is asked for.
 
@@ -53,7 +61,8 @@ class Examiner:
         or a list of batches (inputs, target), `loss` is called with (output, target); without it, and without a
         loss of the model's own, only what needs none is judged. Without `optimizer` it is Adam at 1e-3; without
         `train_step` mlcheck supplies the loop, and rules about your loop are skipped. Model, optimizer and random
-        generators are as before when it returns. Raises EntryError for parts that do not fit together.
+        generators are as before when it returns. `options` are numbers for single rules, over those that the project
+        sets. Raises EntryError for parts that do not fit together, BadOption for an option that there is not.
         """
         parts = {
             "model": model,
@@ -69,7 +78,7 @@ class Examiner:
         device = next((weight.device for weight in _weights(model)), torch.device("cpu"))
         returning = cast(FunctionType, lambda: parts)
         trial = build(returning, "mlcheck.probe(...)", place, hyperparameters({}, {}, ""), device)
-        return Examined(trial, seed, time_limit)
+        return Examined(trial, seed, time_limit, rule_options(self._config, options))
 
 
 def _weights(model: nn.Module | Mapping[str, nn.Module]) -> Iterator[nn.Parameter]:
@@ -96,11 +105,11 @@ class _Heard:
 class Examined:
     """A program under examination. Measurements are shared between the rules that are asked for."""
 
-    def __init__(self, trial: Trial, seed: int, time_limit: float) -> None:
-        self._trial, self._seed = trial, seed
+    def __init__(self, trial: Trial, seed: int, time_limit: float, options: RuleOptions | None = None) -> None:
+        self._trial, self._seed, self._options = trial, seed, options or {}
         self._heard = _Heard()
         self._checks = {check.rule: check for check in find_checks(mlcheck.probe.checks)}
-        job = Job("", "", {}, "", seed, time_limit, 10 * time_limit, tuple(self._checks))
+        job = Job("", "", {}, "", seed, time_limit, 10 * time_limit, tuple(self._checks), rule_options=self._options)
         self._examination = Examination(trial, job, self._heard)
 
     def result(self, rule: str) -> Result:
@@ -111,7 +120,7 @@ class Examined:
         if rule not in self._heard.results:
             with _generators_kept():
                 self._examination.run([self._checks[rule]])
-        return self._heard.results[rule]
+        return replace(self._heard.results[rule], options=self._options.get(rule, {}))
 
     def report(self) -> Report:
         """All rules, as a report."""

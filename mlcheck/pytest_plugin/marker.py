@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from mlcheck.config import load_config
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.report import Result
 from mlcheck.probe.engine import ENTRY_RULE, ProbeOptions, probe_rules
+from mlcheck.project import rule_options
 from mlcheck.pytest_plugin.evidence import answered, judge
 from mlcheck.pytest_plugin.runs import Runs
 
-_KEYS = ("only", "skip", "config", "hyperparameters", "prep", "seed", "time_limit", "budget", "folder")
+_KEYS = ("only", "skip", "config", "hyperparameters", "prep", "seed", "time_limit", "budget", "folder", "options")
 
 
 def parameters(marker: pytest.Mark, where: str, root: Path) -> tuple[list[tuple[ProbeOptions, str]], list[str]]:
@@ -47,6 +49,7 @@ def _options(marker: pytest.Mark, root: Path) -> ProbeOptions:
         time_limit=float(given.get("time_limit", 60.0)),
         budget=float(given.get("budget", 600.0)),
         folder=str(folder),
+        rule_options=rule_options(load_config(str(root)), given.get("options")),
     )
 
 

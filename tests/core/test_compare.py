@@ -1,5 +1,7 @@
 """What changed between two reports."""
 
+from dataclasses import replace
+
 from mlcheck.core.compare import compare, surroundings
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
@@ -72,3 +74,19 @@ def test_other_versions_and_other_data_are_told() -> None:
     }
     told = surroundings(Report("check", "x", (), before), Report("check", "x", (), after))
     assert told == ("torch: 2.12.0 became 2.13.0", "file a.csv: 3 bytes became 5 bytes")
+
+
+def test_numbers_that_a_team_set_otherwise_are_told() -> None:
+    def reported(*results: Result) -> Report:
+        return Report("probe", "x", results)
+
+    one, other = result("a", Outcome.PASS), result("b", Outcome.PASS)
+    before = reported(replace(one, options={"share": 0.5, "steps": 10}), other)
+    after = reported(replace(one, options={"steps": 20}), replace(other, options={"rms": 100}))
+    assert surroundings(before, after) == (
+        "option `share` of a: 0.5 became its default",
+        "option `steps` of a: 10 became 20",
+        "option `rms` of b: its default became 100",
+    )
+    assert surroundings(before, before) == ()
+    assert surroundings(reported(), after) == ()  # a rule that was not asked then was not set otherwise

@@ -3,7 +3,7 @@
 import pytest
 
 from mlcheck.core.catalog import Catalog, UnknownRule
-from mlcheck.core.options import BadOption, Option, checked, declared
+from mlcheck.core.options import BadOption, Option, checked, declared, joined
 
 LAYERS, WHERE = "layer-outweighs-model", "pyproject.toml"
 
@@ -57,3 +57,14 @@ def test_a_wrong_table_is_one_sentence(table, told):
 def test_an_unknown_rule_is_told_with_its_neighbour():
     with pytest.raises(UnknownRule, match="did you mean `layer-outweighs-model`"):
         checked({"layer-outweigh-model": {"share": 0.5}}, Catalog(), WHERE)
+
+
+def test_options_that_stand_in_no_file_are_an_argument():
+    with pytest.raises(BadOption, match=r'^options\["layer-outweighs-model"\]: no option `shar`'):
+        checked({LAYERS: {"shar": 0.5}}, Catalog())
+    with pytest.raises(BadOption, match=r"^options: write a table of options for each rule"):
+        checked([LAYERS], Catalog())
+
+
+def test_the_later_of_two_tables_has_the_last_word_on_each_number():
+    assert joined({"a": {"x": 1, "y": 2}, "b": {"z": 3}}, {"a": {"y": 4}}) == {"a": {"x": 1, "y": 4}, "b": {"z": 3}}

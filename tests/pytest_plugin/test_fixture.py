@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mlcheck.config import Config
 from mlcheck.core.catalog import UnknownRule
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
@@ -100,3 +101,15 @@ def test_parts_that_do_not_fit_are_a_mistake(mlcheck: Examiner, batches: Batches
 
     with pytest.raises(Mistake, match="iterated only once"):
         mlcheck.probe(network(), once(), nn.CrossEntropyLoss())
+
+
+def test_a_rules_options_are_the_projects_and_then_the_tests_own(batches: Batches) -> None:
+    wide = [(30 * inputs, labels) for inputs, labels in batches]
+    examiner = Examiner(Config(options={"inputs-not-scaled": {"rms": 1000}}))
+    kept = examiner.probe(network(), wide, nn.CrossEntropyLoss()).result("inputs-not-scaled")
+    assert (kept.outcome, kept.options) == (Outcome.PASS, {"rms": 1000.0})
+    options = {"inputs-not-scaled": {"rms": 10}}
+    strict = examiner.probe(network(), wide, nn.CrossEntropyLoss(), options=options).result("inputs-not-scaled")
+    assert (strict.outcome, strict.options) == (Outcome.WARN, {"rms": 10.0})
+    with pytest.raises(Mistake, match="it has `rms`"):
+        examiner.probe(network(), wide, nn.CrossEntropyLoss(), options={"inputs-not-scaled": {"share": 1}})

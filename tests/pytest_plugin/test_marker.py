@@ -1,8 +1,11 @@
 """`@pytest.mark.mlcheck(...)`: one test for each rule, decided before the test's own lines run."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from mlcheck.pytest_plugin.marker import parameters
 
 Marked = Callable[..., pytest.Pytester]
 
@@ -32,6 +35,7 @@ def test_the_rules_are_known_before_anything_runs(marked: Marked) -> None:
         ("", "write the entry point alone before the options"),
         ("'train:build', onyl=['input-ignored']", "has no option `onyl`"),
         ("'train:build', only='input-ignord'", "did you mean `input-ignored`"),
+        ("'train:build', options={'inputs-not-scaled': {'rsm': 9}}", "no option `rsm`; it has `rms`"),
     ],
 )
 def test_a_wrong_mark_is_one_sentence(marked: Marked, options: str, told: str) -> None:
@@ -51,3 +55,11 @@ def test_a_marked_test_is_decided_by_the_probe_and_gets_the_result(marked: Marke
     result = pytester.runpytest("-rs")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*the loop is mlcheck's own*"])
+
+
+def test_the_projects_options_hold_and_those_of_the_mark_go_first(tmp_path: Path) -> None:
+    table = "[tool.mlcheck.options.inputs-not-scaled]\nrms = 5\n[tool.mlcheck.options.dead-units]\nshare = 0.3\n"
+    (tmp_path / "pyproject.toml").write_text(table)
+    mark = pytest.mark.mlcheck("train:build", only="dead-units", options={"dead-units": {"share": 0.9}}).mark
+    (given, *_), _ = parameters(mark, "test_it.py::test_it", tmp_path)
+    assert given[0].rule_options == {"inputs-not-scaled": {"rms": 5.0}, "dead-units": {"share": 0.9}}
