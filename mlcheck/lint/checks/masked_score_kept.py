@@ -1,0 +1,73 @@
+"""masked-score-kept: masked scores are set to nought before a softmax, which gives them weight all the same."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.latest import latest
+
+LOOKS_AT = "masked score"
+_BROKEN_NUMBERS = re.compile(r"isnan|isinf|isfinite|inf\b|!=")
+_SOFTMAX = ("softmax", "log_softmax")
+_AS_IT_IS = ("float", "to", "type_as", "contiguous", "view", "reshape", "unsqueeze", "squeeze", "transpose", "permute")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["masked_fill"]):
+        softmaxes = file.calls(*_SOFTMAX)
+        for call in file.calls("masked_fill", "masked_fill_") if "torch" in file.text else ():
+            facts.sites.seen[LOOKS_AT] += 1
+            value = call.constant("value", 1)
+            mask = call.argument("mask", 0)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e-2:
+                continue
+            if mask is None or _BROKEN_NUMBERS.search(ast.unparse(mask)):
+                continue
+            softmax = next((other for other in softmaxes if _takes(other, call)), None)
+            if softmax is not None:
+                yield Finding(
+                    f"A masked score of {ast.unparse(_given(call))} is an ordinary one to the softmax: "
+                    "what is masked gets weight all the same",
+                    call.place.location,
+                    help='fill with `float("-inf")`, or with `torch.finfo(scores.dtype).min`',
+                    related=(softmax.place.location,),
+                )
+
+
+def _given(call: Call) -> ast.expr:
+    value = call.argument("value", 1)
+    return value if value is not None else call.node
+
+
+def _takes(softmax: Call, fill: Call) -> bool:
+    """Whether the softmax is taken of what the call filled, and of nothing later."""
+    if softmax.function is not fill.function or softmax.node.lineno < fill.node.lineno:
+        return False
+    of_library = isinstance(softmax.file.resolve(softmax.node.func, softmax.context), str)
+    is_module = isinstance(softmax.node.func, ast.Attribute) and ast.unparse(softmax.node.func).startswith("self.")
+    owner = getattr(softmax.node.func, "value", None)
+    given = softmax.argument("input", 0) if of_library or is_module else owner
+    while isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr in _AS_IT_IS:
+        given = given.func.value
+    if given is fill.node:
+        return True
+    if not isinstance(given, ast.Name):
+        return False
+    in_place = isinstance(fill.node.func, ast.Attribute) and fill.node.func.attr.endswith("_")
+    filled = fill.node.func.value if in_place and isinstance(fill.node.func, ast.Attribute) else None
+    if isinstance(filled, ast.Name) and filled.id == given.id:
+        last = _last_line(softmax, given)
+        return last <= fill.node.lineno
+    return given.id in fill.file.names_given(fill.node) and _last_line(softmax, given) == fill.node.lineno
+
+
+def _last_line(call: Call, name: ast.Name) -> int:
+    """The line above the call on which the name was last bound, on whichever branch."""
+    found = latest(call.file, name, call.context)
+    lines = [getattr(b.node, "lineno", 0) for b in call.file.bindings(name.id, call.context)]
+    above = [line for line in lines if line < call.node.lineno]
+    return max(above, default=getattr(found.node, "lineno", 0) if found is not None else 0)

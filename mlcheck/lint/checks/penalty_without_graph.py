@@ -1,0 +1,102 @@
+"""penalty-without-graph: a gradient penalty whose gradient was taken without a graph teaches nothing."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.origins import returns
+
+LOOKS_AT = "gradient of a gradient"
+_NAMED = re.compile(r"penalty|(?:^|_)gp(?:_|$)|(?:^|_)r[12](?:_|$)", re.IGNORECASE)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for call in facts.sites.calls("torch.autograd.grad"):
+        facts.sites.seen[LOOKS_AT] += 1
+        if call.function is None or call.file.is_test or call.constant("create_graph", 4, False) is not False:
+            continue
+        used = _penalised(call, call.function)
+        if used is not None:
+            yield Finding(
+                "The gradient is taken without a graph of its own: the penalty on it is a constant to the weights, "
+                "and changes none of them",
+                call.place.location,
+                help="pass `create_graph=True`",
+                related=(call.file.place(used, call.context).location,),
+            )
+
+
+def _penalised(call: Call, function: Function) -> ast.AST | None:
+    """The square of the gradient's norm less a number, or of the gradient, that becomes part of a loss."""
+    derived = _derived(call, function)
+    for node in function.nodes:
+        base = _squared(node)
+        if base is None or not _mentions(base, derived, call.node):
+            continue
+        to_one = isinstance(base, ast.BinOp) and isinstance(base.op, ast.Sub) and isinstance(base.right, ast.Constant)
+        if (to_one or _NAMED.search(function.name)) and _goes_on(function, node, derived):
+            return node
+    return None
+
+
+def _squared(node: ast.AST) -> ast.expr | None:
+    """`x` of `x ** 2`, `x.pow(2)`, `x.square()` and `torch.square(x)`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and ast.unparse(node.right) in ("2", "2.0"):
+        return node.left
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    if node.func.attr == "square":
+        return node.args[0] if node.args else node.func.value
+    return node.func.value if node.func.attr == "pow" and [ast.unparse(arg) for arg in node.args] == ["2"] else None
+
+
+def _derived(call: Call, function: Function) -> set[str]:
+    """The names that hold the gradient, or what is computed from it."""
+    names: set[str] = set()
+    for _ in range(3):
+        for node in function.nodes:
+            if isinstance(node, ast.Assign) and _mentions(node.value, names, call.node):
+                names |= {part.id for target in node.targets for part in walk(target) if isinstance(part, ast.Name)}
+    return names
+
+
+def _mentions(node: ast.AST, names: set[str], call: ast.Call) -> bool:
+    return any(part is call or (isinstance(part, ast.Name) and part.id in names) for part in walk(node))
+
+
+def _goes_on(function: Function, square: ast.AST, derived: set[str]) -> bool:
+    """Whether the function returns it as it is, or asks a gradient of it; a number that is logged is neither."""
+    own = {
+        part.id
+        for node in function.nodes
+        if isinstance(node, ast.Assign) and any(inner is square for inner in walk(node.value))
+        for target in node.targets
+        for part in walk(target)
+        if isinstance(part, ast.Name)
+    }
+    for _ in range(3):
+        for node in function.nodes:
+            if isinstance(node, ast.Assign | ast.AugAssign) and _reads(node.value, own, square):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                own |= {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}
+    asked = [
+        n.func.value
+        for n in function.nodes
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "backward"
+    ]
+    given = [*returns(function), *asked]
+    return any(_reads(node, own, square) for node in given)
+
+
+def _reads(node: ast.AST, own: set[str], square: ast.AST) -> bool:
+    """Whether it is computed from the penalty, and not a number taken out of it."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach"):
+        return False
+    if node is square or (isinstance(node, ast.Name) and node.id in own):
+        return True
+    return any(_reads(child, own, square) for child in ast.iter_child_nodes(node))
