@@ -27,9 +27,6 @@ _FUNCTIONS = {
     "torch.nn.functional.smooth_l1_loss": "torch.nn.SmoothL1Loss",
     "torch.nn.functional.huber_loss": "torch.nn.HuberLoss",
 }
-_OF_CLASSES = frozenset(
-    f"torch.nn.{name}Loss" for name in ("CrossEntropy", "NLL", "BCE", "BCEWithLogits", "MultiLabelSoftMargin")
-)
 _AGAIN = {"softmax": "torch.nn.functional.softmax", "log_softmax": "torch.nn.functional.log_softmax"}
 
 
@@ -66,19 +63,3 @@ def activated(m: Machine, kind: str, given: Value | None, node: ast.AST, split: 
     if kind in _AGAIN and isinstance(given, Tensor) and given.kind == "softmax":
         m.facts.losses.append(Loss(m.place(node), _AGAIN[kind], given, None))
     return Tensor(kind, m.place(node), split, traces)
-
-
-def mean_of_batch(name: str, made: ast.Call) -> bool:
-    """Whether this call of a classification loss, or of its class, averages over the batch."""
-    if _FUNCTIONS.get(name, name) not in _OF_CLASSES:
-        return False
-    given = {keyword.arg: keyword.value for keyword in made.keywords}
-    if (
-        None in given
-        or "reduce" in given
-        or "size_average" in given
-        or any(isinstance(a, ast.Starred) for a in made.args)
-    ):
-        return False
-    reduction = given.get("reduction")
-    return reduction is None or (isinstance(reduction, ast.Constant) and reduction.value == "mean")

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.losses import mean_of_batch
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "focal loss"
+_LOSSES = ("CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
+_FUNCTIONS = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
+_MEANS = frozenset([f"torch.nn.{name}" for name in _LOSSES] + [f"torch.nn.functional.{name}" for name in _FUNCTIONS])
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -49,10 +51,10 @@ def _mean_loss(file: File, node: ast.expr, context: Context) -> tuple[ast.Call, 
         return None
     named = file.resolve(made.func, where)
     if isinstance(named, str):
-        return (made, where) if mean_of_batch(named, made) else None
+        return (made, where) if _is_mean(named, made) else None
     held, inner = file.value(made.func, where) if isinstance(made.func, ast.Attribute | ast.Name) else (None, where)
     kind = file.resolve(held.func, inner) if isinstance(held, ast.Call) else None
-    return (made, where) if isinstance(kind, str) and isinstance(held, ast.Call) and mean_of_batch(kind, held) else None
+    return (made, where) if isinstance(kind, str) and isinstance(held, ast.Call) and _is_mean(kind, held) else None
 
 
 def _focal_weight(call: Call) -> ast.AST | None:
@@ -68,3 +70,17 @@ def _focal_weight(call: Call) -> ast.AST | None:
         if is_one and (base.right is call.node or (isinstance(base.right, ast.Name) and base.right.id in names)):
             return node
     return None
+
+
+def _is_mean(name: str, made: ast.Call) -> bool:
+    """Whether this call of a classification loss, or of its class, averages over the batch."""
+    given = {keyword.arg: keyword.value for keyword in made.keywords}
+    if (
+        None in given
+        or "reduce" in given
+        or "size_average" in given
+        or any(isinstance(a, ast.Starred) for a in made.args)
+    ):
+        return False
+    reduction = given.get("reduction")
+    return reduction is None or (isinstance(reduction, ast.Constant) and reduction.value == "mean")
