@@ -286,7 +286,8 @@ def test_the_folder_keeps_itself_out_of_version_control() -> None:
 def test_files_that_a_killed_run_left_are_cleared_away() -> None:
     write({"train.py": "x = 1\n"})
     Path(".cache").mkdir()
-    old, fresh = Path(".cache/lint-3.11.json.1.partial"), Path(".cache/lint-3.11.json.2.partial")
+    name = "lint-{}.{}.json".format(*sys.version_info)
+    old, fresh = Path(f".cache/{name}.1.partial"), Path(f".cache/{name}.2.partial")
     old.write_text("half", encoding="utf-8")
     fresh.write_text("half", encoding="utf-8")
     os.utime(old, (time.time() - 10_000, time.time() - 10_000))
