@@ -8,6 +8,8 @@ CONSTRAINTS := .ci/constraints.txt
 INSTALLED := .venv/installed
 # Two workers with one thread each are faster on two cores than threads that fight over them.
 export OMP_NUM_THREADS ?= 1
+# The suite starts hundreds of interpreters: without bytecode a fourth of their time is compiling.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint clean
 
