@@ -22,6 +22,7 @@ from mlcheck.lint import (
 from mlcheck.lint.conditions import compare, decide, truth
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import FunctionInfo
+from mlcheck.lint.slim import by_kind
 from mlcheck.lint.values import (
     NONE,
     Class,
@@ -225,29 +226,31 @@ def _yield(m: Machine, node: ast.Yield | ast.YieldFrom | ast.Await) -> Value:
     return resume(value) if resume else m.symbol()
 
 
-_HANDLERS: dict[type[ast.expr], Callable[[Machine, Any], Value]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.Attribute: _attribute,
-    ast.Subscript: _subscript,
-    ast.Call: _call,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.BoolOp: _boolean,
-    ast.Compare: _comparison,
-    ast.IfExp: _conditional,
-    ast.Tuple: displays.sequence,
-    ast.List: displays.sequence,
-    ast.Set: displays.sequence,
-    ast.Dict: displays.dictionary,
-    ast.Lambda: _lambda,
-    ast.ListComp: displays.comprehension,
-    ast.SetComp: displays.comprehension,
-    ast.GeneratorExp: displays.comprehension,
-    ast.DictComp: displays.comprehension,
-    ast.NamedExpr: _named,
-    ast.JoinedStr: _text,
-    ast.Yield: _yield,
-    ast.YieldFrom: _yield,
-    ast.Await: _yield,
-}
+_HANDLERS: dict[type, Callable[[Machine, Any], Value]] = by_kind(
+    {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Subscript: _subscript,
+        ast.Call: _call,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.BoolOp: _boolean,
+        ast.Compare: _comparison,
+        ast.IfExp: _conditional,
+        ast.Tuple: displays.sequence,
+        ast.List: displays.sequence,
+        ast.Set: displays.sequence,
+        ast.Dict: displays.dictionary,
+        ast.Lambda: _lambda,
+        ast.ListComp: displays.comprehension,
+        ast.SetComp: displays.comprehension,
+        ast.GeneratorExp: displays.comprehension,
+        ast.DictComp: displays.comprehension,
+        ast.NamedExpr: _named,
+        ast.JoinedStr: _text,
+        ast.Yield: _yield,
+        ast.YieldFrom: _yield,
+        ast.Await: _yield,
+    }
+)

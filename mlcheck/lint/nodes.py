@@ -6,15 +6,19 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from mlcheck.lint.slim import by_kind
+
 _WORDS = frozenset(["id", "attr", "ctx", "op", "ops", "kind", "type_comment", "simple", "conversion", "is_async"])
 _WORDS |= {"level", "module", "asname", "lineno", "tag", "kwd_attrs", "rest"}
 _NAMED = frozenset(["Constant", "Global", "Nonlocal", "MatchSingleton", "alias", "MatchStar"])
-_FIELDS: dict[type, tuple[str, ...]] = {
-    kind: () if kind.__name__ in _NAMED else tuple(name for name in kind._fields if name not in _WORDS)
-    for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.AST)
-}
-_SCOPES = frozenset([ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda])
+_FIELDS: dict[type, tuple[str, ...]] = by_kind(
+    {
+        kind: () if kind.__name__ in _NAMED else tuple(name for name in kind._fields if name not in _WORDS)
+        for kind in vars(ast).values()
+        if isinstance(kind, type) and issubclass(kind, ast.AST)
+    }
+)
+_SCOPES = frozenset(by_kind(dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda))))
 
 
 def walk(node: ast.AST) -> list[ast.AST]:

@@ -22,10 +22,11 @@ class Buffer:
 
 
 class Text:
-    """One file of the program."""
+    """One file of the program. `slim`: its syntax tree is to take little memory, though more time to make."""
 
     def __init__(self, file: PythonFile, data: bytes | None = None) -> None:
         self.path, self.module = file
+        self.slim = False
         self.problem = ""
         self.data = b""
         self._cells: dict[int, str] = {}
@@ -54,7 +55,7 @@ class Text:
     def source(self) -> Source | Unreadable:
         if self.problem:
             return Unreadable(self.path, 0, 0, self.problem)
-        return parse(self.path, self.data, self.module)
+        return parse(self.path, self.data, self.module, self.slim)
 
     def release(self) -> None:
         """Let the syntax tree go."""

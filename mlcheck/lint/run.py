@@ -29,6 +29,7 @@ from mlcheck.lint.tasks import Said, Task
 __all__ = ["Buffer", "LintSettings", "run_lint"]
 
 _NOT_READ = "unreadable-file"
+_LARGE = 2_000_000  # bytes of source: from there on, syntax trees are made smaller
 Progress = Callable[[int, int], None]
 
 
@@ -50,6 +51,9 @@ def run_lint(
     files, notices = discover(paths, unsaved=buffer.path if buffer else "")
     subject = buffer.path if buffer else ", ".join(paths)
     texts = [Text(file, buffer.data if buffer and _same(file.path, buffer.path) else None) for file in files]
+    if sum(len(text.data) for text in texts) > _LARGE:
+        for text in texts:
+            text.slim = True
     told = [text for text in texts if not buffer or _same(text.path, buffer.path)]
     reading = _Reading(texts, told, settings, selection, cache)
     answers = Answers(subject, len(told))

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.lint.slim import slimmed
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.walk import Walk
@@ -53,8 +54,8 @@ class Unreadable:
     reason: str
 
 
-def parse(path: str, data: bytes, module: str = "") -> Source | Unreadable:
-    """Decode (PEP 263, byte order mark) and parse. Never raises for what is in the file."""
+def parse(path: str, data: bytes, module: str = "", slim: bool = False) -> Source | Unreadable:
+    """Decode (PEP 263, byte order mark) and parse, where asked to into slim nodes. Never raises for what is in it."""
     if b"\0" in data:
         return Unreadable(path, data[: data.index(b"\0")].count(b"\n") + 1, 0, "the file holds null bytes")
     text = decode(path, data)
@@ -72,7 +73,7 @@ def parse(path: str, data: bytes, module: str = "") -> Source | Unreadable:
     except ValueError as error:
         return Unreadable(path, 0, 0, str(error))
     assert isinstance(tree, ast.Module)
-    return Source(path, text, tree, module)
+    return Source(path, text, slimmed(tree, text) if slim else tree, module)
 
 
 def _of_older_python(path: str, text: str, module: str, problem: Unreadable) -> Source | None:

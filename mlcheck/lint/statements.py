@@ -12,6 +12,7 @@ from mlcheck.lint.facts import Idle
 from mlcheck.lint.joins import differs_in_state
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.slim import by_kind
 from mlcheck.lint.store import Delta
 from mlcheck.lint.values import (
     Const,
@@ -176,29 +177,31 @@ def _import(m: Machine, node: ast.Import | ast.ImportFrom) -> bool:
     return True
 
 
-_HANDLERS: dict[type[ast.stmt], Callable[[Machine, Any], bool]] = {
-    ast.Expr: _expression,
-    ast.Assign: assignment.plain,
-    ast.AnnAssign: assignment.annotated,
-    ast.AugAssign: assignment.augmented,
-    ast.Return: _return,
-    ast.Break: _break,
-    ast.Continue: _break,
-    ast.Raise: _raise,
-    ast.Assert: _assert,
-    ast.Try: ways_out.attempt,
-    ast.TryStar: ways_out.attempt,
-    ast.Match: _match,
-    ast.For: loops.for_loop,
-    ast.AsyncFor: loops.for_loop,
-    ast.While: loops.while_loop,
-    ast.With: contexts.with_statement,
-    ast.AsyncWith: contexts.with_statement,
-    ast.FunctionDef: definitions.function,
-    ast.AsyncFunctionDef: definitions.function,
-    ast.ClassDef: definitions.class_,
-    ast.Global: _scope,
-    ast.Nonlocal: _scope,
-    ast.Import: _import,
-    ast.ImportFrom: _import,
-}
+_HANDLERS: dict[type, Callable[[Machine, Any], bool]] = by_kind(
+    {
+        ast.Expr: _expression,
+        ast.Assign: assignment.plain,
+        ast.AnnAssign: assignment.annotated,
+        ast.AugAssign: assignment.augmented,
+        ast.Return: _return,
+        ast.Break: _break,
+        ast.Continue: _break,
+        ast.Raise: _raise,
+        ast.Assert: _assert,
+        ast.Try: ways_out.attempt,
+        ast.TryStar: ways_out.attempt,
+        ast.Match: _match,
+        ast.For: loops.for_loop,
+        ast.AsyncFor: loops.for_loop,
+        ast.While: loops.while_loop,
+        ast.With: contexts.with_statement,
+        ast.AsyncWith: contexts.with_statement,
+        ast.FunctionDef: definitions.function,
+        ast.AsyncFunctionDef: definitions.function,
+        ast.ClassDef: definitions.class_,
+        ast.Global: _scope,
+        ast.Nonlocal: _scope,
+        ast.Import: _import,
+        ast.ImportFrom: _import,
+    }
+)

@@ -65,9 +65,9 @@ def parsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     parse = reading.parse
 
-    def counting(path: str, data: bytes, module: str = "") -> Source | Unreadable:
+    def counting(path: str, data: bytes, module: str, slim: bool) -> Source | Unreadable:
         counts[path] += 1
-        return parse(path, data, module)
+        return parse(path, data, module, slim)
 
     monkeypatch.setattr(reading, "parse", counting)
     return counts

@@ -10,18 +10,21 @@ from collections.abc import Callable
 
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context, Defined, Scope
+from mlcheck.lint.slim import by_kind
 
 _MUTATORS = frozenset(
     ["update", "append", "extend", "insert", "setdefault", "pop", "clear", "remove", "add", "popitem", "sort"]
 )
 _CLASSES = [cls for cls in vars(ast).values() if isinstance(cls, type) and issubclass(cls, ast.AST)]
 _EMPTY = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context, ast.Name, ast.Constant, ast.Pass)
-_LEAVES = frozenset([type(None), *(cls for cls in _CLASSES if issubclass(cls, _EMPTY))])
+_LEAVES = frozenset([type(None), *by_kind({cls: None for cls in _CLASSES if issubclass(cls, _EMPTY)})])
+_ATTRIBUTES = frozenset(by_kind({ast.Attribute: None}))
+_EXPRESSIONS = frozenset(by_kind({ast.Expr: None}))
 _DULL = frozenset(["ctx", "kind", "type_comment", "op", "ops", "simple", "conversion", "level", "id", "attr"])
 _DULL |= {"kwd_attrs", "rest"}
-_FIELDS: dict[type, tuple[str, ...]] = {
-    cls: tuple(name for name in reversed(cls._fields) if name not in _DULL) for cls in _CLASSES
-}
+_FIELDS: dict[type, tuple[str, ...]] = by_kind(
+    {cls: tuple(name for name in reversed(cls._fields) if name not in _DULL) for cls in _CLASSES}
+)
 
 
 class Walk:
@@ -48,13 +51,14 @@ class Walk:
 
     def _run(self, tree: ast.Module) -> None:
         stack, handlers, fields, leaves = self._stack, _HANDLERS, _FIELDS, _LEAVES
+        attributes, expressions = _ATTRIBUTES, _EXPRESSIONS
         self._push(tree.body, self.module)
         while stack:
             node, context = stack.pop()
             cls = node.__class__
-            if cls is ast.Attribute or cls is ast.Expr:
-                inner = node.value  # type: ignore[attr-defined]
-                if cls is ast.Expr and inner.__class__ is ast.Attribute:
+            if cls in attributes or cls in expressions:
+                inner: ast.expr = node.value  # type: ignore[attr-defined]
+                if isinstance(inner, ast.Attribute) and cls in expressions:
                     self.bare.append((inner, context))
                 if inner.__class__ not in leaves:
                     stack.append((inner, context))
@@ -150,8 +154,7 @@ class Walk:
 
     def call(self, node: ast.Call, context: Context) -> None:
         func = node.func
-        if func.__class__ is ast.Attribute:
-            assert isinstance(func, ast.Attribute)
+        if isinstance(func, ast.Attribute):
             self.calls.setdefault(func.attr, []).append((node, context))
             if func.attr in _MUTATORS:
                 self._mutated(func.value, node, context)
@@ -299,35 +302,37 @@ class Walk:
             self._bind(name, "other", None, context, node)
 
 
-_HANDLERS: dict[type, Callable[..., None]] = {
-    ast.Assign: Walk.assign,
-    ast.AnnAssign: Walk.ann_assign,
-    ast.AugAssign: Walk.aug_assign,
-    ast.NamedExpr: Walk.named,
-    ast.Call: Walk.call,
-    ast.Compare: Walk.compare,
-    ast.For: Walk.loop,
-    ast.AsyncFor: Walk.loop,
-    ast.While: Walk.loop,
-    ast.If: Walk.branch,
-    ast.IfExp: Walk.choice,
-    ast.With: Walk.with_,
-    ast.AsyncWith: Walk.with_,
-    ast.Try: Walk.try_,
-    ast.TryStar: Walk.try_,
-    ast.match_case: Walk.match_case,
-    ast.MatchAs: Walk.pattern,
-    ast.MatchStar: Walk.pattern,
-    ast.FunctionDef: Walk.function,
-    ast.AsyncFunctionDef: Walk.function,
-    ast.Lambda: Walk.lambda_,
-    ast.ClassDef: Walk.class_,
-    ast.ListComp: Walk.comprehension,
-    ast.SetComp: Walk.comprehension,
-    ast.GeneratorExp: Walk.comprehension,
-    ast.DictComp: Walk.comprehension,
-    ast.Import: Walk.import_,
-    ast.ImportFrom: Walk.import_from,
-    ast.Global: Walk.globals,
-    ast.Nonlocal: Walk.nonlocals,
-}
+_HANDLERS: dict[type, Callable[..., None]] = by_kind(
+    {
+        ast.Assign: Walk.assign,
+        ast.AnnAssign: Walk.ann_assign,
+        ast.AugAssign: Walk.aug_assign,
+        ast.NamedExpr: Walk.named,
+        ast.Call: Walk.call,
+        ast.Compare: Walk.compare,
+        ast.For: Walk.loop,
+        ast.AsyncFor: Walk.loop,
+        ast.While: Walk.loop,
+        ast.If: Walk.branch,
+        ast.IfExp: Walk.choice,
+        ast.With: Walk.with_,
+        ast.AsyncWith: Walk.with_,
+        ast.Try: Walk.try_,
+        ast.TryStar: Walk.try_,
+        ast.match_case: Walk.match_case,
+        ast.MatchAs: Walk.pattern,
+        ast.MatchStar: Walk.pattern,
+        ast.FunctionDef: Walk.function,
+        ast.AsyncFunctionDef: Walk.function,
+        ast.Lambda: Walk.lambda_,
+        ast.ClassDef: Walk.class_,
+        ast.ListComp: Walk.comprehension,
+        ast.SetComp: Walk.comprehension,
+        ast.GeneratorExp: Walk.comprehension,
+        ast.DictComp: Walk.comprehension,
+        ast.Import: Walk.import_,
+        ast.ImportFrom: Walk.import_from,
+        ast.Global: Walk.globals,
+        ast.Nonlocal: Walk.nonlocals,
+    }
+)
