@@ -6,6 +6,7 @@ import ast
 
 from mlcheck.lint import cuts, decorators, freezing, gradients, holding, modes, names, shape_rules
 from mlcheck.lint.frames import Frame, Sink
+from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
@@ -101,7 +102,7 @@ def _of_object(m: Machine, owner: Object, name: str, node: ast.AST) -> Value:
     m.ready(owner)
     stored: Value | None = m.store.get(("a", owner.id, name))
     if stored is not None:
-        return stored
+        return or_default(m, owner, name, stored)
     if owner.cls is not None:
         info = owner.cls.find(name)
         if info is not None:
@@ -119,6 +120,13 @@ def _of_object(m: Machine, owner: Object, name: str, node: ast.AST) -> Value:
     if owner.type == "builtins.dict" or name in _CALLABLE or (owner.cls is None and modes.is_module(owner)):
         return Method(owner, name)
     return Symbol(("attr", owner.id, name), name, split_of_name(name))
+
+
+def or_default(m: Machine, owner: Object, name: str, stored: Value) -> Value:
+    """An attribute that was set on some paths alone is on the others what the class says."""
+    told = m.store.get(("partly", owner.id, name))
+    default = _class_variable(m, owner.cls, name) if told is not None and owner.cls is not None else None
+    return stored if default is None else join_values(m, [stored, default], told)
 
 
 def _class_variable(m: Machine, cls: ClassInfo, name: str) -> Value | None:
@@ -213,6 +221,8 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
     value = with_name(value, name)
     before = m.store.get(("a", key, name))
     m.store.set(("a", key, name), value)
+    if m.store.get(("partly", key, name)) is not None:
+        m.store.set(("partly", key, name), None)
     if isinstance(owner, Object):
         known = m.store.get(("attrs", key)) or ()
         if name not in known:

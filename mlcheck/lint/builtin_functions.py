@@ -157,6 +157,27 @@ def _super(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return Super(bound, cls) if cls is not None and bound is not None else m.symbol()
 
 
+def _field(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """The default of a dataclass's field."""
+    if "default_factory" in kwargs:
+        return m.call(kwargs["default_factory"], [], {}, node)
+    return kwargs.get("default", m.symbol())
+
+
+def _asdict(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """`dataclasses.asdict(config)`, `vars(config)`: its attributes by name, those of dataclasses within it likewise."""
+    made = args[0] if args else None
+    if not isinstance(made, Object) or made.cls is None:
+        return m.symbol()
+    names = dict.fromkeys(name for base in reversed(made.cls.mro) for name in base.assigned if made.cls.dataclass)
+    names |= dict.fromkeys(m.store.get(("attrs", made.id)) or ())
+    values = {name: attributes.get(m, made, name, node) for name in names}
+    for name, value in values.items():
+        if isinstance(value, Object) and value.cls is not None and value.cls.dataclass:
+            values[name] = _asdict(m, [value], {}, node)
+    return containers.new_dict(m, Table(values))
+
+
 def _nothing(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return m.symbol()
 
@@ -186,4 +207,7 @@ HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "builtins.float": _round,
     "builtins.int": _round,
     "builtins.print": _nothing,
+    "builtins.vars": _asdict,
+    "dataclasses.asdict": _asdict,
+    "dataclasses.field": _field,
 }

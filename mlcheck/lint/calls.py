@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import attributes, gradients, graph, instances, libraries, methods, modes, modules
+from mlcheck.lint import attributes, gradients, graph, instances, libraries, losses, methods, modes, modules
 from mlcheck.lint.facts import Bypass
 from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import Machine
@@ -68,15 +68,26 @@ def _each(m: Machine, value: Select, use: Callable[[Value], Value]) -> Value:
     known = m.assumed(value.key)
     if known is not None:
         return use(value.then if known else value.other)
+    counted = [len(m.facts.losses)]
+
+    def side_of(side: Value) -> Value:
+        try:
+            return use(side)
+        finally:
+            counted.append(len(m.facts.losses))
+
     if not all(isinstance(side, Object | Symbol | Select) for side in (value.then, value.other)):
-        return m.branch(value.key, lambda: use(value.then), lambda: use(value.other))
+        result = m.branch(value.key, lambda: side_of(value.then), lambda: side_of(value.other))
+        losses.chosen(m, value.key, counted)
+        return result
     results = []
     for side, holds in ((value.then, True), (value.other, False)):
         m.assume(value.key, holds)
         try:
-            results.append(use(side))
+            results.append(side_of(side))
         finally:
             m.forget(value.key)
+    losses.chosen(m, value.key, counted)
     return join_values(m, results, value.key)
 
 
@@ -93,7 +104,8 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
             m.ready(owner)
         stored: Value | None = m.store.get(("a", owner.id if isinstance(owner, Object) else owner.key, name))
         if stored is not None:
-            return call(m, stored, args, kwargs, node)
+            value = attributes.or_default(m, owner, name, stored) if isinstance(owner, Object) else stored
+            return call(m, value, args, kwargs, node)
     if isinstance(owner, Object) and owner.cls is not None:
         info = owner.cls.find(name)
         if info is not None:

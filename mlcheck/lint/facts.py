@@ -139,9 +139,16 @@ class Forward:
         return self.loops[-1] if self.loops else None
 
 
+UNKNOWN_CHOICE = "unknown choice"
+
+
 @dataclass(eq=False, slots=True)
 class Loss:
-    """A call of a loss: its canonical name, what it was given, and the keywords that set it up (`**`: and others)."""
+    """A call of a loss: its canonical name, what it was given, and the keywords that set it up (`**`: and others).
+
+    `choice`: the losses of one choice are entries of a table, of which one is taken by a key that is not known.
+    `handed`: the call of the function around it, where that hands its own arguments on in their order.
+    """
 
     place: Place
     name: str
@@ -149,6 +156,8 @@ class Loss:
     target: Value | None
     settings: Mapping[str, Value] = field(default_factory=dict)
     autocast: Autocast | None = None
+    choice: Hashable = None
+    handed: Place | None = None
 
 
 @dataclass(eq=False, slots=True)

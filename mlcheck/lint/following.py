@@ -41,7 +41,7 @@ def follow(
     m.visited.add(info.node)
     if info.generator and on_yield is None:
         return Object("builtins.generator", m.fresh(), None, (function, *args), kwargs)
-    if len(m.frames) >= MAX_DEPTH or habits.is_abandoned(m, info) or _recurs(m, function):
+    if len(m.frames) >= MAX_DEPTH or info.abstract or habits.is_abandoned(m, info) or _recurs(m, function):
         return _given_up(m, args, kwargs)
     if on_yield is None and not m.relevance.to_follow(info) and habits.all_dull(m, function, args, kwargs):
         values = [*args, *kwargs.values()]

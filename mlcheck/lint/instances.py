@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from mlcheck.lint import containers, gradients, habits, modes
+from mlcheck.lint import attributes, containers, gradients, habits, modes
 from mlcheck.lint.facts import Mode, Turn
 from mlcheck.lint.frames import DeadPath, Frame, Sink
 from mlcheck.lint.machine import Machine
@@ -45,8 +45,10 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
     elif info.dataclass:
         fields = [name for base in reversed(info.mro) for name in base.assigned]
         left = [(name, m.symbol(name)) for name in fields[len(args) :]] if "**" in kwargs else []
-        for name, value in [*left, *zip(fields, args, strict=False), *kwargs.items()]:
+        given = [*left, *zip(fields, args, strict=False), *kwargs.items()]
+        for name, value in given:
             m.store.set(("a", made.id, name), value)
+        _make_fields(m, made, info, {name for name, _ in given})
     if "**" in kwargs and not module and any(base.node.decorator_list for base in info.mro):
         for name in sorted(name for base in info.mro for name in base.annotated):
             if m.store.get(("a", made.id, name)) is None:  # a field by some decorator; what is written is its default
@@ -54,6 +56,16 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
     if gradients.is_optimizer(m, made):
         gradients.register(m, made)
     return made
+
+
+def _make_fields(m: Machine, made: Object, info: ClassInfo, given: set[str]) -> None:
+    """`field(default_factory=...)`: made anew for each object."""
+    for base in info.mro:
+        for name, default in base.assigned.items():
+            if name not in given and isinstance(default, ast.Call):
+                given.add(name)
+                with attributes.InScope(m, base):
+                    m.store.set(("a", made.id, name), m.evaluate(default))
 
 
 def _is_thing(m: Machine, value: Value) -> bool:

@@ -20,6 +20,9 @@ def join_cells(machine: Machine, cell: Key, values: Sequence[Any], key: Hashable
     """The join of one cell's differing values; None stands for never written."""
     tag = cell[0]
     present = [value for value in values if value is not None]
+    if tag == "a" and len(present) < len(values):
+        told = key if key is not None and len(values) == 2 else machine.fresh()
+        machine.store.set(("partly", *cell[1:]), told if values[0] is not None else ("not", told))
     if tag in ("v", "a", "items"):
         return join_values(machine, present, key if len(present) == 2 == len(values) else None)
     if tag == "mode":

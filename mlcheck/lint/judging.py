@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable
 
-from mlcheck.lint.facts import Facts, Forward, Loss
+from mlcheck.lint.facts import UNKNOWN_CHOICE, Facts, Forward, Loss
 from mlcheck.lint.values import Cut, split_of_name
 
 _VERBS = (
@@ -108,7 +108,11 @@ def _touches(trace: Forward | Cut, modules: Collection[Hashable]) -> bool:
 
 
 def losses_of(facts: Facts, kind: str, *names: str) -> list[Loss]:
-    """The losses of these names, counted as what the rule looked at."""
+    """The losses of these names, counted as what the rule looked at.
+
+    Not those from a table that offers others as well: who picks an entry by hand may know which one fits.
+    """
     found = [loss for loss in facts.losses if loss.name in names]
     facts.sites.seen[kind] = len({loss.place.spot for loss in found})
-    return found
+    offered = {loss.choice for loss in facts.losses if loss.name not in names} | {UNKNOWN_CHOICE}
+    return [loss for loss in found if loss.choice is None or loss.choice not in offered]

@@ -140,3 +140,11 @@ SAFE = frozenset(
     ]
 )
 EXITS = frozenset(["sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort"])
+
+# What a logarithm makes of a kind of tensor, and an exponential.
+ELEMENTWISE = {
+    ("log", "softmax"): "log_softmax",
+    ("log", "sigmoid"): "log_sigmoid",
+    ("exp", "log_softmax"): "softmax",
+    ("exp", "log_sigmoid"): "sigmoid",
+}

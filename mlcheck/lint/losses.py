@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Hashable
+from itertools import pairwise
 
 from mlcheck.lint import expressions, graph
-from mlcheck.lint.facts import Loss
+from mlcheck.lint.facts import UNKNOWN_CHOICE, Loss, Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Args, Kwargs, Object, Tensor, Traces, Value, traces_of
 
@@ -50,12 +52,37 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST, made:
         settings = dict(made.kwargs if made is not None else kwargs)
         if made.args if made is not None else args[2:]:
             settings["**"] = m.symbol()
-        m.facts.losses.append(
-            Loss(m.place(node), _FUNCTIONS.get(name, name), given, target, settings, m.store.get(("autocast",)))
-        )
+        loss = Loss(m.place(node), _FUNCTIONS.get(name, name), given, target, settings, m.store.get(("autocast",)))
+        loss.handed = _handed(m, node)
+        m.facts.losses.append(loss)
     values = [value for value in (given, target) if value is not None]
     traces = traces_of(*values) if given is None else graph.joined(m, traces_of(*values), given)
     return Tensor("loss", m.place(node), "", traces)
+
+
+def _handed(m: Machine, node: ast.AST) -> Place | None:
+    """The call of the function that runs, where `node` gets two of its own arguments, in their order."""
+    frame, info = m.frame, m.frame.info
+    if info is None or frame.node is None or len(m.frames) < 2 or not isinstance(node, ast.Call):
+        return None
+    own = [arg.arg for arg in (*info.node.args.posonlyargs, *info.node.args.args)]
+    given = [arg.id for arg in node.args[:2] if isinstance(arg, ast.Name) and arg.id in own]
+    if len(given) < 2 or own.index(given[0]) >= own.index(given[1]):
+        return None
+    around = m.frames[-2]
+    return Place(around.module.source.path, frame.node, around.info.qualname if around.info else "")
+
+
+def chosen(m: Machine, key: Hashable, counted: list[int]) -> None:
+    """Losses that an entry of a table brought about, under a key that is not known: one of several, or of who knows.
+
+    `counted`: how many losses were on record before the entries, and after each.
+    """
+    if not isinstance(key, tuple) or key[:1] != ("chosen",):
+        return
+    known = all(before < after for before, after in pairwise(counted))
+    for loss in m.facts.losses[counted[0] : counted[-1]]:
+        loss.choice = key[1] if known and loss.choice != UNKNOWN_CHOICE else UNKNOWN_CHOICE
 
 
 def activated(m: Machine, kind: str, given: Value | None, node: ast.AST, split: str, traces: Traces) -> Tensor:

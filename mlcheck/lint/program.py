@@ -43,6 +43,16 @@ class FunctionInfo:
             self._straight = not any(_returns(node) for node in body[: len(body) - len(last)])
         return self._straight
 
+    @property
+    def abstract(self) -> bool:
+        """Whether it is a method that only says that a subclass has it: then what it does is not known."""
+        body = [] if isinstance(self.node, ast.Lambda) or self.cls is None else self.node.body
+        said = [node for node in body if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant)]
+        if len(said) != 1 or not isinstance(said[0], ast.Raise) or said[0].exc is None:
+            return False
+        raised = said[0].exc.func if isinstance(said[0].exc, ast.Call) else said[0].exc
+        return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
 
 def _returns(node: ast.stmt) -> bool:
     todo: list[ast.AST] = [node]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from mlcheck.lint import accumulation, assignment, contexts, definitions, grad_modes, loops, names, relaxing, ways_out
@@ -100,11 +101,22 @@ def _apart(m: Machine, ends: list[Delta], body: Sequence[ast.stmt], start: int) 
     return bool(finals)
 
 
+def _unread(m: Machine, node: ast.expr) -> None:
+    """Nobody takes what this came to."""
+    for forward in takewhile(lambda forward: forward.place.node is node, reversed(m.facts.forwards)):
+        forward.unread = True
+
+
+def _assign(m: Machine, node: ast.Assign) -> bool:
+    done = assignment.plain(m, node)
+    if all(isinstance(target, ast.Name) and target.id == "_" for target in node.targets):
+        _unread(m, node.value)
+    return done
+
+
 def _expression(m: Machine, node: ast.Expr) -> bool:
     value = m.evaluate(node.value)
-    last = m.facts.forwards[-1] if m.facts.forwards else None
-    if last is not None and last.place.node is node.value:
-        last.unread = True
+    _unread(m, node.value)
     if isinstance(value, Object) and isinstance(node.value, ast.Call) and value.type in grad_modes.MANAGERS:
         m.facts.idle.append(Idle(m.place(node.value), value.type))
     return True
@@ -180,7 +192,7 @@ def _import(m: Machine, node: ast.Import | ast.ImportFrom) -> bool:
 _HANDLERS: dict[type, Callable[[Machine, Any], bool]] = by_kind(
     {
         ast.Expr: _expression,
-        ast.Assign: assignment.plain,
+        ast.Assign: _assign,
         ast.AnnAssign: assignment.annotated,
         ast.AugAssign: assignment.augmented,
         ast.Return: _return,

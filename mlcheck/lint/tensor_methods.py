@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint import cuts, gradients, losses
+from mlcheck.lint.library_names import ELEMENTWISE
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import NONE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
 
@@ -64,8 +65,7 @@ _ACTIVATIONS = {
     "tanh": "tanh",
 }
 _DATA = frozenset(["item", "numpy", "tolist", "argmax", "argsort", "eq", "ne", "size", "dim", "numel"])
-_LOG_OF = {"softmax": "log_softmax", "sigmoid": "log_sigmoid"}
-OF_TENSORS = _SAME | frozenset(_ACTIVATIONS) | _DATA | {"backward", "detach", "log", "add"}
+OF_TENSORS = _SAME | frozenset(_ACTIVATIONS) | _DATA | {"backward", "detach", "log", "exp", "add"}
 
 
 def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -84,8 +84,9 @@ def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwar
         return owner
     if name in _ACTIVATIONS:
         return losses.activated(m, _ACTIVATIONS[name], owner, node, split, traces)
-    if name in ("log", "log_") and isinstance(owner, Tensor) and owner.kind in _LOG_OF:
-        return Tensor(_LOG_OF[owner.kind], m.place(node), split, traces)
+    known = ELEMENTWISE.get((name.rstrip("_"), owner.kind)) if isinstance(owner, Tensor) else None
+    if known is not None:
+        return Tensor(known, m.place(node), split, traces)
     if name in ("add", "add_") and isinstance(owner, Tensor):
         return Tensor(owner.kind, owner.place, split, traces)
     if name in _SAME:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint import containers, cuts, grad_modes, gradients, graph, losses, modes
-from mlcheck.lint.library_names import ACTIVATIONS, SAME
+from mlcheck.lint.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import clip
 from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
@@ -55,8 +55,9 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return Symbol(m.fresh(), "", split, cuts.ended(m, traces, node))
     if last in ACTIVATIONS:
         return losses.activated(m, ACTIVATIONS[last], first, node, split, traces)
-    if last in ("log", "log_") and isinstance(first, Tensor) and first.kind in ("softmax", "sigmoid"):
-        return Tensor("log_" + first.kind, m.place(node), split, traces)
+    known = ELEMENTWISE.get((last.rstrip("_"), first.kind)) if isinstance(first, Tensor) else None
+    if known is not None:
+        return Tensor(known, m.place(node), split, traces)
     if last in ("add", "sub") and isinstance(first, Tensor) and first.kind == "loss":
         return Tensor("loss", first.place, split, traces)
     if last in SAME and isinstance(first, Tensor | Tuple | Object):

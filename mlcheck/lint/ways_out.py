@@ -59,7 +59,7 @@ def attempt(m: Machine, node: ast.Try) -> bool:
                 kept = rescued if normal is None else {c: v for c, v in rescued.items() if c[0] in ("v", "a")}
                 ends.append(kept)
         if ends:
-            m.merge(ends)
+            m.merge(ends, ("raised", m.fresh()))
         return bool(ends)
 
     if not node.finalbody:

@@ -5,14 +5,17 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.values import Symbol, Tensor, Value
+from mlcheck.lint.values import Symbol, Tensor, Value, live
 
 LOOKS_AT = "loss"
 _ASYMMETRIC = frozenset(
     f"torch.nn.{name}"
     for name in ("CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
 )
-_LABELS = frozenset(["y", "yb", "label", "labels", "target", "targets", "gt", "y_true", "ground_truth", "true_labels"])
+_LABELS = frozenset(
+    ["y", "yb", "label", "labels", "target", "targets", "gt", "y_true", "ground_truth", "true_labels"]
+    + ["mask", "masks"]
+)
 _PREDICTIONS = frozenset(
     ["output", "outputs", "out", "pred", "preds", "prediction", "predictions", "logits", "y_hat", "y_pred", "scores"]
 )
@@ -23,19 +26,39 @@ def check(facts: Facts) -> Iterator[Finding]:
         given = _arguments(loss)
         if loss.name not in _ASYMMETRIC or given is None or loss.target is None:
             continue
-        first, second = given
-        labels = _word(first) in _LABELS and not _is_computed(loss.input)
-        predicted = _word(second) in _PREDICTIONS or (isinstance(second, ast.Call) and _is_computed(loss.target))
-        if labels and predicted:
+        place, told = (loss.place, given) if loss.handed is None else (loss.handed, _arguments_of(loss.handed.node))
+        swapped = _is_swapped(loss, given) if loss.handed is None else _brings_them_swapped(loss)
+        if swapped and told is not None:
             yield Finding(
                 f"`{loss.name.rpartition('.')[2]}` gets the labels first: it takes predictions, then labels",
-                loss.place.location,
-                help=f"swap them: `({ast.unparse(second)}, {ast.unparse(first)})`",
+                place.location,
+                help=f"swap them: `({ast.unparse(told[1])}, {ast.unparse(told[0])})`",
+                related=() if loss.handed is None else (loss.place.location,),
             )
 
 
+def _is_swapped(loss: Loss, given: tuple[ast.expr, ast.expr]) -> bool:
+    """By the names at the call of the loss."""
+    first, second = given
+    assert loss.target is not None
+    predicted = _word(second) in _PREDICTIONS or (isinstance(second, ast.Call) and _is_computed(loss.target))
+    return predicted and _word(first) in _LABELS and not _is_computed(loss.input)
+
+
+def _brings_them_swapped(loss: Loss) -> bool:
+    """By what a call of the function around brought: what its parameters are called is no proof of that."""
+    first, second = loss.input, loss.target
+    if not isinstance(first, Symbol) or not isinstance(second, Tensor | Symbol):
+        return False
+    differentiated = _is_computed(second) and (not second.traces or bool(live(second.traces)))
+    return first.name.lower() in _LABELS and not _is_computed(first) and differentiated
+
+
 def _arguments(loss: Loss) -> tuple[ast.expr, ast.expr] | None:
-    node = loss.place.node
+    return _arguments_of(loss.place.node)
+
+
+def _arguments_of(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
     if not isinstance(node, ast.Call) or len(node.args) < 2 or any(isinstance(a, ast.Starred) for a in node.args):
         return None
     return node.args[0], node.args[1]

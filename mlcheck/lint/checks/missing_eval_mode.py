@@ -30,13 +30,19 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _left_in_train_mode(forward: Forward, for_training: Collection[Place | None]) -> bool:
-    """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is)."""
+    """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is).
+
+    A call whose result nobody takes is there for BatchNorm's statistics, even where training goes on in that mode.
+    """
     if {mode.kind for mode in forward.modes} != {"train"} or forward.moded == "no":
         return False
     if forward.moded == "unknown" and not any(mode.place for mode in forward.modes):
         return False
     return not any(
-        mode.place and mode.when and mode.when.calls == forward.when.calls and mode.place not in for_training
+        mode.place
+        and mode.when
+        and mode.when.calls == forward.when.calls
+        and (forward.unread or mode.place not in for_training)
         for mode in forward.modes
     )
 

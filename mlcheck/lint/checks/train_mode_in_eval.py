@@ -21,7 +21,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         around, text = _around(facts, forward)
         if forward.moded == "unknown" and f"{forward.name}.eval()" not in text:
             continue  # else its author wants it in eval mode
-        if forward.split not in ("val", "test") and forward not in scored and not is_named_for_evaluation(forward):
+        held_out = forward.split in ("val", "test") or (
+            forward.loop is not None and forward.loop.split in ("val", "test")
+        )
+        if not held_out and forward not in scored and not is_named_for_evaluation(forward):
             continue
         for mode in forward.modes:
             if mode in for_training or not _is_switched_here(mode, forward) or is_meant_to_vary(forward):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
@@ -44,7 +45,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     loader.call.place.location,
                     help="pass `shuffle=sampler is None`",
                 )
-        elif (loader.trained or loader.hook == "train") and _is_worth_shuffling(loader):
+        elif (loader.trained or loader.hook == "train") and _is_worth_shuffling(loader) and not _is_redrawn(loader):
             yield Finding(
                 "The training data is not shuffled: every epoch brings the same batches in the same order",
                 loader.call.place.location,
@@ -110,6 +111,13 @@ def _is_worth_shuffling(loader: Loader) -> bool:
         return False
     size = loader.call.argument("batch_size", 1)
     return not (isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and size.func.id == "len")
+
+
+def _is_redrawn(loader: Loader) -> bool:
+    """Whether differential privacy draws its batches at random, or an attack works on each sample by itself."""
+    call = loader.call
+    around = call.function.name if call.function is not None else ""
+    return "make_private" in call.file.text or is_named_for_attack(call.file.path, around)
 
 
 def _is_ordered(origin: Origin) -> bool:
