@@ -13,8 +13,7 @@ _ASYMMETRIC = frozenset(
     for name in ("CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
 )
 _LABELS = frozenset(
-    ["y", "yb", "label", "labels", "target", "targets", "gt", "y_true", "ground_truth", "true_labels"]
-    + ["mask", "masks"]
+    ["y", "yb", "label", "labels", "target", "targets", "gt", "y_true", "ground_truth", "true_labels", "mask", "masks"]
 )
 _PREDICTIONS = frozenset(
     ["output", "outputs", "out", "pred", "preds", "prediction", "predictions", "logits", "y_hat", "y_pred", "scores"]
