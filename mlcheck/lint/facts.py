@@ -139,14 +139,11 @@ class Forward:
         return self.loops[-1] if self.loops else None
 
 
-UNKNOWN_CHOICE = "unknown choice"
-
-
 @dataclass(eq=False, slots=True)
 class Loss:
     """A call of a loss: its canonical name, what it was given, and the keywords that set it up (`**`: and others).
 
-    `choice`: the losses of one choice are entries of a table, of which one is taken by a key that is not known.
+    `choice`: shared by the entries of a table, one of which an unknown key takes; "" if some of them are no losses.
     `handed`: the call of the function around it, where that hands its own arguments on in their order.
     """
 

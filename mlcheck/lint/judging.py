@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable
 
-from mlcheck.lint.facts import UNKNOWN_CHOICE, Facts, Forward, Loss
+from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.values import Cut, split_of_name
 
 _VERBS = (
@@ -114,5 +114,5 @@ def losses_of(facts: Facts, kind: str, *names: str) -> list[Loss]:
     """
     found = [loss for loss in facts.losses if loss.name in names]
     facts.sites.seen[kind] = len({loss.place.spot for loss in found})
-    offered = {loss.choice for loss in facts.losses if loss.name not in names} | {UNKNOWN_CHOICE}
+    offered = {loss.choice for loss in facts.losses if loss.name not in names} | {""}
     return [loss for loss in found if loss.choice is None or loss.choice not in offered]

@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from itertools import pairwise
 
 from mlcheck.lint import expressions, graph
-from mlcheck.lint.facts import UNKNOWN_CHOICE, Loss, Place
+from mlcheck.lint.facts import Loss, Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Args, Kwargs, Object, Tensor, Traces, Value, traces_of
 
@@ -82,7 +82,7 @@ def chosen(m: Machine, key: Hashable, counted: list[int]) -> None:
         return
     known = all(before < after for before, after in pairwise(counted))
     for loss in m.facts.losses[counted[0] : counted[-1]]:
-        loss.choice = key[1] if known and loss.choice != UNKNOWN_CHOICE else UNKNOWN_CHOICE
+        loss.choice = key[1] if known and loss.choice != "" else ""
 
 
 def activated(m: Machine, kind: str, given: Value | None, node: ast.AST, split: str, traces: Traces) -> Tensor:
