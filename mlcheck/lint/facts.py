@@ -143,9 +143,8 @@ class Forward:
 class Loss:
     """A call of a loss: its canonical name, what it was given, and the keywords that set it up (`**`: and others).
 
-    `choice`: shared by the entries of a table, one of which an unknown key takes; "" if some of them are no losses.
-    `handed`: the call of the function around it, where that hands its own arguments on in their order.
-    """
+    The entries of a table, one of which an unknown key takes, share a `choice`: "" if some of them are no losses.
+    `handed`: the call of the function around it, where that hands its own arguments on in their order."""
 
     place: Place
     name: str
