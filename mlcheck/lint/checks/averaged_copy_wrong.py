@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.modules import is_module, text_of
+from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import callers, origins
 
 LOOKS_AT = "weight average"
@@ -29,6 +30,29 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield from _shares_memory(average)
             yield from _keeps_graph(average)
         yield from _without_buffers(facts, file)
+        yield from _without_effect(file)
+
+
+def _without_effect(file: File) -> Iterator[Finding]:
+    """`for a, p in zip(ema.parameters(), model.parameters()): a = d * a + (1 - d) * p`: a name gets the average."""
+    for call in file.calls("zip"):
+        loop = next((node for node in walk(around(call)) if _iterates(node, call.node)), None)
+        both = len(call.node.args) == 2 and all(ast.unparse(a).endswith("parameters()") for a in call.node.args)
+        if not isinstance(loop, ast.For) or not both or not isinstance(loop.target, ast.Tuple):
+            continue
+        names = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
+        for blend in loop.body:
+            if not isinstance(blend, ast.Assign) or not isinstance(blend.value, ast.BinOp):
+                continue
+            target = blend.targets[0]
+            read = {name for name in names if loads(blend.value, name)}
+            if isinstance(target, ast.Name) and target.id in read and len(read) == 2:
+                if not any(loads(other, target.id) for other in loop.body if other.lineno > blend.lineno):
+                    yield Finding(
+                        f"`{target.id} = ...` gives the average to a name alone: no weight of the copy changes",
+                        file.place(blend, call.context).location,
+                        help=f"change it in place: `{target.id}.mul_(decay).add_(p, alpha=1 - decay)`",
+                    )
 
 
 class Average(NamedTuple):

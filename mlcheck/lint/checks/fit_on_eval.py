@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, File, Sites
+from mlcheck.lint.sites import Call, Class, File, Sites
 from mlcheck.lint.sites.cutting import cut_in_two
-from mlcheck.lint.sites.latest import origin, source
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.optimizers import around
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "call that fits"
@@ -49,7 +50,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="fit on the training part, and call `transform` on the rest",
                 related=(call.file.place(cut, call.context).location,),
             )
-        elif (split := _split_later(call)) is not None:
+        elif (split := _split_later(call) or _split_itself(call)) is not None:
             yield Finding(
                 f"`{kind}` is fitted on all data before it is split: the training data has seen the test data",
                 call.place.location,
@@ -166,6 +167,26 @@ def _fits(sites: Sites) -> Iterator[tuple[Call, str]]:
             kinds = {origin.name.rpartition(".")[2] for origin in found if origin.name.startswith("sklearn.")}
             if len(found) == 1 and kinds and kinds <= set(_LEARNS):
                 yield call, kinds.pop()
+            elif len(found) == 1 and (kind := _of_project(found[0], owner.attr)):
+                yield call, kind
+
+
+def _of_project(made: Origin, method: str) -> str:
+    """The name of a project's class that hands what it is to fit on to a part of its own that learns."""
+    cls = made.file.resolve(made.node.func, made.context) if isinstance(made.node, ast.Call) else None
+    fit = cls.find(method) if isinstance(cls, Class) else None
+    if not isinstance(cls, Class) or fit is None or len(fit.parameters) < 2:
+        return ""
+    given = list(fit.parameters)[1]
+    for node in fit.nodes:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+            continue
+        name, first = own_attribute(node.func.value, fit), node.args[0]
+        if name and node.func.attr in _FITS and isinstance(first, ast.Name) and first.id == given:
+            parts = [Origin(f.file, a.value, a.context).name for f, a in cls.attribute(name) if a.value is not None]
+            if len(parts) == 1 and parts[0].startswith("sklearn.") and parts[0].rpartition(".")[2] in _LEARNS:
+                return cls.name
+    return ""
 
 
 def _name(node: ast.expr) -> str:
@@ -197,6 +218,24 @@ def _split_later(fit: Call) -> Call | None:
         for data in call.node.args:
             if fit.node.lineno < call.node.lineno and _above(fit, data, call):
                 return call
+    return None
+
+
+def _split_itself(fit: Call) -> Call | None:
+    """The call beneath that splits the very data it was fitted on, where what was fitted is used on the parts."""
+    data, owner = fit.node.args[0], fit.node.func
+    if not isinstance(data, ast.Name) or not isinstance(owner, ast.Attribute):
+        return None
+    names = [*fit.file.names_given(fit.node), *([owner.value.id] if isinstance(owner.value, ast.Name) else [])]
+    held = latest(fit.file, data, fit.context)
+    for call in fit.file.calls("train_test_split") if held is not None else ():
+        if fit.file.resolve(call.node.func, call.context) not in _SPLITS or call.function is not fit.function:
+            continue
+        same = [each for each in call.node.args if isinstance(each, ast.Name) and each.id == data.id]
+        later = [node for node in walk(around(fit)) if getattr(node, "lineno", 0) > (call.node.end_lineno or 0)]
+        used = any(isinstance(node, ast.Name) and node.id in names for node in later)
+        if fit.node.lineno < call.node.lineno and same and used and latest(fit.file, same[0], call.context) is held:
+            return call
     return None
 
 

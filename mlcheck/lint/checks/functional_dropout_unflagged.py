@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import stores
 from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, own_attribute
 from mlcheck.lint.sites.modules import is_module
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "functional dropout"
 _KINDS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
@@ -18,6 +20,7 @@ _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(*_DROPOUT, _ATTENTION))
     facts.sites.seen[LOOKS_AT] = len(calls)
+    yield from _told_by_default(facts.sites, calls)
     for call in calls:
         function = call.function
         if function is None or not _is_of_a_module(facts.sites, function):
@@ -42,6 +45,34 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help=f"pass `{flag}`" + ("" if attention else ", or use `nn.Dropout`"),
             )
+
+
+def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
+    """`def drop(x, p, training=True): return F.dropout(x, p, training)`, called in a forward pass without the flag."""
+    for call in calls:
+        helper, flag = call.function, call.argument("training", 2) if call.name in _DROPOUT else None
+        if helper is None or helper.cls is not None or not isinstance(flag, ast.Name):
+            continue
+        default = helper.parameters.get(flag.id)
+        if not isinstance(default, ast.Constant) or default.value is not True or _is_stored(helper, flag.id):
+            continue
+        position = list(helper.parameters).index(flag.id)
+        for use in callers(sites, helper):
+            inside = use.function is not None and use.function.name == "forward" and use.function.cls is not None
+            if inside and use.argument(flag.id, position) is None and not in_branch_of_mode(use):
+                assert use.function is not None and use.function.cls is not None
+                if is_module(use.function.cls) and not _switches_itself(use.function.cls):
+                    yield Finding(
+                        f"`{helper.name}` drops in evaluation too: its `{flag.id}` is left at `True`",
+                        use.place.location,
+                        help=f"pass `{flag.id}=self.training`",
+                        related=(call.place.location,),
+                    )
+
+
+def _is_stored(helper: Function, name: str) -> bool:
+    """Whether the helper changes its own parameter."""
+    return any(stores(node, name) for node in helper.node.body)
 
 
 def _is_always_on(call: Call, rate: ast.expr | None, attention: bool) -> bool:

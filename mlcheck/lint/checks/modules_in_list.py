@@ -97,7 +97,8 @@ def _is_filled_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
     """`self.heads = make_heads()`, a function that fills a list or dict with layers made there, and returns it."""
     value = assigned.value
     named = cls.file.resolve(value.func, assigned.context) if isinstance(value, ast.Call) else None
-    found = list(returns(named)) if isinstance(named, Function) and named.cls is None else []
+    own = isinstance(named, Function) and (named.cls is None or named.cls in cls.line)
+    found = list(returns(named)) if isinstance(named, Function) and own else []
     if not isinstance(named, Function) or len(found) != 1 or not isinstance(found[0], ast.Name):
         return False
     made, _ = named.file.value(found[0], named.inner)

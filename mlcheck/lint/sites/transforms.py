@@ -27,12 +27,12 @@ def transforms_of(data: Origin) -> list[Origin] | None:
         given = data.node.args[position] if len(data.node.args) > position else None
     if given is None:
         return None
-    return steps_of(Origin(data.file, given, data.context))
+    return steps_of(Origin(data.file, given, data.context, -1, data.entered))
 
 
 def steps_of(transform: Origin) -> list[Origin] | None:
     """The steps of a transform, `Compose` unfolded; None where it may be one of several or is not known."""
-    node = transform.node
+    node = _entry(transform)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         item = transform.file.item_of(node.value, transform.context, node.slice.value)
         if item is not None and item is not OPEN:
@@ -49,6 +49,15 @@ def steps_of(transform: Origin) -> list[Origin] | None:
     if listed is None:
         return None
     return _listed(origin, listed) or None
+
+
+def _entry(transform: Origin) -> ast.expr:
+    """`PIPELINES[mode]` in a function that is given the mode as a word: the entry by that word."""
+    node, entered = transform.node, transform.entered
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Name) or entered is None:
+        return node
+    key = entered.constant(node.slice)
+    return ast.copy_location(ast.Subscript(node.value, ast.Constant(key)), node) if isinstance(key, str) else node
 
 
 def _listed(origin: Origin, listed: ast.expr) -> list[Origin]:
