@@ -60,7 +60,8 @@ def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
         for use in callers(sites, helper):
             inside = use.function is not None and use.function.name == "forward" and use.function.cls is not None
             if inside and use.argument(flag.id, position) is None and not in_branch_of_mode(use):
-                assert use.function is not None and use.function.cls is not None
+                assert use.function is not None
+                assert use.function.cls is not None
                 if is_module(use.function.cls) and not _switches_itself(use.function.cls):
                     yield Finding(
                         f"`{helper.name}` drops in evaluation too: its `{flag.id}` is left at `True`",

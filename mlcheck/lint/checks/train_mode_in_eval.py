@@ -18,6 +18,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for forward in facts.forwards:
         if forward.place.spot in trained or forward.moded == "no" or not evaluates(forward):
             continue
+        if forward.unread:  # a pass for BatchNorm's statistics alone
+            continue
         around, text = _around(facts, forward)
         if forward.moded == "unknown" and f"{forward.name}.eval()" not in text:
             continue  # else its author wants it in eval mode
