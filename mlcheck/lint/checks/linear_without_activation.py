@@ -12,6 +12,8 @@ from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "linear layer"
 _LINEAR = "torch.nn.Linear"
+_LINEAR_STILL = ("torch.nn.Identity", "torch.nn.Dropout", "torch.nn.BatchNorm1d")
+"""What is linear too when a model is evaluated."""
 _FACTORS = re.compile(r"proj|embed|adapt|lora|latent", re.IGNORECASE)
 _MADE_AND_CALLED = 2
 
@@ -41,7 +43,7 @@ def _in_row(call: Call) -> Iterator[Finding]:
             if before is not None and _is_wasteful(call.file, before, node, context):
                 yield _finding(call.file, argument, call.context, before)
             before = node
-        elif name != "torch.nn.Identity":
+        elif name not in _LINEAR_STILL:
             before = None
 
 
@@ -121,11 +123,17 @@ def _is_wasteful(file: File, one: ast.Call, two: ast.Call, context: Context) -> 
     if middle is not None:
         return (start is not None and middle >= start) or (end is not None and middle >= end)
     first, second, last = (_written(one, 0), _written(one, 1), _written(two, 1))
+    if re.fullmatch(rf"[2-9] \* {re.escape(first)}|{re.escape(first)} \* [2-9]", second):
+        return True
     return bool(second) and (second in (first, last) or ("hid" in second.lower() and "hid" not in first.lower()))
 
 
 def _size(file: File, layer: ast.Call, position: int, context: Context) -> object:
-    return file.constant(_features(layer, position), context)
+    given = _features(layer, position)
+    function = file.function_around(context)
+    if isinstance(given, ast.Name) and function is not None and given.id in function.parameters:
+        given = function.parameters[given.id]  # its default
+    return file.constant(given, context)
 
 
 def _written(layer: ast.Call, position: int) -> str:

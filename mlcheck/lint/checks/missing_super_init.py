@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import AttributeSet, Class, Function
+from mlcheck.lint.nodes import is_attribute
+from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.modules import holds_parameters, is_plain, makes_module, module_classes
 
 LOOKS_AT = "module class"
+_REGISTERS = ("register_buffer", "register_parameter")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -25,12 +27,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         if _starts_well(init.node.body) and not _begins_elsewhere(cls, init, init.node.body[0]):
             continue
         begins = _initialised(cls, init)
-        layers = [assigned for assigned in _layers(cls, init) if assigned.node.lineno < begins]
+        layers = [node for node in (*_layers(cls, init), *_registered(init)) if node.lineno < begins]
         if layers:
-            first = min(layers, key=lambda assigned: assigned.node.lineno)
+            first = min(layers, key=lambda node: node.lineno)
+            what = "registers a buffer" if isinstance(first, ast.Call) else "assigns a layer"
             yield Finding(
-                f"`{cls.name}` assigns a layer before `nn.Module.__init__` has run: this raises AttributeError",
-                init.place(first.node).location,
+                f"`{cls.name}` {what} before `nn.Module.__init__` has run: this raises AttributeError",
+                init.place(first).location,
                 help="make `super().__init__()` the first line of `__init__`",
             )
 
@@ -43,13 +46,20 @@ def _starts_well(body: list[ast.stmt]) -> bool:
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
 
 
-def _layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
+def _registered(init: Function) -> Iterator[ast.Call]:
+    """`self.register_buffer(...)` and `self.register_parameter(...)`."""
+    for node in init.nodes:
+        if isinstance(node, ast.Call) and any(is_attribute(node.func, init.receiver, name) for name in _REGISTERS):
+            yield node
+
+
+def _layers(cls: Class, init: Function) -> Iterator[ast.stmt | ast.expr]:
     for assignments in cls.attributes.values():
         for function, assigned in assignments:
             if function is init and assigned.value is not None:
                 parts = (cls.file, assigned.value, assigned.context)
                 if holds_parameters(*parts) or makes_module(*parts):
-                    yield assigned
+                    yield assigned.node
 
 
 def _begins_elsewhere(cls: Class, init: Function, node: ast.AST) -> bool:
@@ -77,5 +87,5 @@ def _may_initialise(call: ast.Call, receiver: str) -> bool:
         return func.id == "super" or any(isinstance(arg, ast.Name) and arg.id == receiver for arg in call.args)
     if not isinstance(func, ast.Attribute):
         return True
-    own = isinstance(func.value, ast.Name) and func.value.id == receiver
+    own = isinstance(func.value, ast.Name) and func.value.id == receiver and func.attr not in _REGISTERS
     return func.attr == "__init__" or own or any(isinstance(a, ast.Name) and a.id == receiver for a in call.args)

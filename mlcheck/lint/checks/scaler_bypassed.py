@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import File, Sites
+from mlcheck.lint.sites import Context, File, Function, Sites
 
 LOOKS_AT = "gradient scaler"
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
@@ -113,8 +113,11 @@ def _updates(file: File) -> bool:
 
 def _hands_on(file: File, name: str) -> bool:
     """Whether something is given the scaler, or returns it."""
+    calls = {node: context for found in file.walk.calls.values() for node, context in found}
     for node in walk(file.module.source.tree):
         given: list[ast.expr] = []
+        if isinstance(node, ast.Call) and _takes_and_steps(file, node, calls.get(node)):
+            continue
         if isinstance(node, ast.Call):
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
         elif isinstance(node, ast.Return | ast.Yield) and node.value is not None:
@@ -124,6 +127,17 @@ def _hands_on(file: File, name: str) -> bool:
         if any(isinstance(part, ast.Name | ast.Attribute) and _last(part).endswith(name) for part in given):
             return True
     return False
+
+
+def _takes_and_steps(file: File, call: ast.Call, context: Context | None) -> bool:
+    """Whether a function of the project is called that has a scaler of the same name, so that it was read too."""
+    named = file.resolve(call.func, context) if context is not None else None
+    return isinstance(named, Function) and any("scaler" in name for name in named.parameters) and _steps(named)
+
+
+def _steps(function: Function) -> bool:
+    text = function.file.module.text_of(function.node)
+    return "scaler.step(" in text and not _updates(function.file)
 
 
 def _has_fresh(steps: list[Step]) -> bool:

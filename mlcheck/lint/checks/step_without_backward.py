@@ -1,12 +1,13 @@
 """step-without-backward: an optimizer steps, a loss is computed, and nothing computes gradients of it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Step
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.facts import Facts, Loop, Loss, Step
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, File, Function
+from mlcheck.lint.values import traces_of
 
 LOOKS_AT = "optimizer step"
 _ELSEWHERE = (
@@ -16,18 +17,19 @@ _ELSEWHERE = (
     "autograd",
     "transformers",
     "deepspeed",
-    "accelerat",
     "fabric",
     "lightning",
 )
 """Words of other ways to come by gradients."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_REPORTS = frozenset(["append", "update", "add", "add_scalar", "log", "write", "set_postfix", "insert", "format"])
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in facts.steps})
-    if facts.backwards or not facts.losses or any(True for _ in facts.sites.mentioning(_ELSEWHERE, tests=True)):
+    if not facts.losses:
         return
+    nowhere = not facts.backwards and not any(True for _ in facts.sites.mentioning(_ELSEWHERE, tests=True))
     if any(_is_handed_on(file) for file in facts.sites.mentioning(["loss"])):
         return
     walks: dict[tuple[str, int, int], list[Step]] = {}
@@ -39,12 +41,33 @@ def check(facts: Facts) -> Iterator[Finding]:
         given = last.place.node.args if isinstance(last.place.node, ast.Call) else []
         if last.scaler or given or (made is not None and made.handed_on):
             continue
-        yield Finding(
-            "This step finds no gradients: nothing in the program calls `backward()` on a loss",
-            last.place.location,
-            help="call `loss.backward()` before the step",
-            related=(facts.losses[0].place.location,),
-        )
+        loss = facts.losses[0] if nowhere else _left_alone(facts, steps)
+        if loss is not None:
+            where = "the program" if nowhere else "this loop"
+            yield Finding(
+                f"This step finds no gradients: nothing in {where} calls `backward()` on a loss",
+                last.place.location,
+                help="call `loss.backward()` before the step",
+                related=(loss.place.location,),
+            )
+
+
+def _left_alone(facts: Facts, steps: Sequence[Step]) -> Loss | None:
+    """A loss of the loop that these steps run in, where no backward pass does and the gradients are always clean."""
+    if any(grads.kind != "clean" for step in steps for grads in step.grads):
+        return None
+    loops = {loop for step in steps for loop, _ in step.when.loops}
+    if any(loop in loops for backward in facts.backwards for loop, _ in backward.when.loops):
+        return None
+    file = next((file for file in facts.sites.files.values() if file.path == steps[-1].place.path), None)
+    if file is None or any(word in _text(file, loop) for loop in loops for word in _ELSEWHERE):
+        return None
+    recorded = {call for call in facts.forwards if call.grad.kind == "on" and not loops.isdisjoint(call.loops)}
+    return next((loss for loss in facts.losses if not recorded.isdisjoint(traces_of(loss.input))), None)
+
+
+def _text(file: File, loop: Loop) -> str:
+    return file.module.text_of(loop.node) if loop.place.path == file.path else ""
 
 
 def _is_handed_on(file: File) -> bool:
@@ -55,9 +78,16 @@ def _is_handed_on(file: File) -> bool:
         for node in nodes:
             if not isinstance(node, ast.Call):
                 continue
+            if last_name(node.func) in _REPORTS or _moves_rate(node.func):
+                continue
             losses = [arg for arg in node.args if isinstance(arg, ast.Name) and "loss" in arg.id.lower()]
             named = file.resolve(node.func, context) if losses else "torch"
             library = isinstance(named, str) and named.startswith(("torch", "builtins.", "numpy.", "math."))
             if not library and not isinstance(named, Function | Class):
                 return True
     return False
+
+
+def _moves_rate(func: ast.expr) -> bool:
+    """`scheduler.step(val_loss)`."""
+    return isinstance(func, ast.Attribute) and func.attr == "step" and "sched" in last_name(func.value).lower()

@@ -1,0 +1,96 @@
+"""average-not-moved: an average of weights, or a target network, never follows the model that is trained."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.optimizers import optimizers
+
+LOOKS_AT = "weight average"
+_AVERAGE = re.compile(
+    r"(?:^|_)(?:ema|avg|average|averaged|target|teacher|momentum|shadow|swa|polyak|key|encoder_k)(?:_|$)"
+)
+
+_SHORT = 3
+
+
+class _Blend(NamedTuple):
+    """A loop over the parameters of two modules that moves those of `moved` towards those of `followed`."""
+
+    function: Function
+    loop: ast.For
+    moved: str
+    followed: str
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    blends = [blend for file in facts.sites.mentioning([".parameters()"]) for blend in _blends(file.calls("zip"))]
+    facts.sites.seen[LOOKS_AT] = len(blends)
+    held = {name for made in facts.sites.once(optimizers) for name in _held(made)} if blends else set()
+    for blend in blends:
+        place = blend.function.place(blend.loop).location
+        if blend.moved in held and blend.followed not in held and _AVERAGE.search(blend.followed):
+            yield Finding(
+                f"This moves `{blend.moved}`, which is trained, towards `{blend.followed}`, which never changes",
+                place,
+                help=f"swap the two: it is `{blend.followed}` that follows",
+            )
+        elif blend.followed in held and _AVERAGE.search(blend.moved) and _is_left_out(facts, blend):
+            yield Finding(
+                f"Nothing calls `{blend.function.name}`: `{blend.moved}` keeps the weights it was copied with",
+                blend.function.place().location,
+                help="call it after each step of the optimizer",
+            )
+
+
+def _blends(zips: list[Call]) -> Iterator[_Blend]:
+    for call in zips:
+        owners = [_owner(argument) for argument in call.node.args]
+        function = call.function
+        if function is None or len(owners) != 2 or not all(owners):
+            continue
+        for loop in function.nodes:
+            if isinstance(loop, ast.For) and loop.iter is call.node and isinstance(loop.target, ast.Tuple):
+                moved = [_is_blended(loop, ast.unparse(name)) for name in loop.target.elts]
+                if len(moved) == 2 and sum(moved) == 1:
+                    yield _Blend(function, loop, owners[moved.index(True)], owners[moved.index(False)])
+
+
+def _owner(argument: ast.expr) -> str:
+    """`target` of `self.target.parameters()`."""
+    if isinstance(argument, ast.Call) and not argument.args and isinstance(argument.func, ast.Attribute):
+        return last_name(argument.func.value) if argument.func.attr == "parameters" else ""
+    return ""
+
+
+def _is_blended(loop: ast.For, name: str) -> bool:
+    """Whether the parameter becomes a mixture of itself and something else."""
+    text = "\n".join(ast.unparse(statement) for statement in loop.body)
+    own = rf"(?<![\w.]){re.escape(name)}(?:\.data|\.detach\(\))?"
+    if re.search(rf"{own}\.(?:mul_\(.*\)\.add_|lerp_)\(", text):
+        return True
+    return re.search(rf"{own}(?:\.copy_\(| = )(?=.*{own}(?!\w)).*\+", text) is not None
+
+
+def _held(made: Call) -> Iterator[str]:
+    """The last names of the modules whose parameters an optimizer is given."""
+    given = made.argument("params", 0)
+    for node in walk(given) if given is not None else ():
+        if isinstance(node, ast.Call) and (name := _owner(node)):
+            yield name
+
+
+def _is_left_out(facts: Facts, blend: _Blend) -> bool:
+    """Whether the copy is made and the model trained right here, and nobody speaks of what blends and does no more."""
+    body = blend.function.node.body
+    if blend.loop is not body[-1] or len(body) > _SHORT:
+        return False
+    text = blend.function.file.text
+    made = re.search(rf"\b{blend.moved} = copy\.deepcopy\(|\b{blend.moved}\.load_state_dict\(", text)
+    trains = ".backward(" in text and ".step(" in text
+    return bool(made) and trains and not facts.sites.is_named(blend.function.name, 2)

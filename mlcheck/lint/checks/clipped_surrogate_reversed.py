@@ -1,0 +1,113 @@
+"""clipped-surrogate-reversed: the clipped objective of PPO with the wrong sign, or with the larger of its two terms."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.sites import Call, Function
+
+LOOKS_AT = "clipped objective"
+_SMALLER, _LARGER = ("torch.min", "torch.minimum"), ("torch.max", "torch.maximum")
+_WHOLE = ("mean", "sum", "squeeze", "view", "unsqueeze")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = 0
+    for call in facts.sites.calls(*_SMALLER, *_LARGER):
+        if call.function is None or len(call.node.args) != 2 or not _is_surrogate(call):
+            continue
+        seen += 1
+        signs = _signs(call.function, call.node)
+        if _is_negated(call) or signs is None:
+            continue
+        if call.name in _LARGER and signs == {-1}:
+            yield Finding(
+                "The larger of the two terms is maximised here: clipping takes nothing away from a step too far",
+                call.place.location,
+                help="`-torch.min(ratio * advantage, clipped * advantage).mean()`",
+            )
+        elif call.name in _SMALLER and signs == {1}:
+            yield Finding(
+                "The clipped objective is minimised here: what brought reward becomes less likely",
+                call.place.location,
+                help="put a minus before it: `-torch.min(ratio * advantage, clipped * advantage).mean()`",
+            )
+    facts.sites.seen[LOOKS_AT] = seen
+
+
+def _is_surrogate(call: Call) -> bool:
+    """Whether one of the two terms is a product with `clamp(ratio, 1 - eps, 1 + eps)`, and the other one without."""
+    clipped = [_is_clipped(call, argument) for argument in call.node.args]
+    return any(clipped) and not all(clipped)
+
+
+def _is_clipped(call: Call, term: ast.expr) -> bool:
+    node, context = call.file.value(term, call.context)
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return False
+    for side in (node.left, node.right):
+        inner, _ = call.file.value(side, context)
+        if isinstance(inner, ast.Call) and last_name(inner.func) in ("clamp", "clip"):
+            if "1" in ast.unparse(inner) and "ratio" in ast.unparse(inner).lower():
+                return True
+    return False
+
+
+def _is_negated(call: Call) -> bool:
+    """Whether a minus stands in one of the terms, or in what the advantage is made of."""
+    for argument in call.node.args:
+        node, context = call.file.value(argument, call.context)
+        for part in walk(node):
+            inner = call.file.value(part, context)[0] if isinstance(part, ast.Name) else part
+            if isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.USub):
+                return True
+            if isinstance(inner, ast.Name) and any(word in inner.id.lower() for word in ("cost", "neg")):
+                return True
+    return False
+
+
+def _signs(function: Function, node: ast.expr) -> set[int] | None:
+    """The signs with which what `node` comes to enters a loss; None where that cannot be followed."""
+    around = {child: outer for outer in walk(function.node) for child in ast.iter_child_nodes(outer)}
+    sign: int = 1
+    inner: ast.AST = node
+    while True:
+        outer = around.get(inner)
+        match outer:
+            case ast.UnaryOp(op=ast.USub()):
+                sign = -sign
+            case ast.Attribute(attr=attribute) if attribute in _WHOLE:
+                outer = around.get(outer)
+            case ast.BinOp(op=ast.Sub(), right=right) if right is inner:
+                sign = -sign
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                pass
+            case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                other = right if left is inner else left
+                if not isinstance(other, ast.Constant) or not isinstance(other.value, int | float) or other.value < 0:
+                    return None
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                return _of_reads(function, outer, name, sign)
+            case _:
+                return None
+        assert outer is not None
+        inner = outer
+
+
+def _of_reads(function: Function, line: ast.Assign, name: str, sign: int) -> set[int] | None:
+    """The sign of a variable: a loss by its name that is added up and differentiated, or what it is assigned to."""
+    reads = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    stores = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    if len(stores) != 1 or not reads or not any(loads(part, name) for part in function.node.body):
+        return None
+    found: set[int] = set()
+    for read in reads:
+        outer = next((n for n in function.nodes if isinstance(n, ast.Attribute) and n.value is read), None)
+        if outer is not None and outer.attr == "backward":
+            found.add(sign)
+        elif outer is None or outer.attr in _WHOLE:
+            further = _signs(function, read)
+            found |= {sign * each for each in further} if further else set()
+    return found or None

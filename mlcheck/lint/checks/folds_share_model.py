@@ -1,0 +1,61 @@
+"""folds-share-model: cross-validation trains one model on fold after fold, so it has seen what it is judged on."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loop
+from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.blocks import for_loops
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.values import Object
+
+LOOKS_AT = "cross-validation"
+_RESETS = ("load_state_dict", "reset", "deepcopy", ".apply(", "clone", "set_params", "init_weights", "initialize")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    folds = {
+        loop.node: file
+        for file in facts.sites.mentioning(["sklearn.model_selection"])
+        for loop in for_loops(file)
+        if _is_over_folds(file, loop.node.iter, loop.context)
+    }
+    facts.sites.seen[LOOKS_AT] = len(folds)
+    turns: dict[tuple[ast.AST, Hashable], set[int]] = defaultdict(set)
+    told: set[ast.AST] = set()
+    for forward in facts.forwards if folds else ():
+        if not forward.trained or not isinstance(forward.module, Object):
+            continue
+        for loop, turn in forward.when.loops:
+            if loop.node not in folds or loop.node in told or _resets(facts):
+                continue
+            turns[loop.node, forward.module.id].add(turn)
+            if len(turns[loop.node, forward.module.id]) > 1:
+                told.add(loop.node)
+                yield _finding(loop, forward.name)
+
+
+def _finding(loop: Loop, name: str) -> Finding:
+    return Finding(
+        f"All folds train the same `{name}`: from the second on it has learnt from what it is validated on",
+        loop.place.location,
+        help="make the model, and its optimizer, anew inside the loop",
+    )
+
+
+def _is_over_folds(file: File, over: ast.expr, context: Context) -> bool:
+    """`KFold(5).split(X)`, also enumerated, or with the splitter in a variable."""
+    node: ast.expr = over
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        node = node.args[0]  # enumerate(...), tqdm(...)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "split":
+        return False
+    made, inner = source(file, node.func.value, context)
+    return file.called(made, inner).startswith("sklearn.model_selection.")
+
+
+def _resets(facts: Facts) -> bool:
+    """Whether anything could put the first weights back."""
+    return any(True for _ in facts.sites.mentioning(_RESETS, tests=True))

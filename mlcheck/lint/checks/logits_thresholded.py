@@ -1,0 +1,57 @@
+"""logits-thresholded: logits are compared with 0.5, which is a threshold of probabilities."""
+
+import ast
+from collections.abc import Hashable, Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Forward
+from mlcheck.lint.judging import losses_of
+from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.values import Tensor, live, owner_key
+
+LOOKS_AT = "loss of logits"
+_LOSS = "torch.nn.BCEWithLogitsLoss"
+_SHAPING = ("squeeze", "view", "reshape", "flatten", "cpu", "detach", "float", "unsqueeze", "to")
+_HALF = 0.5
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    makers: set[Hashable] = set()
+    for loss in losses_of(facts, LOOKS_AT, _LOSS):
+        if isinstance(loss.input, Tensor) and loss.input.kind == "raw":
+            makers |= {owner_key(call.module) for call in live(loss.input.traces)}
+    if not makers:
+        return
+    calls = {call.place.node: call for call in facts.forwards if owner_key(call.module) in makers}
+    for file in facts.sites.mentioning(["0.5", "round("]):
+        for node, asked, context in _decisions(file):
+            made = before_methods(source(file, before_methods(asked, _SHAPING), context)[0], _SHAPING)
+            call = calls.get(made)
+            if call is not None and not _may_squash(call):
+                yield Finding(
+                    f"These are logits of `{call.name}`, and 0.5 is a threshold of probabilities",
+                    file.place(node, context).location,
+                    help="compare with 0, or apply a sigmoid first",
+                    related=(call.place.location,),
+                )
+
+
+def _decisions(file: File) -> Iterator[tuple[ast.expr, ast.expr, Context]]:
+    """`x > 0.5`, `torch.round(x)`, `x.round()`: the expression, and what is decided about."""
+    for comparison, context in file.walk.comparisons:
+        right = comparison.comparators[0]
+        if isinstance(comparison.ops[0], ast.Gt | ast.GtE) and isinstance(right, ast.Constant) and right.value == _HALF:
+            yield comparison, comparison.left, context
+    for call in file.calls("round"):
+        if call.file.called(call.node, call.context) == "torch.round" and call.node.args:
+            yield call.node, call.node.args[0], call.context
+        elif isinstance(call.node.func, ast.Attribute) and not call.node.args:
+            yield call.node, call.node.func.value, call.context
+
+
+def _may_squash(call: Forward) -> bool:
+    """Whether the model may give probabilities when it does not train."""
+    cls = getattr(call.module, "cls", None)
+    return cls is not None and any("sigmoid" in ast.unparse(base.node).lower() for base in cls.mro)

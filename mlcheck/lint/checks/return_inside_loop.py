@@ -1,0 +1,68 @@
+"""return-inside-loop: a loop that adds up, or trains, returns at the end of its first turn."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import assigned, loads, own_nodes, walk
+from mlcheck.lint.sites.blocks import LoopSite, for_loops
+
+LOOKS_AT = "loop"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = 0
+    for file in facts.sites.mentioning(["return"]):
+        if "torch" not in file.text:
+            continue
+        for loop in for_loops(file):
+            seen += 1
+            last = loop.node.body[-1]
+            if isinstance(last, ast.Return) and last.value is not None and _runs_once(loop.node):
+                if (what := _meant_for_all(loop, last)) is not None:
+                    yield Finding(
+                        f"This returns in the first turn of the loop, which {what}",
+                        file.place(last, loop.context).location,
+                        help="return behind the loop",
+                        related=(file.place(loop.node, loop.context).location,),
+                    )
+    facts.sites.seen[LOOKS_AT] = seen
+
+
+def _runs_once(loop: ast.For) -> bool:
+    """Whether nothing takes a turn of the loop past its last line, to the next turn."""
+    return not loop.orelse and not any(isinstance(node, ast.Continue | ast.Try | ast.Yield) for node in walk(loop))
+
+
+def _meant_for_all(loop: LoopSite, last: ast.Return) -> str | None:
+    """What the loop does that only makes sense in several turns."""
+    assert last.value is not None
+    text = loop.file.module.text_of(loop.node)
+    if ".backward(" in text and ".step(" in text:
+        return "trains: the rest of the batches is never seen"
+    begun = {
+        target.id
+        for statement in loop.before
+        if isinstance(statement, ast.Assign)
+        for target, _ in assigned(statement)
+        if isinstance(target, ast.Name)
+    }
+    if isinstance(loop.scope, ast.FunctionDef):
+        begun |= {argument.arg for argument in loop.scope.args.args}
+    for name in sorted(begun):
+        if loads(last.value, name) and any(_goes_on(node, name) for node in own_nodes(loop.node)):
+            return f"goes on from `{name}`: the other turns are never taken"
+    return None
+
+
+def _goes_on(node: ast.AST, name: str) -> bool:
+    """`total += ...`, `found.append(...)`, `x = layer(x)`."""
+    match node:
+        case ast.AugAssign(target=ast.Name(id=target)):
+            return target == name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=target), attr="append" | "extend")):
+            return target == name
+        case ast.Assign(targets=[ast.Name(id=target)], value=value):
+            return target == name and loads(value, name)
+    return False

@@ -1,0 +1,148 @@
+"""split-unread: one split's data is made and never read, and the other split's stands in its place."""
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.sites import Context, File
+from mlcheck.lint.values import split_of_name
+
+LOOKS_AT = "pair of splits"
+_SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
+_ASKS = ("eval", "valid", "test", "accuracy", "score")
+
+
+class _Scope(NamedTuple):
+    file: File
+    node: ast.AST
+    context: Context
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    seen = 0
+    for file in facts.sites.mentioning(["train"]):
+        for node, context in file.scopes():
+            for unread, other in _pairs(_Scope(file, node, context)):
+                seen += 1
+                yield from _judged(_Scope(file, node, context), unread, other)
+    facts.sites.seen[LOOKS_AT] = seen
+
+
+def _pairs(scope: _Scope) -> Iterator[tuple[str, str]]:
+    """Names such as `val_loader` and `train_loader`, of which nothing reads the first."""
+    own = scope.context.scope.bindings
+    stems: dict[str, list[str]] = {}
+    for name in own:
+        if (stem := _stem(name)) and split_of_name(name):
+            stems.setdefault(stem, []).append(name)
+    together = [names for names in stems.values() if len(names) == 2]
+    if not together:
+        return
+    inside = walk(scope.node)
+    if any(isinstance(node, ast.Name) and node.id in ("locals", "globals") for node in inside):
+        return
+    for names in together:
+        for unread, other in (names, names[::-1]):
+            if split_of_name(unread) != split_of_name(other) and not _reads(inside, unread) and _reads(inside, other):
+                yield unread, other
+
+
+def _stem(name: str) -> str:
+    """`_loader` of `train_loader`: the name without the word for its split."""
+    words = name.lower().split("_")
+    rest = [word for word in words if word not in _SPLITS]
+    return "_".join(rest) if len(rest) == len(words) - 1 and rest else ""
+
+
+def _reads(nodes: list[ast.AST], name: str) -> list[ast.Name]:
+    """Where a variable is read, but for lines that only pass it on to itself: `loader = prepare(loader)`."""
+    renewed = {
+        inner for node in nodes if isinstance(node, ast.Assign) and name in _targets(node) for inner in walk(node.value)
+    }
+    return [
+        node
+        for node in nodes
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in renewed
+    ]
+
+
+def _targets(node: ast.Assign) -> set[str]:
+    return {inner.id for target in node.targets for inner in walk(target) if isinstance(inner, ast.Name)}
+
+
+def _judged(scope: _Scope, unread: str, other: str) -> Iterator[Finding]:
+    """What stands in the place of the split that nothing reads."""
+    nodes = walk(scope.node)
+    reads = _reads(nodes, other)
+    if _is_of_folds(scope, unread):
+        lines = sorted(reads, key=lambda read: (read.lineno, read.col_offset))
+        made = [line for line in lines if _is_given_to_data(nodes, line)]
+        if len(made) > 1:
+            training = split_of_name(other) != "train"
+            yield _finding(scope, made[0] if training else made[-1], unread, other)
+        return
+    loops = [node for node in own_nodes(scope.node) if isinstance(node, ast.For)]
+    training = [loop for loop in loops if ".backward(" in scope.file.module.text_of(loop)]
+    inner = [loop for loop in training if not any(other in set(walk(loop)) - {loop} for other in training)]
+    over = [read for loop in inner for read in reads if read in set(walk(loop.iter))]
+    if split_of_name(unread) == "train":
+        if over:
+            yield _finding(scope, over[0], unread, other)
+    elif split_of_name(other) == "train" and (over or _is_trained_elsewhere(nodes, reads)):
+        judged = [loop for loop in loops if loop not in training and _is_evaluation(scope, loop)]
+        asked = [read for loop in judged for read in reads if read in set(walk(loop.iter))]
+        asked += _asked(nodes, reads)
+        if asked:
+            yield _finding(scope, asked[0], unread, other)
+
+
+def _finding(scope: _Scope, where: ast.AST, unread: str, other: str) -> Finding:
+    verb = "trains on" if split_of_name(unread) == "train" else "judges by"
+    return Finding(
+        f"Nothing reads `{unread}`, and this {verb} `{other}`",
+        scope.file.place(where, scope.context).location,
+        help=f"`{unread}` belongs here",
+    )
+
+
+def _is_of_folds(scope: _Scope, name: str) -> bool:
+    """`for train_index, val_index in folds.split(X)`."""
+    bound = scope.context.scope.bindings.get(name, [])
+    node = bound[0].node if len(bound) == 1 else None
+    return isinstance(node, ast.For) and ".split(" in ast.unparse(node.iter)
+
+
+def _is_given_to_data(nodes: list[ast.AST], read: ast.Name) -> bool:
+    """`Subset(data, index)` and `features[index]`."""
+    for node in nodes:
+        if (
+            isinstance(node, ast.Call)
+            and read in node.args
+            and last_name(node.func) in ("Subset", "SubsetRandomSampler")
+        ):
+            return True
+    return False
+
+
+def _is_trained_elsewhere(nodes: list[ast.AST], reads: list[ast.Name]) -> bool:
+    """`train_one_epoch(model, train_loader)`."""
+    return any(
+        isinstance(node, ast.Call) and "train" in last_name(node.func).lower() and any(r in node.args for r in reads)
+        for node in nodes
+    )
+
+
+def _asked(nodes: list[ast.AST], reads: list[ast.Name]) -> list[ast.Name]:
+    """What is given to calls such as `evaluate(model, train_loader)`."""
+    calls = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func).lower().startswith(_ASKS)]
+    return [read for read in reads for call in calls if read in call.args]
+
+
+def _is_evaluation(scope: _Scope, loop: ast.For) -> bool:
+    """Whether the loop asks the model without training it: a comparison with labels, or no gradients."""
+    text = scope.file.module.text_of(loop)
+    around = scope.file.module.text_of(scope.node) if isinstance(scope.node, ast.FunctionDef) else scope.file.text
+    return ".eval()" in around and ".step(" not in text and ("model(" in text or "net(" in text or "no_grad" in around)

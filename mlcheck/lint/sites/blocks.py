@@ -1,0 +1,52 @@
+"""Loops with the statements before and after them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.scopes import Context
+
+
+class LoopSite(NamedTuple):
+    """A `for` loop of a module or function, and the statements before and after it, also around its `with`."""
+
+    file: File
+    scope: ast.AST
+    context: Context
+    node: ast.For
+    before: list[ast.stmt]
+    after: list[ast.stmt]
+
+
+def for_loops(file: File) -> Iterator[LoopSite]:
+    """The `for` loops of a file; `context` is that of the function around each, or of the module."""
+    if "for " not in file.text:
+        return
+    for scope, context in file.scopes():
+        body = getattr(scope, "body", [])
+        for node, before, after in _loops(body, [], []):
+            yield LoopSite(file, scope, context, node, before, after)
+
+
+def _loops(
+    block: list[ast.stmt], before: list[ast.stmt], after: list[ast.stmt]
+) -> Iterator[tuple[ast.For, list[ast.stmt], list[ast.stmt]]]:
+    for number, statement in enumerate(block):
+        above, below = [*before, *block[:number]], [*block[number + 1 :], *after]
+        if isinstance(statement, ast.For):
+            yield statement, above, below
+        if isinstance(statement, ast.With | ast.AsyncWith):
+            yield from _loops(statement.body, above, below)
+        elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for inner in _blocks(statement):
+                yield from _loops(inner, [], [])
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, [])
+    for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield handler.body
