@@ -94,7 +94,10 @@ _REWRITINGS = {
         r"self\.decay \* ema \+ \(1 - self\.decay\) \* current",
         "(1 - self.decay) * ema + self.decay * current",
     ),
-    "average of itself": (r"zip\((.+)\.parameters\(\), (.+)\.parameters\(\)\)", r"zip(\2.parameters(), \1.parameters())"),
+    "average of itself": (
+        r"zip\((.+)\.parameters\(\), (.+)\.parameters\(\)\)",
+        r"zip(\2.parameters(), \1.parameters())",
+    ),
     "policy for target": (r"target_net\(next_states\)", "policy_net(next_states)"),
     "target not masked": (r" \* \(1 - done\)", ""),
     "step of the other optimizer": (r"optimizer_d\.step", "optimizer_g.step"),
@@ -126,7 +129,10 @@ _REWRITINGS = {
     "saved on every rank": (r"if (?:rank == 0|accelerator\.is_main_process):", "if True:"),
     "collective on one rank": (r"^(\s*)dist\.barrier\(\)", r"\1if rank == 0:\n\1    dist.barrier()"),
     "wrapper bypassed": (r"criterion\(model\(inputs\)", "criterion(model.module(inputs)"),
-    "wrapped before moved": (r"\.to\(device\)\n(.*convert_sync.*\n.*DistributedDataParallel\(.*\)\n)", r"\n\1    model.to(device)\n"),
+    "wrapped before moved": (
+        r"\.to\(device\)\n(.*convert_sync.*\n.*DistributedDataParallel\(.*\)\n)",
+        r"\n\1    model.to(device)\n",
+    ),
     "saved with the wrapper": (r"model\.module\.state_dict", "model.state_dict"),
     "no shift": (r"targets = ids\[:, 1:\]", "targets = ids[:, :-1]"),
     "padding counted": (r", ignore_index=0", ""),
@@ -152,7 +158,10 @@ _REWRITINGS = {
     "normalised twice": (r"return self\.layers\(state\)", "return F.softmax(self.layers(state), dim=1)"),
     "gather along the batch": (r"gather\(1, ", "gather(0, "),
     "view for transpose": (r"\.transpose\(1, 2\)$", f".view(batch, self.heads, length, width // self.heads)"),
-    "old policy learns": (r"ratios = torch\.exp\(log_probs - old_log_probs\)", "ratios = torch.exp(log_probs - log_probs)"),
+    "old policy learns": (
+        r"ratios = torch\.exp\(log_probs - old_log_probs\)",
+        "ratios = torch.exp(log_probs - log_probs)",
+    ),
     "min is max": (r"torch\.min\(surrogate1", "torch.max(surrogate1"),
     "backbone learns": (r"model\.encoder_q\.parameters", "model.encoder_k.parameters"),
     "batch first gone": (r", batch_first=True", ""),
@@ -185,10 +194,17 @@ def _rewritten(pattern: str, into: str) -> Operator:
     def mutate(code: str) -> Iterator[Mutant]:
         for match in re.finditer(pattern, code, re.MULTILINE):
             changed = code[: match.start()] + match.expand(into) + code[match.end() :]
-            if changed != code:
-                yield _mutant(code, code.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())), changed)
+            if changed != code and _names_exist(code, changed):
+                yield _mutant(
+                    code, code.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())), changed
+                )
 
     return mutate
+
+
+def _names_exist(code: str, changed: str) -> bool:
+    """Whether the change brings no loader that the program does not have."""
+    return all(name in code for name in ("val_loader", "train_loader") if name in changed)
 
 
 def _mutant(code: str, number: int, changed: str) -> Mutant:

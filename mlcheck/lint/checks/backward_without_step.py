@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Backward, Facts
+from mlcheck.lint.facts import Backward, Facts, Step
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.training import Optimizer
@@ -85,10 +85,22 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _is_of_others(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
+    """Whether the step is of an optimizer of other modules, made elsewhere: not of the same one made anew."""
+    other = facts.training.optimizers.get(step.key)
+    if other is None or not other.owners or not optimizer.owners.isdisjoint(other.owners):
+        return False
+    return (other.place.path, other.place.symbol) != (optimizer.place.path, optimizer.place.symbol)
+
+
 def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     """Whether any text of the program may step it after all, or use the gradients without it."""
     name = re.escape(optimizer.name)
     steps = re.compile(rf"\b{name}\b[^\n]*\.step\b|\bstep\w*\([^\n]*\b{name}\b|\.grad\b(?!\s*=\s*None)")
     elsewhere = re.compile(rf"(?<!\bself)\.{name}\b")
-    texts = [file.text for file in facts.sites.files.values()]
-    return any(steps.search(text) or elsewhere.search(text) for text in texts)
+    known = {step.place.spot[:2] for step in facts.steps if _is_of_others(facts, step, optimizer)}
+    for file in facts.sites.files.values():
+        lines = {file.text.count("\n", 0, found.start()) + 1 for found in steps.finditer(file.text)}
+        if elsewhere.search(file.text) or any((file.path, line) not in known for line in lines):
+            return True
+    return False

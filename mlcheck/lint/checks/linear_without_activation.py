@@ -12,8 +12,6 @@ from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "linear layer"
 _LINEAR = "torch.nn.Linear"
-_LINEAR_STILL = ("torch.nn.Identity", "torch.nn.Dropout", "torch.nn.BatchNorm1d")
-"""What is linear too when a model is evaluated."""
 _FACTORS = re.compile(r"proj|embed|adapt|lora|latent", re.IGNORECASE)
 _MADE_AND_CALLED = 2
 
@@ -43,7 +41,7 @@ def _in_row(call: Call) -> Iterator[Finding]:
             if before is not None and _is_wasteful(call.file, before, node, context):
                 yield _finding(call.file, argument, call.context, before)
             before = node
-        elif name not in _LINEAR_STILL:
+        elif name != "torch.nn.Identity":
             before = None
 
 

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.modules import holds_parameters, is_plain, makes_module,
 
 LOOKS_AT = "module class"
 _REGISTERS = ("register_buffer", "register_parameter")
+_STARTS_NOTHING = (*_REGISTERS, "save_hyperparameters")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -87,5 +88,5 @@ def _may_initialise(call: ast.Call, receiver: str) -> bool:
         return func.id == "super" or any(isinstance(arg, ast.Name) and arg.id == receiver for arg in call.args)
     if not isinstance(func, ast.Attribute):
         return True
-    own = isinstance(func.value, ast.Name) and func.value.id == receiver and func.attr not in _REGISTERS
+    own = isinstance(func.value, ast.Name) and func.value.id == receiver and func.attr not in _STARTS_NOTHING
     return func.attr == "__init__" or own or any(isinstance(a, ast.Name) and a.id == receiver for a in call.args)

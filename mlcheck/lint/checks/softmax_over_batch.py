@@ -8,10 +8,11 @@ from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.shape_facts import Softmax
-from mlcheck.lint.sites import Call, Class, Context, File
+from mlcheck.lint.sites import Call, Class
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_module
+from mlcheck.lint.sites.winners import wrong_winners
 from mlcheck.lint.values import Object, Tensor
 
 LOOKS_AT = "class loss"
@@ -154,64 +155,17 @@ def _called(node: ast.Call) -> str:
 
 
 def _winners(facts: Facts) -> Iterator[Finding]:
-    """`scores.argmax(0) == labels`: the best sample for each class, and not the other way round."""
-    for file in facts.sites.mentioning(["argmax(", "max("]):
-        for comparison, context in file.walk.comparisons:
-            if len(comparison.ops) != 1 or not isinstance(comparison.ops[0], ast.Eq):
-                continue
-            left, right = comparison.left, comparison.comparators[0]
-            for side, other in ((left, right), (right, left)):
-                winner, where = source(file, side, context)
-                if not isinstance(other, ast.Name) or not _is_label(other.id):
-                    continue
-                if _is_metric_of_trainer(file, winner, other, where) or (
-                    _is_over_first_dimension(winner) and _is_batch_output(file, winner, where)
-                ):
-                    yield Finding(
-                        "`argmax` over dimension 0 names a sample for each class, not a class for each sample",
-                        file.place(winner, where).location,
-                        help="`argmax(dim=1)`, or `dim=-1` where the classes come last",
-                        related=(file.place(comparison, context).location,),
-                    )
-
-
-def _is_over_first_dimension(node: ast.expr) -> bool:
-    """`x.argmax(0)`, `x.argmax(dim=0)`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "argmax":
-        return False
-    dims = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "dim")]
-    return len(dims) == 1 and isinstance(dims[0], ast.Constant) and dims[0].value == 0
-
-
-def _is_metric_of_trainer(file: File, winner: ast.expr, labels: ast.Name, context: Context) -> bool:
-    """`logits, labels = eval_pred`, and `np.argmax(logits, axis=0)`: a Trainer hands over all samples at once."""
-    if not isinstance(winner, ast.Call) or file.resolve(winner.func, context) != "numpy.argmax" or not winner.args:
-        return False
-    axis = [*winner.args[1:2], *(keyword.value for keyword in winner.keywords if keyword.arg == "axis")]
-    function = file.function_around(context)
-    if function is None or function.name != "compute_metrics" or not isinstance(winner.args[0], ast.Name):
-        return False
-    found = [latest(file, ast.Name(name, lineno=winner.lineno), context) for name in (winner.args[0].id, labels.id)]
-    unpacked = [each.value for each in found if each is not None and each.kind == "item" and each.value is not None]
-    return len(unpacked) == 2 and unpacked[0] is unpacked[1] and [ast.unparse(each) for each in axis] == ["0"]
-
-
-def _is_batch_output(file: File, winner: ast.expr, context: Context) -> bool:
-    """Whether it is asked of what a model makes of a batch that a loop over a loader brings."""
-    func = winner.func if isinstance(winner, ast.Call) else None
-    scores = func.value if isinstance(func, ast.Attribute) else None
-    found, where = source(file, scores, context) if scores is not None else (None, context)
-    if not isinstance(found, ast.Call) or not isinstance(found.func, ast.Name | ast.Attribute) or len(found.args) != 1:
-        return False
-    model = ast.unparse(found.func).rpartition(".")[2].lower()
-    if not any(word in model for word in ("model", "net", "classifier")):
-        return False
-    loop = next((outer.node for outer in where.outwards() if outer.kind == "loop"), None)
-    return isinstance(loop, ast.For) and "loader" in ast.unparse(loop.iter).lower()
-
-
-def _is_label(name: str) -> bool:
-    return name.lower() in ("y", "labels", "label", "target", "targets", "classes")
+    calls = frozenset(forward.place.node for forward in facts.forwards)
+    for won in wrong_winners(facts.sites, calls):
+        found = "`argmax` over dimension 0 names a sample for each class, not a class for each sample"
+        if won.flat:
+            found = "`argmax` without a dimension names one place in the whole batch, not a class for each sample"
+        yield Finding(
+            found,
+            won.place.location,
+            help="`argmax(dim=1)`, or `dim=-1` where the classes come last",
+            related=(won.compared.location,),
+        )
 
 
 def _is_over_first(node: ast.AST) -> bool:

@@ -46,8 +46,16 @@ def _pairs(scope: _Scope) -> Iterator[tuple[str, str]]:
         return
     for names in together:
         for unread, other in (names, names[::-1]):
-            if split_of_name(unread) != split_of_name(other) and not _reads(inside, unread) and _reads(inside, other):
+            if split_of_name(unread) == split_of_name(other) or _is_known_elsewhere(scope, unread):
+                continue
+            if not _reads(inside, unread) and _reads(inside, other):
                 yield unread, other
+
+
+def _is_known_elsewhere(scope: _Scope, name: str) -> bool:
+    """Whether another file may import a variable of a module."""
+    files = scope.file.sites.mentioning([name], tests=True) if isinstance(scope.node, ast.Module) else ()
+    return any(file is not scope.file for file in files)
 
 
 def _stem(name: str) -> str:
@@ -58,15 +66,22 @@ def _stem(name: str) -> str:
 
 
 def _reads(nodes: list[ast.AST], name: str) -> list[ast.Name]:
-    """Where a variable is read, but for lines that only pass it on to itself: `loader = prepare(loader)`."""
-    renewed = {
-        inner for node in nodes if isinstance(node, ast.Assign) and name in _targets(node) for inner in walk(node.value)
+    """Where a variable is read, but for its length, and lines that pass it on to itself: `data = prepare(data)`."""
+    aside = {
+        inner
+        for node in nodes
+        if (isinstance(node, ast.Assign) and name in _targets(node)) or _is_length(node)
+        for inner in walk(node)
     }
     return [
         node
         for node in nodes
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in renewed
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in aside
     ]
+
+
+def _is_length(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
 
 
 def _targets(node: ast.Assign) -> set[str]:
@@ -81,8 +96,7 @@ def _judged(scope: _Scope, unread: str, other: str) -> Iterator[Finding]:
         lines = sorted(reads, key=lambda read: (read.lineno, read.col_offset))
         made = [line for line in lines if _is_given_to_data(nodes, line)]
         if len(made) > 1:
-            training = split_of_name(other) != "train"
-            yield _finding(scope, made[0] if training else made[-1], unread, other)
+            yield _finding(scope, made[0] if split_of_name(other) != "train" else made[-1], unread, other)
         return
     loops = [node for node in own_nodes(scope.node) if isinstance(node, ast.For)]
     training = [loop for loop in loops if ".backward(" in scope.file.module.text_of(loop)]

@@ -1,13 +1,13 @@
 """step-without-backward: an optimizer steps, a loss is computed, and nothing computes gradients of it."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Loop, Loss, Step
+from mlcheck.lint.facts import Backward, Facts, Loop, Loss, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, File, Function
-from mlcheck.lint.values import traces_of
+from mlcheck.lint.values import live, traces_of
 
 LOOKS_AT = "optimizer step"
 _ELSEWHERE = (
@@ -43,9 +43,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         loss = facts.losses[0] if nowhere else _left_alone(facts, steps)
         if loss is not None:
-            where = "the program" if nowhere else "this loop"
+            where = (
+                "the program calls `backward()` on a loss" if nowhere else "this loop asks for any of its parameters"
+            )
             yield Finding(
-                f"This step finds no gradients: nothing in {where} calls `backward()` on a loss",
+                f"This step finds no gradients: nothing in {where}",
                 last.place.location,
                 help="call `loss.backward()` before the step",
                 related=(loss.place.location,),
@@ -57,17 +59,28 @@ def _left_alone(facts: Facts, steps: Sequence[Step]) -> Loss | None:
     if any(grads.kind != "clean" for step in steps for grads in step.grads):
         return None
     loops = {loop for step in steps for loop, _ in step.when.loops}
-    if any(loop in loops for backward in facts.backwards for loop, _ in backward.when.loops):
+    inside = [back for back in facts.backwards if any(loop in loops for loop, _ in back.when.loops)]
+    owners = facts.training.optimizers[steps[-1].key].owners if steps[-1].key in facts.training.optimizers else None
+    if inside and (not owners or any(back.unseen or not owners.isdisjoint(_learning(back)) for back in inside)):
         return None
     file = next((file for file in facts.sites.files.values() if file.path == steps[-1].place.path), None)
-    if file is None or any(word in _text(file, loop) for loop in loops for word in _ELSEWHERE):
+    words = [word for word in _ELSEWHERE if word != "backward" or not inside]
+    if file is None or any(word in _text(file, loop) for loop in loops for word in words):
         return None
     recorded = {call for call in facts.forwards if call.grad.kind == "on" and not loops.isdisjoint(call.loops)}
-    return next((loss for loss in facts.losses if not recorded.isdisjoint(traces_of(loss.input))), None)
+    if inside:
+        recorded = {call for call in recorded if owners and not owners.isdisjoint(call.touched)}
+    return next((loss for loss in facts.losses if not recorded.isdisjoint(live(traces_of(loss.input)))), None)
+
+
+def _learning(backward: Backward) -> set[Hashable]:
+    """The modules that had a part in what a backward pass is asked of."""
+    return {module for call in backward.forwards for module in call.touched}
 
 
 def _text(file: File, loop: Loop) -> str:
-    return file.module.text_of(loop.node) if loop.place.path == file.path else ""
+    node = loop.node
+    return file.module.text_of(node) if isinstance(node, ast.stmt) and loop.place.path == file.path else ""
 
 
 def _is_handed_on(file: File) -> bool:

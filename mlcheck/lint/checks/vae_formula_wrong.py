@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Function
 
 LOOKS_AT = "formula of a variational autoencoder"
@@ -17,6 +17,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(_WORDS):
         for function in file.functions:
+            yield from _added(function)
             for node in walk(function.node):
                 if isinstance(node, ast.BinOp) and (told := _judged(node)) is not None:
                     facts.sites.seen[LOOKS_AT] += 1
@@ -33,6 +34,41 @@ def check(facts: Facts) -> Iterator[Finding]:
                         function.place(node).location,
                         help=f"the deviation is `torch.exp(0.5 * {raised})`",
                     )
+
+
+def _added(function: Function) -> Iterator[Finding]:
+    """`loss + kld`, where `kld` is `0.5 * sum(1 + l - m**2 - exp(l))`: the divergence with the wrong sign."""
+    for line in function.nodes:
+        if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
+            continue
+        name, value = line.targets[0].id, line.value
+        sums = [node for node in walk(value) if isinstance(node, ast.BinOp) and _judged(node) == ""]
+        minus = any(isinstance(node, ast.USub) for node in ast.walk(value))
+        if not sums or minus or not _leads_with_one(sums[0]) or "kl" not in name.lower():
+            continue
+        for node in function.nodes:
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_loss(function, node.left):
+                if any(isinstance(part, ast.Name) and part.id == name for part in walk(node.right)):
+                    yield Finding(
+                        f"`{name}` is the divergence with the wrong sign: adding it to the loss rewards distance "
+                        "from the prior",
+                        function.place(line).location,
+                        help="`-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())`, summed over the latent dimensions",
+                        related=(function.place(node).location,),
+                    )
+                    return
+
+
+def _leads_with_one(node: ast.BinOp) -> bool:
+    """`1 + l - m**2 - exp(l)`, and not `m**2 + exp(l) - l - 1`."""
+    return any(s == 1 for s, term in _terms(node, 1) if isinstance(term, ast.Constant) and term.value == 1)
+
+
+def _is_loss(function: Function, node: ast.expr) -> bool:
+    """Whether this is what a loss function returned, which gets smaller as things get better."""
+    made = function.file.value(node, function.inner)[0]
+    name = last_name(made.func).lower() if isinstance(made, ast.Call) else ""
+    return any(word in name for word in ("entropy", "mse", "l1_loss", "loss"))
 
 
 def _judged(node: ast.BinOp) -> str | None:
