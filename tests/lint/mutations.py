@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from mlcheck.lint.nodes import last_name
+
 
 class Mutant(NamedTuple):
     """A program with one mistake, made in the line `text` that had the number `line`."""
@@ -40,10 +42,8 @@ def operators() -> dict[str, Operator]:
     }
 
 
-_CALLS = (
-    "zero_grad backward step eval train set_epoch unscale_ update load_state_dict all_reduce apply update_ema move_keys"
-    " __init__"
-).split()
+_CALLS = ("zero_grad", "backward", "step", "eval", "train", "set_epoch", "unscale_", "update", "load_state_dict")
+_CALLS += ("all_reduce", "apply", "update_ema", "move_keys", "__init__")
 
 _REWRITINGS = {
     "detach gone": (r"\.detach\(\)", ""),
@@ -157,7 +157,7 @@ _REWRITINGS = {
     "logs the probabilities": (r"F\.cross_entropy\(logits, y\)", "F.cross_entropy(logits.argmax(dim=1), y)"),
     "normalised twice": (r"return self\.layers\(state\)", "return F.softmax(self.layers(state), dim=1)"),
     "gather along the batch": (r"gather\(1, ", "gather(0, "),
-    "view for transpose": (r"\.transpose\(1, 2\)$", f".view(batch, self.heads, length, width // self.heads)"),
+    "view for transpose": (r"\.transpose\(1, 2\)$", ".view(batch, self.heads, length, width // self.heads)"),
     "old policy learns": (
         r"ratios = torch\.exp\(log_probs - old_log_probs\)",
         "ratios = torch.exp(log_probs - log_probs)",
@@ -171,15 +171,13 @@ _REWRITINGS = {
 
 
 def _removed(call: str) -> Operator:
-    """Each statement that calls `call`, or assigns to one what it gives, made into `pass`."""
+    """Each statement that calls `call`, made into `pass`."""
 
     def mutate(code: str) -> Iterator[Mutant]:
         lines = code.splitlines(keepends=True)
         for node in ast.walk(ast.parse(code)):
-            value = node.value if isinstance(node, ast.Expr | ast.Assign) else None
-            name = value.func if isinstance(value, ast.Call) else None
-            said = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
-            if said != call or not isinstance(node, ast.Expr) and call not in ("convert_sync_batchnorm",):
+            made = node.value if isinstance(node, ast.Expr) else None
+            if not isinstance(node, ast.Expr) or not isinstance(made, ast.Call) or last_name(made.func) != call:
                 continue
             assert node.end_lineno is not None
             rest = [*lines[: node.lineno - 1], " " * node.col_offset + "pass\n", *lines[node.end_lineno :]]

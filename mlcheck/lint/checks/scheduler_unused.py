@@ -7,13 +7,14 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Binding, Call, canonical
+from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.sites import Binding, Call, File, Function, canonical
 from mlcheck.lint.sites.optimizers import OPTIMIZERS, SCHEDULERS, optimizers
 from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
 LOOKS_AT = "learning-rate scheduler"
+_ASKED = ("state_dict", "load_state_dict", "get_last_lr")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -115,7 +116,8 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
     target = _target(files[0].module.source.tree, scheduler.place) if files else None
     if isinstance(target, ast.Name):
         word = re.compile(rf"\b{re.escape(target.id)}\b")
-        return any(len(word.findall(file.text)) > (file in files) for file in facts.sites.files.values())
+        others = (file for file in facts.sites.files.values() if file not in files)
+        return any(word.search(file.text) for file in others) or _does_something(files[0], target.id)
     if isinstance(target, ast.Attribute):
         name = target.attr
         texts = [file for file in facts.sites.files.values() if name in file.text]
@@ -123,6 +125,26 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
             return True
         return any(_is_read_here(file.module.source.tree, name) for file in texts)
     return True
+
+
+def _does_something(file: File, name: str) -> bool:
+    """Whether the file may step what a variable holds: anything but saving it, and handing it to what leaves it be."""
+    nodes = walk(file.module.source.tree)
+    idle: set[ast.AST] = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr in _ASKED:
+            idle.add(node.value)
+    for found in file.walk.calls.values():
+        for call, context in found:
+            named = file.resolve(call.func, context)
+            if isinstance(named, Function) and not any(isinstance(arg, ast.Starred) for arg in call.args):
+                names = list(named.parameters)[bool(named.receiver) :]
+                idle |= {arg for arg, given in zip(call.args, names, strict=False) if not loads(named.node, given)}
+            elif last_name(call.func) == "prepare":
+                idle.update(call.args)
+    reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    spoken = f'"{name}"' in file.text.replace(f'"{name}": {name}.state_dict()', "") or f"'{name}'" in file.text
+    return spoken or any(read not in idle for read in reads)
 
 
 def _is_read_here(tree: ast.AST, name: str) -> bool:
