@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import deque
 from dataclasses import dataclass, field
-from types import CellType
 from typing import Any, Protocol
 
 import torch
-from torch import nn
 
 
 class Cell(Protocol):
@@ -41,49 +40,6 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 @dataclass
-class MappingCell:
-    """The entries of a dict, be it one of the user's or the attributes of an object."""
-
-    name: str
-    mapping: dict[Any, Any]
-    _entries: dict[Any, Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._entries = dict(self.mapping)
-
-    def restore(self) -> None:
-        now = self.mapping
-        if list(now) == list(self._entries):
-            for key, value in self._entries.items():
-                if now[key] is not value:
-                    now[key] = value
-            return
-        now.clear()
-        now.update(self._entries)
-
-    def change(self) -> str:
-        now, before = self.mapping, self._entries
-        changed = [
-            *(f"{_key(key)} appeared" for key in now if key not in before),
-            *(f"{_key(key)} disappeared" for key in before if key not in now),
-            *(f"{_key(key)} became {_short(now[key])}" for key in before if _differs(now, before, key)),
-        ]
-        return ", ".join(changed[:3])
-
-
-def _differs(now: dict[Any, Any], before: dict[Any, Any], key: Any) -> bool:
-    return key in now and not same_value(now[key], before[key])
-
-
-def _key(key: Any) -> str:
-    return f"an entry for a tensor of shape {tuple(key.shape)}" if isinstance(key, torch.Tensor) else f"`{key}`"
-
-
-def _short(value: Any) -> str:
-    return repr(value) if isinstance(value, bool | int | float | str | None) else f"another {type(value).__name__}"
-
-
-@dataclass
 class SequenceCell:
     """The items of a list or deque."""
 
@@ -108,6 +64,25 @@ class SequenceCell:
 
 
 @dataclass
+class BytesCell:
+    """The content of a bytearray or of an array of Python's."""
+
+    name: str
+    content: bytearray | array[Any]
+    _content: bytearray | array[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._content = self.content[:]
+
+    def restore(self) -> None:
+        if self.change():
+            self.content[:] = self._content  # type: ignore[assignment]
+
+    def change(self) -> str:
+        return "" if self.content == self._content else "its content changed"
+
+
+@dataclass
 class SetCell:
     """The members of a set."""
 
@@ -125,43 +100,3 @@ class SetCell:
 
     def change(self) -> str:
         return "" if self.members == self._members else "its members changed"
-
-
-@dataclass
-class ClassCell:
-    """The class of a module: parametrizations and lazy modules exchange it."""
-
-    name: str
-    module: nn.Module
-    _kind: type = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._kind = type(self.module)
-
-    def restore(self) -> None:
-        if type(self.module) is not self._kind:
-            self.module.__class__ = self._kind
-
-    def change(self) -> str:
-        now = type(self.module)
-        return "" if now is self._kind else f"its class became {now.__name__}"
-
-
-@dataclass
-class ClosureCell:
-    """A variable that a function of the user's shares with its surroundings."""
-
-    name: str
-    cell: CellType
-    _value: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._value = self.cell.cell_contents
-
-    def restore(self) -> None:
-        if self.cell.cell_contents is not self._value:
-            self.cell.cell_contents = self._value
-
-    def change(self) -> str:
-        now = self.cell.cell_contents
-        return "" if same_value(now, self._value) else f"it became {_short(now)}"

@@ -1,4 +1,4 @@
-"""Remembered generators of random numbers, and torch's global modes."""
+"""Remembered generators of random numbers."""
 
 from __future__ import annotations
 
@@ -81,16 +81,13 @@ def generator_cell(name: str, generator: Any) -> ValueCell | None:
 
 
 def global_cells() -> Iterable[ValueCell]:
-    """The process's random generators and torch's global modes."""
+    """The process's random generators."""
     yield ValueCell("Python's random generator", random.getstate, random.setstate)
     yield ValueCell("numpy's random generator", np.random.get_state, np.random.set_state)
     yield ValueCell("torch's random generator", torch.get_rng_state, torch.set_rng_state)
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         for device in range(torch.cuda.device_count()):
             yield _cuda_generator(device)
-    yield ValueCell("grad mode", torch.is_grad_enabled, torch.set_grad_enabled)
-    yield ValueCell("the default dtype", torch.get_default_dtype, torch.set_default_dtype)
-    yield ValueCell("anomaly detection", torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly)
 
 
 def _cuda_generator(device: int) -> ValueCell:

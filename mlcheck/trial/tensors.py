@@ -19,6 +19,9 @@ _PARTS = {
 }
 
 
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+
+
 def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     whole = tensor.coalesce() if tensor.layout is torch.sparse_coo else tensor
     return [getattr(whole, name)() for name in _PARTS[tensor.layout]]
@@ -53,6 +56,7 @@ class TensorCell:
         self._alias = self.tensor.detach()
         self._bits = self._alias.clone()
         self._wants_grad = self.tensor.requires_grad
+        self._hooks = [dict(getattr(self.tensor, kind) or {}) for kind in _HOOKS] if self.tensor.is_leaf else []
         if self.tensor.is_leaf and self.tensor.grad is not None:
             self._grad = self.tensor.grad
             self._grad_bits = self._grad.detach().clone()
@@ -67,6 +71,7 @@ class TensorCell:
             if not tensor.is_leaf:
                 return
             tensor.requires_grad_(self._wants_grad)
+            self._restore_hooks()
             if self._grad is None or self._grad_bits is None:
                 tensor.grad = None
                 return
@@ -87,7 +92,18 @@ class TensorCell:
                 return "its gradient changed"
             if tensor.requires_grad != self._wants_grad:
                 return f"requires_grad became {tensor.requires_grad}"
+            if self._hooks != [dict(getattr(tensor, kind) or {}) for kind in _HOOKS]:
+                return "its hooks changed"
         return ""
+
+    def _restore_hooks(self) -> None:
+        for kind, before in zip(_HOOKS, self._hooks, strict=True):
+            now = getattr(self.tensor, kind)
+            if now is not None and not before:
+                setattr(self.tensor, kind, None)
+            elif now is not None and now != before:
+                now.clear()
+                now.update(before)
 
 
 def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
