@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from mlcheck.trial.generators import ValueCell
+from mlcheck.trial.generators import ValueCell, global_cells
+
+
+def process_cells() -> Iterator[ValueCell]:
+    """The whole process's random generators and modes."""
+    yield from global_cells()
+    yield from mode_cells()
 
 
 def mode_cells() -> Iterator[ValueCell]:

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from mlcheck.trial.cells import Cell
-from mlcheck.trial.generators import global_cells
-from mlcheck.trial.modes import mode_cells
+from mlcheck.trial.modes import process_cells
 from mlcheck.trial.trial import Trial
 from mlcheck.trial.walk import Walk
 
@@ -35,7 +34,7 @@ def snapshot(trial: Trial) -> State:
             walk.visit(name, root)
     for root in trial.objects:
         walk.visit(type(root).__name__, root, root=True)
-    return State([*walk.found, *global_cells(), *mode_cells()], progress)
+    return State([*walk.found, *process_cells()], progress)
 
 
 def restore(trial: Trial, state: State) -> None:

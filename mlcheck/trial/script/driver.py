@@ -13,8 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from mlcheck.trial.cells import Cell
-from mlcheck.trial.generators import global_cells
-from mlcheck.trial.modes import mode_cells
+from mlcheck.trial.modes import process_cells
 from mlcheck.trial.script.calls import calls_through, watched_calls
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
@@ -148,7 +147,7 @@ class Driver:
 
     def _start(self) -> None:
         """Every run begins from the random numbers of the first: what seeds nothing makes the same weights again."""
-        self._beginning = self._beginning or (*global_cells(), *mode_cells())
+        self._beginning = self._beginning or tuple(process_cells())
         for cell in self._beginning:
             cell.restore()
         if self._run:
