@@ -210,3 +210,11 @@ def test_an_evaluation_within_a_step_is_no_training() -> None:
 
     verdict = ask("train-not-restored", trial_of(model, classes(8), cross_entropy, optimizer, step))
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+
+
+def test_an_evaluation_without_a_number_has_no_worst_predictions() -> None:
+    model = nn.Linear(8, 5)
+    with torch.no_grad():
+        model.weight.fill_(float("nan"))
+    verdict = ask("worst-predictions-unseen", trial_of(model, classes(8), cross_entropy))
+    assert verdict.outcome is Outcome.SKIP, verdict.summary

@@ -211,3 +211,17 @@ def test_a_file_opened_past_the_redirections_is_refused(load_script: LoadScript)
     with pytest.raises(PermissionError, match=r"nothing is written to .*past\.txt"):
         load_script(text)
     assert not Path("past.txt").exists()
+
+
+def test_a_stream_for_validation_has_no_length(load_script: LoadScript) -> None:
+    stream = """class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return zip(x[64:], y[64:])
+test_loader = DataLoader(Stream(), 16)
+"""
+    text = SOUND.replace("test_loader = DataLoader(TensorDataset(x[64:], y[64:]), 16)\n", stream)
+    text = text.replace("right / len(loader.dataset)", "right / 32")
+    trial = load_script(text, "--epochs", "2")
+    assert "evaluates at train.py" in trial.notices[0]
+    assert trial.validation_batches is not None
+    assert next(iter(trial.validation_batches()))[0].shape == (16, 8)

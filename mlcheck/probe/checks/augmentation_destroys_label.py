@@ -6,6 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.labels import Labels
+from mlcheck.probe.measure.mirrored import told_by_mirror
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.neighbours import consensus, features
 from mlcheck.probe.measure.passes import Passes
@@ -15,20 +16,17 @@ FEW = 100
 CLEAR = 0.6
 CLEAN = 0.1
 LEFT = 0.25
+PLACED = 0.5
+FLIPS = ("flipped left to right", "flipped upside down", "turned by 180 degrees")
 
 
 def check(samples: Samples, labels: Labels | None, passes: Passes | None) -> Verdict:
     if not samples.training.varying:
         return Verdict(Outcome.SKIP, reason="training samples are the same when read again: they are not augmented")
-    for left, moved, how, count in samples.training.flips.left_behind():
-        name, picture = part_of("sample", left), part_of("sample", moved)
-        message = (
-            f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and "
-            f"`{name}` stays as it was ({count} of {samples.training.read_twice} samples read twice)"
-        )
-        help_ = f"apply the same move to `{name}`: draw its random numbers once for both"
-        finding = Finding(message, Location(symbol=name), help=help_)
-        return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=samples.training.read_twice)
+    if finding := _left_behind(samples) or _led_astray(samples):
+        return Verdict(Outcome.FAIL, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
+    if passes is not None and (finding := _still_placed(samples, passes)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
     if labels is None or passes is None:
         return Verdict(Outcome.SKIP, reason="no class label a sample was seen, which augmentation could hide")
     use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
@@ -52,3 +50,46 @@ def check(samples: Samples, labels: Labels | None, passes: Passes | None) -> Ver
     message = f"augmentation hides what the label says: {told}"
     finding = Finding(message, help="look at augmented samples and name them yourself; weaken what you cannot name")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=augmented.samples)
+
+
+def _left_behind(samples: Samples) -> Finding | None:
+    for left, moved, how, count in samples.training.flips.left_behind():
+        return _moved_alone(samples, moved, how, left, "stays as it was", count)
+    return None
+
+
+def _led_astray(samples: Samples) -> Finding | None:
+    for left, moved, how, answer, count in samples.training.flips.led_astray():
+        return _moved_alone(samples, moved, how, left, f"is {answer}" if answer else "stays as it was", count)
+    return None
+
+
+def _moved_alone(samples: Samples, moved: str, how: str, left: str, answer: str, count: int) -> Finding:
+    name, picture = part_of("sample", left), part_of("sample", moved)
+    message = (
+        f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and "
+        f"`{name}` {answer} ({count} of {samples.training.read_twice} samples read twice)"
+    )
+    help_ = f"apply the same move to `{name}`: draw its random numbers once for both"
+    return Finding(message, Location(symbol=name), help=help_)
+
+
+def _still_placed(samples: Samples, passes: Passes) -> Finding | None:
+    """Numbers that stay when the picture is flipped, though in validation they tell where something is in it."""
+    held_out = passes.validation.kept if passes.validation else []
+    flips = samples.training.flips
+    for left in flips.still.keys() - flips.together:
+        for (moved, how), count in flips.still[left].items():
+            place = told_by_mirror(held_out, moved, left, how) if how in FLIPS and count > 1 else None
+            if place is None or place.share < PLACED:
+                continue
+            name, picture = part_of("sample", left), part_of("sample", moved)
+            message = (
+                f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and `{name}` stays as "
+                f"it was ({count} of {samples.training.read_twice} samples read twice), though column {place.column} of "
+                f"it says where something is: what {place.samples} validation pictures differ by from their mirror "
+                f"images tells {100 * place.share:.0f} % of its variance"
+            )
+            help_ = f"flip that column of `{name}` with the picture, about its middle, or leave this flip out"
+            return Finding(message, Location(symbol=name), help=help_, numbers={"share": place.share})
+    return None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.independence import BatchIndependence
-
-ROUNDING = 1e-9
-SINGLE_PRECISION_ROUNDING = 1e-4
+from mlcheck.probe.measure.independence import ROUNDING, SINGLE_PRECISION_ROUNDING, BatchIndependence
 
 
 def check(seen: BatchIndependence) -> Verdict:
+    if seen.displaced:
+        return _displaced(seen)
     if not seen.deviation:
         summary = f"a row of {seen.rows} is bitwise the same whichever rows surround it"
         return Verdict(Outcome.PASS, summary, numbers={"deviation": 0.0}, looked_at=seen.rows)
@@ -36,5 +35,20 @@ def check(seen: BatchIndependence) -> Verdict:
         Location(symbol=seen.first_module.partition(" ")[0]),
         help="look for a mean, softmax, norm, view or attention over dimension 0",
         numbers={"deviation": exact or seen.deviation},
+    )
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.rows)
+
+
+def _displaced(seen: BatchIndependence) -> Verdict:
+    where = f", first in {seen.first_module}" if seen.first_module else ""
+    message = (
+        f"the output for a sample changes by {seen.displaced:.2g} (relative) with its place in the batch{where}: with "
+        f"the same {seen.rows} samples in the opposite order each gets another answer, in evaluation mode"
+    )
+    finding = Finding(
+        message,
+        Location(symbol=seen.first_module.partition(" ")[0]),
+        help="look at what is added or indexed along dimension 0: positions of a sequence belong to its own dimension",
+        numbers={"displaced": seen.displaced},
     )
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.rows)

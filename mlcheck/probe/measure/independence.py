@@ -15,7 +15,12 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
+
+
+ROUNDING = 1e-9
+SINGLE_PRECISION_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,9 @@ class BatchIndependence:
     `deviation` is the largest relative difference, 0 when bitwise equal; `exact_deviation` the same in
     float64, None where it was not needed or not possible. `reached` counts the rows that a NaN in row 0
     spreads to, `first_module` is the innermost module where rows meet. Where samples are no rows, as graphs that are
-    joined end to end, `rows` samples were joined and compared with each alone.
+    joined end to end, `rows` samples were joined and compared with each alone. `displaced` is the deviation of rows
+    that all stand at another place, in the opposite order, 0 where rounding explains it; only where rows are
+    independent of one another.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -37,6 +44,7 @@ class BatchIndependence:
     exact_deviation: float | None
     reached: int | None
     first_module: str
+    displaced: float = 0.0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -57,7 +65,9 @@ class BatchIndependence:
                 raise NotMeasured("the model's output has no batch dimension")
             deviation = _deviation(call, call.module, (call.args, call.kwargs))
             if not deviation:
-                return cls(call.name, call.rows, 0.0, None, None, "")
+                displaced = _displaced(call)
+                where = _where_place_counts(call, trial) if displaced else ""
+                return cls(call.name, call.rows, 0.0, None, None, where, displaced)
             if _other_axis_is_independent(call):
                 raise inconclusive(
                     "rows along the second dimension are independent and along the first are not: the model "
@@ -107,6 +117,61 @@ def _deviation(call: CapturedCall, module: torch.nn.Module, arguments: Arguments
                 at = stay.to(one.device)
                 worst = max(worst, _difference(one.index_select(dim, at), other.index_select(dim, at)))
     return worst
+
+
+def _displaced(call: CapturedCall) -> float:
+    """The deviation when all rows come in the opposite order; 0 where it is rounding, or was to be expected.
+
+    Noise that is drawn a row belongs to the place of a row, as does a state that the model keeps for each.
+    """
+    if _draws_noise(call) or _keeps_rows(call):
+        return 0.0
+    if not _deviation_in_reverse(call, call.module, (call.args, call.kwargs)):
+        return 0.0
+    try:
+        model = copy.deepcopy(call.module).double()
+        arguments = map_tensors((call.args, call.kwargs), lambda t: t.double() if t.is_floating_point() else t)
+        exact = _deviation_in_reverse(call, model, arguments)
+    except Exception:  # a model with its own precision or that cannot be copied
+        return 0.0
+    return exact if exact > ROUNDING and not _other_axis_is_independent(call) else 0.0
+
+
+def _deviation_in_reverse(call: CapturedCall, module: torch.nn.Module, arguments: Arguments) -> float:
+    turned = torch.arange(call.rows).flip(0)
+    pairs = zip(call.replay(arguments, module), call.replay(_reordered(arguments, turned), module))
+    rows = [(one, other) for one, other in pairs if one.ndim and one.shape == other.shape and len(one) == call.rows]
+    return max((_difference(one, other.flip(0)) for one, other in rows), default=0.0)
+
+
+def _draws_noise(call: CapturedCall) -> bool:
+    call.replay()
+    after = torch.get_rng_state()
+    seed_all(0)
+    return not torch.equal(after, torch.get_rng_state())
+
+
+def _keeps_rows(call: CapturedCall) -> bool:
+    """Whether some module holds a tensor, not a parameter, with a place for each row."""
+    held = (
+        tensor
+        for module in call.module.modules()
+        for name, value in (*module.named_buffers(recurse=False), *vars(module).items())
+        if not name.startswith("_")
+        for _, tensor in leaves(value)
+    )
+    return any(call.rows in tensor.shape[:2] for tensor in held)
+
+
+def _where_place_counts(call: CapturedCall, trial: Trial) -> str:
+    """The first module whose output for the same rows differs with their places."""
+    turned = torch.arange(call.rows).flip(0)
+    here = _outputs(call, (call.args, call.kwargs), turned)
+    there = _outputs(call, _reordered((call.args, call.kwargs), turned), torch.arange(call.rows))
+    for (module, one), (_, other) in zip(here, there):
+        if _difference(one, other) > SINGLE_PRECISION_ROUNDING:
+            return Names(trial.models).module(module)
+    return ""
 
 
 def _difference(one: Tensor, other: Tensor) -> float:

@@ -92,7 +92,7 @@ def predictions(trial: Trial) -> Predictions | None:
         worst = [replace(p, input=p.input.clone(), target=_kept(p.target), output=_kept(p.output)) for p in worst]
         if call.kind in _CLASSES and call.target.ndim == 1 and not call.target.is_floating_point():
             confusion.update(zip(call.target.tolist(), call.input.argmax(1).tolist()))
-    if not losses:
+    if not worst:  # nothing was evaluated, or every loss is NaN
         return None
     largest = max((int(p.input.max()) for p in worst if p.input.numel() and not p.input.is_floating_point()), default=0)
     return Predictions(

@@ -31,6 +31,7 @@ from mlcheck.trial.trial import Trial
 SECONDS = 5.0
 _MOST_INDICES = 500_000
 _READ_TWICE = 12
+_READ_FOR_FLIPS = 40
 _PAIRING_SECONDS = 1.0
 _VARIANTS = 5
 _KEPT = 1000
@@ -124,6 +125,8 @@ def read_split(loader: Any, name: str, seconds: float) -> Split | None:
     split.non_finite.sort(key=lambda bad: bad.index)
     again = [indices[place] for place in order[:_READ_TWICE]]
     _read_again(split, loader.dataset, again)
+    if split.flips.is_unsure:
+        _read_again(split, loader.dataset, [indices[place] for place in order[_READ_TWICE:_READ_FOR_FLIPS]])
     if split.varying:
         split.drawn = tuple(_drawn(split, loader.dataset, again, [indices[place] for place in order[:_KEPT]]))
     return split
