@@ -85,10 +85,10 @@ def _still_placed(samples: Samples, passes: Passes) -> Finding | None:
                 continue
             name, picture = part_of("sample", left), part_of("sample", moved)
             message = (
-                f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and `{name}` stays as "
-                f"it was ({count} of {samples.training.read_twice} samples read twice), though column {place.column} of "
-                f"it says where something is: what {place.samples} validation pictures differ by from their mirror "
-                f"images tells {100 * place.share:.0f} % of its variance"
+                f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and `{name}` stays "
+                f"as it was ({count} of {samples.training.read_twice} samples read twice), though column "
+                f"{place.column} of it says where something is: what {place.samples} validation pictures "
+                f"differ by from their mirror images tells {100 * place.share:.0f} % of its variance"
             )
             help_ = f"flip that column of `{name}` with the picture, about its middle, or leave this flip out"
             return Finding(message, Location(symbol=name), help=help_, numbers={"share": place.share})

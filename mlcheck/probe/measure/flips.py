@@ -29,7 +29,7 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(slots=True)
 class Flips:
-    """What became of the rest of a sample in the pairs of its reads, where the picture of one is that of the other moved.
+    """What became of the rest of a sample where, of two reads, the picture of one is that of the other moved.
 
     `alone` counts the pairs in which something stayed as it was that has to move, by its name; `still` does so for
     numbers of which nothing but the data tells whether they have to (by picture and move); `together` holds the names

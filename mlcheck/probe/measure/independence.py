@@ -18,7 +18,6 @@ from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
-
 ROUNDING = 1e-9
 SINGLE_PRECISION_ROUNDING = 1e-4
 

@@ -108,8 +108,11 @@ def _references(calls: list[ModelCall], batch: Any, size: int) -> dict[str, dict
     if scores.ndim == 2 and scores.shape[1] == 1:
         scores = scores[:, 0]
     if scores.shape == (size,):
-        cut = 0.5 if float(scores.min()) >= 0 and float(scores.max()) <= 1 else 0.0
-        return _named((scores > cut).long(), truth, scores)
+        found = _named((scores > 0.0).long(), truth, scores)
+        if float(scores.min()) >= 0 and float(scores.max()) <= 1:  # chances, or logits that happen to lie there
+            for name, values in _named((scores > 0.5).long(), truth, scores).items():
+                found[name] = {**values, **{f"{kind}, of logits": value for kind, value in found[name].items()}}
+        return found
     if scores.ndim != 2 or len(scores) != size or int(truth.max()) >= scores.shape[1]:
         return {}
     return _named(scores.argmax(1), truth, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else None)

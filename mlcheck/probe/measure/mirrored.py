@@ -1,4 +1,4 @@
-"""Whether a number of the target is a place in its picture: it then changes to its opposite when the picture is flipped.
+"""Whether a number of the target is a place in its picture: flipping the picture turns it into its opposite.
 
 Such a number is an odd function of the picture under the flip, about some middle, so that the difference of a picture
 and its mirror image tells it. How well is measured by ridge regression, on samples that the fit has not seen.
