@@ -102,3 +102,10 @@ def test_a_batch_of_a_split_that_is_evaluated_at_once_may_have_no_score() -> Non
     assert ask("metric-wrong", trial).outcome is Outcome.WARN
     trial.objects = (Whole(),)
     assert ask("metric-wrong", trial).outcome is Outcome.PASS
+
+
+def test_logits_between_zero_and_one_are_no_chances() -> None:
+    model = nn.Linear(8, 1)
+    nn.init.normal_(model.weight, std=0.01, generator=torch.Generator().manual_seed(0))
+    nn.init.constant_(model.bias, 0.3)
+    says(ask("metric-wrong", evaluating(RIGHT["sigmoid"][0], 1, model)), Outcome.PASS, "equal what was recomputed")
