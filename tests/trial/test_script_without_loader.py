@@ -85,3 +85,36 @@ def test_a_script_that_evaluates_at_its_end_is_trained_after_it_was_evaluated(lo
         assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
         trial.train_step(next(trial.train_batches()), 0)
         assert not torch.equal(after[0], before[0])
+
+
+PREPARED = (
+    HEAD
+    + """
+def fit(optimizer):
+    for _ in range(30):
+        optimizer.zero_grad()
+        rows = torch.randperm(64)[:16]
+        F.cross_entropy(model(x[rows]), y[rows]).backward()
+        optimizer.step()
+
+fit(torch.optim.SGD(model.parameters(), lr=0.1))
+for p in model.body.parameters():
+    p.requires_grad_(False)
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=3e-3)
+"""
+)
+
+
+def test_what_is_fitted_before_the_loop_over_a_loader_prepares_it(load_script: LoadScript) -> None:
+    trial = load_script(PREPARED + SOUND.removeprefix(HEAD))
+    assert "trains at train.py:" in trial.notices[0]
+    assert "without a DataLoader" not in trial.notices[0]
+    assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
+    assert ask("cannot-overfit-one-batch", trial).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("rule", ["missing-zero-grad", "missing-eval-mode"])
+def test_a_fault_is_found_behind_what_was_fitted_before(load_script: LoadScript, rule: str) -> None:
+    line = {"missing-zero-grad": "optimizer.zero_grad()", "missing-eval-mode": "model.eval()"}[rule]
+    verdict = ask(rule, load_script(PREPARED + SOUND.removeprefix(HEAD).replace(line, "pass")))
+    assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary

@@ -136,6 +136,7 @@ class Scout:
 
     def _see_backward(self) -> None:
         self._note_first()
+        self._begin_anew_with_a_loader()
         self._backwards += 1
         self._calls_in_a_row = 0
         self._group_is_used = True
@@ -155,6 +156,19 @@ class Scout:
             self._turns.append(self._backwards - self._turn_began)
             self._turn_began = self._backwards
         self._trained.update((id(p), p) for held in optimizer.param_groups for p in held["params"])
+
+    def _begin_anew_with_a_loader(self) -> None:
+        """What was trained without a loader, before the first loop over one, prepares it: a backbone, a teacher."""
+        if not self._group or not self._backwards or any(sight.trains for sight in self._sights.values()):
+            return
+        self._updates = self._backwards = 0
+        self._groups.clear()
+        self._trained.clear()
+        self._turns.clear()
+        self._first_optimizer = self._turn_began = 0
+        self._called_at, self._start_up_s = -1, 0.0
+        self._called.clear()
+        self._note_first()
 
     def _note_first(self) -> None:
         """What it wrote before it trained is prepared data; and so long it takes to begin."""
