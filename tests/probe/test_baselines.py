@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from probe_programs import Asked, ask, mlp, trial_on
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import RidgeClassifier
@@ -41,6 +42,22 @@ def test_training_labels_in_another_order() -> None:
 def test_classes_numbered_differently_in_validation() -> None:
     verdict = ask("labels-unrelated", trial_on(clusters(), renamed(clusters(300, seed=2))))
     says(verdict, Outcome.WARN, "labels mean something else in validation")
+
+
+def test_a_label_below_zero_stands_for_none() -> None:
+    x, y = clusters(900).tensors
+    unknown = y.clone()
+    unknown[::5] = -1
+    coded = torch.cat([x, torch.where(unknown < 0, torch.rand(len(y)), unknown.float())[:, None]], 1)
+
+    def loss(model: Any, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0]), batch[1], ignore_index=-1)
+
+    plain = trial_on(TensorDataset(x, unknown), clusters(300, seed=2), loss=loss)
+    says(ask("labels-unrelated", plain), Outcome.PASS)
+    assert ask("target-in-input", plain).outcome is Outcome.PASS
+    leaking = trial_on(TensorDataset(coded, unknown), model=mlp(coded.shape[1]), loss=loss)
+    says(ask("target-in-input", leaking), Outcome.WARN, "one value for each class")
 
 
 def scored(training: TensorDataset, validation: TensorDataset) -> Trial:

@@ -57,20 +57,27 @@ class Encoding(nn.Module):
         return self.decode(mean + torch.randn_like(mean) * (log_variance / 2).exp()), mean, log_variance
 
 
-def bound_by(sign: float) -> Trial:
+def bound_by(sign: float, rate: float = 0.02) -> Trial:
     def elbo(model: nn.Module, batch: Any) -> Tensor:
         rebuilt, mean, log_variance = model(batch[0])
         divergence = (mean**2 + log_variance.exp() - 1 - log_variance).sum(1).mean() / 2
         return F.mse_loss(rebuilt, batch[0]) + sign * divergence
 
     model = Encoding()
-    return trial_of(model, classes(8), elbo, torch.optim.Adam(model.parameters(), lr=0.02))
+    return trial_of(model, classes(8), elbo, torch.optim.Adam(model.parameters(), lr=rate))
 
 
 def test_a_divergence_that_is_subtracted() -> None:
     verdict = ask("loss-maximised", bound_by(-1.0))
     says(verdict, Outcome.WARN, "no lower bound", "ever faster", "with `encode (Linear)`")
     says(ask("loss-maximised", bound_by(1.0)), Outcome.PASS)
+
+
+def test_a_loss_that_plunges_is_no_measure_of_a_learning_rate() -> None:
+    """By steps of 0.1 it falls to -1e10 and stays about there: neither ever faster to the end, nor divergence."""
+    says(ask("loss-maximised", bound_by(-1.0, rate=0.1)), Outcome.WARN, "no lower bound")
+    says(ask("learning-rate-too-high", bound_by(-1.0, rate=0.1)), Outcome.INCONCLUSIVE, "no lower bound")
+    assert ask("learning-rate-too-high", bound_by(1.0, rate=0.02)).outcome is not Outcome.FAIL
 
 
 def narrowing(model: nn.Module, batch: Any) -> Tensor:

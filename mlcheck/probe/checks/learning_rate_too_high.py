@@ -16,6 +16,9 @@ CHANCE = 1e-3
 
 def check(seen: RateTrials) -> Verdict:
     mine = seen.of(1.0)
+    if mine.plunged:
+        told = f"the loss falls from {mine.losses[0]:.3g} to {min(mine.losses):.3g} in {len(mine.losses)} steps"
+        return Verdict(Outcome.INCONCLUSIVE, reason=f"{told}: what has no lower bound is no measure of a learning rate")
     lower = [trial for trial in seen.lower if len(trial.losses) >= 9]
     if not lower:
         if seen.raised:

@@ -13,6 +13,7 @@ from mlcheck.probe.measure.short_run import ShortRun
 
 FEW = 20
 FAR = 2.0
+ABYSS = 1e3
 
 
 def check(seen: FirstLoss, bound: LowerBound | None, run: ShortRun | None) -> Verdict:
@@ -59,20 +60,20 @@ def check(seen: FirstLoss, bound: LowerBound | None, run: ShortRun | None) -> Ve
 
 def _bottomless(bound: LowerBound, run: ShortRun) -> Finding | None:
     """A loss that can fall for ever, and does: below zero, by more than it began with, and ever faster."""
-    if not bound.falls or len(run.losses) < FEW or not all(map(math.isfinite, run.losses)):
+    losses = run.losses[: next((k for k, loss in enumerate(run.losses) if not math.isfinite(loss)), None)]
+    if not bound.falls or len(losses) < FEW:
         return None
-    third = len(run.losses) // 3
-    start, middle, end = (
-        sum(part) / third for part in (run.losses[:third], run.losses[third:-third], run.losses[-third:])
-    )
-    if not (end < 0 and run.losses[0] - run.losses[-1] > FAR * abs(run.losses[0]) and middle - end > start - middle):
+    third = len(losses) // 3
+    start, middle, end = (sum(part) / third for part in (losses[:third], losses[third:-third], losses[-third:]))
+    follows = end < 0 and losses[0] - losses[-1] > FAR * abs(losses[0]) and middle - end > start - middle
+    if not follows and min(losses) > -ABYSS * max(abs(losses[0]), 1e-3):
         return None
     fall = bound.falls[0]
     return Finding(
-        f"the loss has no lower bound, and training follows it down: from {run.losses[0]:.3g} to {run.losses[-1]:.3g} "
-        f"in {len(run.losses)} steps, ever faster; a term that has to fall is subtracted, or has the wrong sign (with "
+        f"the loss has no lower bound, and training follows it down: from {losses[0]:.3g} to {min(losses):.3g} "
+        f"in {len(losses)} steps, ever faster; a term that has to fall is subtracted, or has the wrong sign (with "
         f"`{fall.layer}` {fall.factors[-1]:g} times as large the loss is {fall.losses[-1]:.3g})",
         bound.place,
         help="look at the sign of each term: a divergence, a squared distance or a penalty is added",
-        numbers={"first": run.losses[0], "last": run.losses[-1]},
+        numbers={"first": losses[0], "last": min(losses)},
     )

@@ -91,7 +91,9 @@ def examples(split: Pass, first: FirstLoss) -> Examples | None:
         return None
     y, classes = torch.cat(targets)[:MOST], has_classes(target, first)
     x = torch.cat(rows)[:MOST].nan_to_num(0.0, 0.0, 0.0)
-    return Examples(x, y.long() if classes else y, classes, target.place, inputs)
+    if classes:
+        x, y = x[y >= 0], y[y >= 0].long()  # a label below 0 stands for none
+    return Examples(x, y, classes, target.place, inputs) if len(y) else None
 
 
 def _input_names(tensors: dict[str, Tensor], samples: int, first: FirstLoss) -> list[str]:

@@ -93,7 +93,8 @@ class LossWatch(TorchFunctionMode):
     """While entered, records loss calls, functional dropout and the drawing of random numbers.
 
     `keep_dropout=False` makes every functional dropout the identity, those inside `nn.Dropout` too.
-    `keep_results=True` keeps the losses with their graphs. `refused` are calls of a loss that raised.
+    `keep_results=True` keeps the losses with their graphs. `refused` are calls of a loss that raised, `divergences`
+    those of `kl_div`.
     """
 
     def __init__(self, keep_dropout: bool = True, keep_results: bool = False) -> None:
@@ -102,6 +103,7 @@ class LossWatch(TorchFunctionMode):
         self.dropouts: list[FunctionalDropout] = []
         self.draws: list[tuple[str, Location]] = []
         self.refused: list[LossCall] = []
+        self.divergences: list[LossCall] = []
         self._keep_dropout = keep_dropout
         self._keep_results = keep_results
         self._away = False
@@ -147,6 +149,8 @@ class LossWatch(TorchFunctionMode):
             kwargs = {**kwargs, "dropout_p": 0.0} if len(args) < 5 else kwargs
         elif func in _DRAWING:
             self.draws.append((func.__name__, user_location()))
+        if func is F.kl_div:
+            return self._see_divergence(args, kwargs)
         if func not in LOSSES:
             return func(*args, **kwargs)
         call = _loss_call(func, args, kwargs)
@@ -159,6 +163,15 @@ class LossWatch(TorchFunctionMode):
             call.node = result.grad_fn
             call.result = result if self._keep_results else None
             self.calls.append(call)
+        return result
+
+    def _see_divergence(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Kept apart: it compares two distributions, and has no target that a sample is known by."""
+        result = F.kl_div(*args, **kwargs)
+        call = _loss_call(F.kl_div, args, kwargs)
+        if call and isinstance(result, torch.Tensor):
+            call.node = result.grad_fn
+            self.divergences.append(call)
         return result
 
     def _see_dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -192,7 +205,7 @@ _DRAWING = {
     for name in _DRAWS
     if (function := getattr(owner, name, None)) is not None
 }
-_WATCHED = {*LOSSES, *DROPOUTS, *_DRAWING, F.scaled_dot_product_attention}
+_WATCHED = {*LOSSES, F.kl_div, *DROPOUTS, *_DRAWING, F.scaled_dot_product_attention}
 
 
 def _called_by_module() -> bool:
@@ -219,7 +232,7 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loss
     if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
         return None
     return LossCall(
-        kind=LOSSES[func],
+        kind=LOSSES.get(func, func.__name__),
         input=prediction.detach().clone(),
         target=target.detach().clone(),
         options=given,

@@ -28,6 +28,9 @@ SECONDS = 8.0
 _ASKS_FOR_NUMBERS = re.compile(r"\b(nan|inf|infinite|infinity|finite)\b|NaN", re.IGNORECASE)
 
 
+FAR = 1e3
+
+
 @dataclass(frozen=True, slots=True)
 class RateTrial:
     """The loss at each step with every learning rate multiplied by `factor`; it ended early where it diverged.
@@ -39,6 +42,11 @@ class RateTrial:
     losses: tuple[float, ...]
     diverged: bool
     error: str = ""
+
+    @property
+    def plunged(self) -> bool:
+        """Whether it fell below zero a thousand times as far as it began above, or more."""
+        return min(self.losses, default=0.0) < -FAR * max(abs(self.losses[0]), 1e-3)
 
     def tail(self, length: int) -> float:
         """The mean of the last `length` losses; infinite where it diverged."""
@@ -124,8 +132,9 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
             losses.append(loss_of_step(watch.backwards))
             if not watch.backwards:
                 raise inconclusive("the training step calls no backward, so there is no loss to follow")
-            diverged = not math.isfinite(losses[-1]) or abs(losses[-1]) > 1e3 * max(abs(losses[0]), 1e-3)
-            if diverged or not clock.left():
+            plunged = losses[-1] < -FAR * max(abs(losses[0]), 1e-3)
+            diverged = not math.isfinite(losses[-1]) or losses[-1] > FAR * max(abs(losses[0]), 1e-3)
+            if plunged or diverged or not clock.left():
                 break
     return RateTrial(factor, tuple(losses), diverged, raised)
 
