@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.baselines import Baselines, Signal, baselines, signal_across, signal_within
 from mlcheck.probe.measure.examples import Examples, examples
 from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Passes
 from mlcheck.probe.measure.samples import Samples
+from mlcheck.probe.measure.shifted import shifts
 from mlcheck.probe.measure.short_run import ShortRun
 
 PRESENT = 0.01
@@ -20,9 +22,14 @@ FEW = 100
 MANY = 500
 FEW_STEPS = 60
 COMMON = 0.7
+NOTHING = 2.0
+CERTAIN = 8.0
 
 
 def check(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortRun | None) -> Verdict:
+    if samples and (finding := _shifted(samples, first)):
+        looked_at = len(samples.training.in_order)
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), numbers=finding.numbers, looked_at=looked_at)
     training = examples(passes.training, first)
     held_out = examples(passes.validation, first) if passes.validation else None
     mine = signal_within(training) if training else None
@@ -52,6 +59,23 @@ def check(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortR
     if training.classes:
         told = f"{100 * mine.score:.3g} % of nearest neighbours share a label, {100 * mine.permuted:.3g} % by chance"
     return Verdict(Outcome.PASS, f"{told}, p = {mine.p:.2g}", numbers=numbers, looked_at=mine.samples)
+
+
+def _shifted(samples: Samples, first: FirstLoss) -> Finding | None:
+    """A target that is told by the input some places away, and not at all by its own."""
+    for seen in shifts(samples.training.in_order, first.inputs, first.targets):
+        if seen.own > NOTHING or seen.best < CERTAIN or seen.next > seen.best / 2:
+            continue
+        name, places = part_of("sample", seen.target), abs(seen.offset)
+        where = f"{'the sample' if places == 1 else f'{places} samples'} {'after' if seen.offset > 0 else 'before'} it"
+        message = (
+            f"`{name}` is shifted against its inputs: among {seen.samples} training samples in the order of the data "
+            f"set, those with near inputs agree in the `{name}` of {where} ({seen.best:.0f} standard deviations above "
+            f"chance), and in their own no more than by chance ({seen.own:.1f})"
+        )
+        help_ = "look at how the two are indexed: an offset, a header line in one file, one that was cut or rolled"
+        return Finding(message, Location(symbol=name), help=help_, numbers={"own": seen.own, "shifted": seen.best})
+    return None
 
 
 def _fault(mine: Signal, theirs: Signal | None, across: Signal | None, same_classes: bool) -> str:

@@ -14,7 +14,7 @@ from mlcheck.core.finding import Figure
 from mlcheck.probe.measure.gallery import picture_of
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.normalised import Normalisation, data_sets, normalisation
-from mlcheck.probe.measure.samples import sample_leaves
+from mlcheck.probe.measure.sample_tensors import sample_leaves
 from mlcheck.probe.measure.simplified import replaced
 from mlcheck.trial.generators import seed_sample
 from mlcheck.trial.trial import Trial

@@ -15,7 +15,7 @@ from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.place import as_given
-from mlcheck.probe.measure.samples import sample_leaves
+from mlcheck.probe.measure.sample_tensors import sample_leaves
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.traceback import error_line

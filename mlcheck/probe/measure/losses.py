@@ -15,6 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drawing import DRAWING
 from mlcheck.probe.measure.place import user_location
 
 LOSSES: dict[Callable[..., Any], str] = {
@@ -147,7 +148,7 @@ class LossWatch(TorchFunctionMode):
             self._see_dropout(func, args, kwargs)
         elif func is F.scaled_dot_product_attention and not self._keep_dropout:
             kwargs = {**kwargs, "dropout_p": 0.0} if len(args) < 5 else kwargs
-        elif func in _DRAWING:
+        elif func in DRAWING:
             self.draws.append((func.__name__, user_location()))
         if func is F.kl_div:
             return self._see_divergence(args, kwargs)
@@ -183,29 +184,7 @@ class LossWatch(TorchFunctionMode):
             self.dropouts.append(FunctionalDropout(f"F.{func.__name__}", user_location()))
 
 
-_DRAWS = {
-    "rand",
-    "randn",
-    "randint",
-    "randperm",
-    "rand_like",
-    "randn_like",
-    "randint_like",
-    "normal",
-    "bernoulli",
-    "multinomial",
-    "poisson",
-    "normal_",
-    "uniform_",
-    "bernoulli_",
-}
-_DRAWING = {
-    function
-    for owner in (torch, torch.Tensor, torch._C.TensorBase)
-    for name in _DRAWS
-    if (function := getattr(owner, name, None)) is not None
-}
-_WATCHED = {*LOSSES, F.kl_div, *DROPOUTS, *_DRAWING, F.scaled_dot_product_attention}
+_WATCHED = {*LOSSES, F.kl_div, *DROPOUTS, *DRAWING, F.scaled_dot_product_attention}
 
 
 def _called_by_module() -> bool:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, default_convert
+from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.sampler import RandomSampler, SequentialSampler
 
 from mlcheck.core.finding import Location
@@ -22,8 +21,8 @@ from mlcheck.probe.measure.flips import Flips
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.sample_tensors import sample_leaves
 from mlcheck.probe.measure.sketches import sketch
-from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.generators import seed_all, seed_sample
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
@@ -33,6 +32,7 @@ _MOST_INDICES = 500_000
 _READ_TWICE = 12
 _READ_FOR_FLIPS = 40
 _PAIRING_SECONDS = 1.0
+_ORDER_SECONDS = 1.0
 _VARIANTS = 5
 _KEPT = 1000
 _KEPT_ELEMENTS = 8_000_000
@@ -56,7 +56,7 @@ class Split:
     index. `varying` are tensors that differ between two reads of the same index, `drawn` those of them that are
     another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `variants`
     hashes like `content` of what augmentation makes of the samples under other random numbers.
-    `sketches` are a few numbers of each sample, for nearness.
+    `sketches` are a few numbers of each sample, for nearness; `in_order` are whole samples that follow one another.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Split:
     continuous: bool = False
     kept: dict[int, Tensor] = field(default_factory=dict)
     sketches: dict[int, Tensor] = field(default_factory=dict)
+    in_order: list[dict[str, Tensor]] = field(default_factory=list)
 
     @property
     def whole(self) -> bool:
@@ -123,6 +124,7 @@ def read_split(loader: Any, name: str, seconds: float) -> Split | None:
             break
     split.raised.sort(key=lambda bad: bad.index)
     split.non_finite.sort(key=lambda bad: bad.index)
+    split.in_order = list(_in_order(loader.dataset, indices))
     again = [indices[place] for place in order[:_READ_TWICE]]
     _read_again(split, loader.dataset, again)
     if split.flips.is_unsure:
@@ -172,6 +174,21 @@ def _read(split: Split, dataset: Any, index: int) -> None:
         split.sketches[index] = drawn
     if main is not None and len(split.kept) < _KEPT and (len(split.kept) + 1) * main.numel() <= _KEPT_ELEMENTS:
         split.kept[index] = main.detach().clone()
+
+
+def _in_order(dataset: Any, indices: list[Any]) -> Iterator[dict[str, Tensor]]:
+    """The first samples of the data set, one after the other, until one raises or there is enough."""
+    clock, elements = Clock(_ORDER_SECONDS), 0
+    for index in sorted(indices)[:_KEPT] if all(isinstance(index, int) for index in indices) else []:
+        seed_sample(0)
+        try:
+            sample = dict(sample_leaves(dataset[index]))
+        except Exception:  # told by the first reading
+            return
+        elements += sum(tensor.numel() for tensor in sample.values())
+        if elements > _KEPT_ELEMENTS or not clock.left():
+            return
+        yield {name: tensor.detach().clone() for name, tensor in sample.items()}
 
 
 def _read_again(split: Split, dataset: Any, indices: list[Any]) -> None:
@@ -231,28 +248,6 @@ def _differing(first: list[tuple[str, Tensor]], second: list[tuple[str, Tensor]]
         for (name, one), (_, other) in zip(first, second)
         if one.shape != other.shape or not torch.equal(one.nan_to_num(), other.nan_to_num())
     ]
-
-
-def sample_leaves(sample: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a sample by name; arrays, pictures and plain numbers as tensors too."""
-    converted = default_convert(sample)  # type: ignore[no-untyped-call]
-    yield from leaves(_as_tensors(converted))
-
-
-def _as_tensors(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {key: _as_tensors(value) for key, value in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(_as_tensors(value) for value in tree))
-    if isinstance(tree, list) and len(tree) > 1 and all(isinstance(value, (bool, int, float)) for value in tree):
-        return torch.tensor(tree)
-    if isinstance(tree, (list, tuple)):
-        return [_as_tensors(value) for value in tree]
-    if isinstance(tree, (bool, int, float)):
-        return torch.tensor(tree)
-    if hasattr(tree, "__array_interface__") and not isinstance(tree, Tensor):
-        return torch.from_numpy(np.array(tree))
-    return tree
 
 
 def digest(tensors: list[Tensor]) -> bytes:

@@ -1,0 +1,35 @@
+"""A sample of a data set as tensors by name, whatever it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import default_convert
+
+from mlcheck.probe.measure.tree import leaves
+
+
+def sample_leaves(sample: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors of a sample by name; arrays, pictures and plain numbers as tensors too."""
+    converted = default_convert(sample)  # type: ignore[no-untyped-call]
+    yield from leaves(_as_tensors(converted))
+
+
+def _as_tensors(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _as_tensors(value) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(_as_tensors(value) for value in tree))
+    if isinstance(tree, list) and len(tree) > 1 and all(isinstance(value, (bool, int, float)) for value in tree):
+        return torch.tensor(tree)
+    if isinstance(tree, (list, tuple)):
+        return [_as_tensors(value) for value in tree]
+    if isinstance(tree, (bool, int, float)):
+        return torch.tensor(tree)
+    if hasattr(tree, "__array_interface__") and not isinstance(tree, Tensor):
+        return torch.from_numpy(np.array(tree))
+    return tree
