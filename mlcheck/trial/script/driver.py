@@ -165,8 +165,7 @@ class Driver:
         self._until(self._plan.is_training)
         frames = run.frames()
         self._held = held_by(frames, self._newcomers)
-        validation = self._instruments.loaders.made_for(self._plan.evaluating)
-        validation = self._plan.validation if validation is None else validation  # a stream has no length, nor truth
+        validation = self._instruments.loaders.made_for(self._plan.evaluating, self._plan.validation)
         self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
 
     def _waits(self) -> frozenset[str]:
