@@ -75,12 +75,9 @@ def _focal_weight(call: Call) -> ast.AST | None:
 def _is_mean(name: str, made: ast.Call) -> bool:
     """Whether this call of a classification loss, or of its class, averages over the batch."""
     given = {keyword.arg: keyword.value for keyword in made.keywords}
-    if (
-        None in given
-        or "reduce" in given
-        or "size_average" in given
-        or any(isinstance(a, ast.Starred) for a in made.args)
-    ):
+    if name not in _MEANS or not given.keys().isdisjoint([None, "reduce", "size_average"]):
+        return False
+    if any(isinstance(argument, ast.Starred) for argument in made.args):
         return False
     reduction = given.get("reduction")
     return reduction is None or (isinstance(reduction, ast.Constant) and reduction.value == "mean")
