@@ -217,7 +217,21 @@ def _modules(file: File) -> frozenset[str]:
         for call, _ in file.walk.calls.get(name, ()):
             if isinstance(call.func, ast.Attribute):
                 found.add(last_name(call.func.value))
+    if "load_state_dict" in file.walk.calls:
+        found |= _loaded(file)
     return frozenset(found - {"", "self"})
+
+
+def _loaded(file: File) -> set[str]:
+    """What a file's own functions make, where weights are loaded: `model` in `model = load_model("best.pt")`."""
+    loading = {each.node.name for each in file.walk.defined if not isinstance(each.node, ast.ClassDef)}
+    held = [(a.target.attr, a.value) for a in file.walk.attributes]
+    held += [(name, b.value) for name, all_ in file.walk.module.scope.bindings.items() for b in all_]  # type: ignore[misc]
+    return {
+        name
+        for name, value in held
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in loading
+    }
 
 
 def _libraries(file: File) -> frozenset[str]:

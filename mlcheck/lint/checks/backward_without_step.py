@@ -4,14 +4,18 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Backward, Facts, Step
-from mlcheck.lint.sites import Call, Class, Sites
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Call, Class, File, Function, Sites
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"
+_STEPS = re.compile(r"(?<!sched)(?<!scheduler)\.step\b|\.grad\b(?!\s*=\s*None)|\bstep\w*\s*=\s*|getattr\(|\.fit\(")
+_SCHEDULES = "torch.optim.lr_scheduler."
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -20,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         told.add((finding.location.path, finding.location.line))
         yield finding
     for made in facts.sites.once(optimizers):
-        for finding in _only_cleared(facts.sites, made):
+        for finding in chain(_only_cleared(facts.sites, made), _nobody_steps(facts.sites, made)):
             if (finding.location.path, finding.location.line) not in told:
                 yield finding
 
@@ -49,6 +53,62 @@ def _only_cleared(sites: Sites, made: Call) -> Iterator[Finding]:
                     related=(made.place.location,),
                 )
                 return
+
+
+def _nobody_steps(sites: Sites, made: Call) -> Iterator[Finding]:
+    """An optimizer whose gradients a function clears and computes, in a program that steps nothing at all."""
+    texts = [file.text for file in sites.files.values()]
+    if any(_STEPS.search(text) for text in texts) or made.file.is_test or not made.file.names_given(made.node):
+        return
+    names = {name for file in sites.files.values() for name in _names_of(file, made)}
+    if any(_is_handed_out(file, name) for file in sites.files.values() for name in names):
+        return
+    for file in sites.mentioning([".zero_grad("]):
+        for clear in file.calls("zero_grad"):
+            owner = clear.node.func.value if isinstance(clear.node.func, ast.Attribute) else None
+            after = [
+                b for b in file.calls("backward") if b.function is clear.function and b.node.lineno > clear.node.lineno
+            ]
+            if last_name(owner) in names and after and clear.function is not None:
+                yield Finding(
+                    f"Gradients are computed for `{last_name(owner)}`, and nothing in the program steps an optimizer: "
+                    "nothing is learnt",
+                    after[0].place.location,
+                    help=f"call `{last_name(owner)}.step()` after `backward()`",
+                    related=(made.place.location,),
+                )
+
+
+def _names_of(file: File, made: Call) -> set[str]:
+    """The names the optimizer goes by: where it is made, and as a parameter of the functions that are given it."""
+    names = set(made.file.names_given(made.node))
+    for calls in file.walk.calls.values():
+        for call, context in calls:
+            named = file.resolve(call.func, context)
+            if isinstance(named, Function):
+                given = [(Call(file, call, context).argument(p, i), p) for i, p in enumerate(named.parameters)]
+                names |= {parameter for value, parameter in given if last_name(value) in names}
+    return names
+
+
+def _is_handed_out(file: File, name: str) -> bool:
+    """Whether somebody else gets it, who may step it: a library, a list, an object that keeps it."""
+    allowed: set[int] = set()
+    for node in walk(file.module.source.tree):
+        if isinstance(node, ast.Attribute):
+            allowed.add(id(node.value))
+    for calls in file.walk.calls.values():
+        for call, context in calls:
+            named = file.resolve(call.func, context)
+            if isinstance(named, Function) or (isinstance(named, str) and named.startswith(_SCHEDULES)):
+                allowed |= {id(part) for part in (*call.args, *(keyword.value for keyword in call.keywords))}
+    return any(
+        isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and last_name(node) == name
+        and id(node) not in allowed
+        for node in walk(file.module.source.tree)
+    )
 
 
 def _called(call: Call) -> str:

@@ -41,7 +41,16 @@ def _is_swapped(loss: Loss, given: tuple[ast.expr, ast.expr]) -> bool:
     first, second = given
     assert loss.target is not None
     predicted = _word(second) in _PREDICTIONS or (isinstance(second, ast.Call) and _is_computed(loss.target))
-    return predicted and _word(first) in _LABELS and not _is_computed(loss.input)
+    return (predicted and _word(first) in _LABELS and not _is_computed(loss.input)) or _are_crossed(loss)
+
+
+def _are_crossed(loss: Loss) -> bool:
+    """What a loop over data brings comes first, and then what a model makes of it."""
+    first, second = loss.input, loss.target
+    of_batch = isinstance(first, Symbol) and isinstance(first.key, tuple) and first.key[:1] in (("item",), ("element",))
+    if not of_batch or not isinstance(first, Symbol) or first.traces or not isinstance(second, Tensor):
+        return False
+    return second.kind in ("raw", "softmax", "log_softmax", "sigmoid") and bool(live(second.traces))
 
 
 def _brings_them_swapped(loss: Loss) -> bool:

@@ -11,21 +11,22 @@ LOOKS_AT = "NLL loss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for loss in losses_of(facts, LOOKS_AT, "torch.nn.NLLLoss"):
-        scores = loss.input
+    for loss in losses_of(facts, LOOKS_AT, "torch.nn.NLLLoss", "torch.nn.CTCLoss"):
+        scores, name = loss.input, loss.name.rpartition(".")[2]
+        instead = "" if name == "CTCLoss" else ", or `CrossEntropyLoss` on the raw logits"
         if not isinstance(scores, Tensor) or scores.place is None:
             continue
         if scores.kind in ("softmax", "sigmoid"):
             yield Finding(
-                f"`{scores.kind}` gives probabilities, and `NLLLoss` expects log-probabilities",
+                f"`{scores.kind}` gives probabilities, and `{name}` expects log-probabilities",
                 scores.place.location,
-                help="use `log_softmax` here, or `CrossEntropyLoss` on the raw logits",
+                help=f"use `log_softmax` here{instead}",
                 related=(loss.place.location,),
             )
         elif scores.kind == "raw":
             yield Finding(
-                "`NLLLoss` gets raw scores, and it expects log-probabilities",
+                f"`{name}` gets raw scores, and it expects log-probabilities",
                 loss.place.location,
-                help="apply `log_softmax` to the scores, or use `CrossEntropyLoss`",
+                help=f"apply `log_softmax` to the scores{instead}",
                 related=(scores.place.location,),
             )

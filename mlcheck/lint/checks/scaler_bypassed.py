@@ -31,7 +31,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         if len(places) == 0 or not _has_fresh(steps):
             continue
         certain = spots <= scaled or (spots <= scalable and all(step.always for step in steps))
-        if not last.scaler and kinds == {"scaled"} and certain:
+        mixed = (
+            kinds == {"scaled", "unscaled"} and spots <= scaled
+        )  # unscaled under a condition, and stepped under none
+        if not last.scaler and (mixed or (kinds == {"scaled"} and certain)):
             yield Finding(
                 "This steps along gradients that are still multiplied by the loss scale",
                 last.place.location,

@@ -9,7 +9,8 @@ from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Binding, Call, File, Function, canonical
-from mlcheck.lint.sites.optimizers import OPTIMIZERS, SCHEDULERS, optimizers
+from mlcheck.lint.sites.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
@@ -114,6 +115,8 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
     """Whether anything but the assignment mentions the variable or attribute it is in."""
     files = [file for file in facts.sites.files.values() if file.path == scheduler.place.path]
     target = _target(files[0].module.source.tree, scheduler.place) if files else None
+    if isinstance(target, ast.Name) and (handed := _returned_to(facts, scheduler.place, target.id)) is not None:
+        return any(_is_read_by(facts, call, bound) for call, bound in handed)
     if isinstance(target, ast.Name):
         word = re.compile(rf"\b{re.escape(target.id)}\b")
         others = (file for file in facts.sites.files.values() if file not in files)
@@ -145,6 +148,48 @@ def _does_something(file: File, name: str) -> bool:
     reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
     spoken = f'"{name}"' in file.text.replace(f'"{name}": {name}.state_dict()', "") or f"'{name}'" in file.text
     return spoken or any(read not in idle for read in reads)
+
+
+def _returned_to(facts: Facts, place: Place, name: str) -> list[tuple[Call, ast.expr]] | None:
+    """What the callers bind it to, where a function makes it and only returns it: `return optimizer, scheduler`."""
+    for file in facts.sites.files.values():
+        for function in file.functions if file.path == place.path else ():
+            if function.name != place.symbol or not any(node is place.node for node in function.nodes):
+                continue
+            reads = [
+                n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
+            ]
+            returned = [value.elts for value in returns(function) if isinstance(value, ast.Tuple)]
+            if len(reads) != 1 or len(returned) != 1 or reads[0] not in returned[0]:
+                return None
+            return _unpacked(list(callers(facts.sites, function)), returned[0].index(reads[0]))
+    return None
+
+
+def _unpacked(calls: list[Call], item: int) -> list[tuple[Call, ast.expr]] | None:
+    """The target of that item in each call; None where one of them keeps the whole tuple."""
+    found: list[tuple[Call, ast.expr]] = []
+    for call in calls:
+        for node in walk(around(call)):
+            target = node.targets[0] if isinstance(node, ast.Assign) and node.value is call.node else None
+            if isinstance(target, ast.Tuple) and item < len(target.elts):
+                found.append((call, target.elts[item]))
+    return found if calls and len(found) == len(calls) else None
+
+
+def _is_read_by(facts: Facts, call: Call, bound: ast.expr) -> bool:
+    """Whether anything reads what a caller bound it to."""
+    if isinstance(bound, ast.Name) and call.function is not None:
+        return bound.id != "_" and loads(around(call), bound.id)
+    if isinstance(bound, ast.Name):
+        return any(loads(file.module.source.tree, bound.id) for file in facts.sites.mentioning([bound.id], tests=True))
+    if isinstance(bound, ast.Attribute):
+        texts = list(facts.sites.mentioning([bound.attr], tests=True))
+        spoken = (f'"{bound.attr}"', f"'{bound.attr}'")
+        return any(word in file.text for file in texts for word in spoken) or any(
+            _is_read_here(file.module.source.tree, bound.attr) for file in texts
+        )
+    return True
 
 
 def _is_read_here(tree: ast.AST, name: str) -> bool:

@@ -19,6 +19,7 @@ _ORDERED = re.compile(
     re.IGNORECASE,
 )
 _FOR_TRAINING = re.compile(r"(?:is_|for_)?train(?:ing)?")
+_FOR_EVALUATION = ("val", "valid", "validation", "test", "eval", "dev")
 _SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "random.choice")
 
 
@@ -54,7 +55,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _shuffles_the_rest(loader: Loader) -> bool:
-    """`shuffle=not is_train`, `shuffle=split != "train"`, by themselves or through a name, and nobody else's order."""
+    """`shuffle=not is_train`, `shuffle=split != "train"`, `shuffle=split == "test"`, and nobody else's order."""
     given = loader.call.argument("shuffle", 2)
     if given is None or given is OPEN or loader.owns_order:
         return False
@@ -67,9 +68,11 @@ def _shuffles_the_rest(loader: Loader) -> bool:
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return False
     word = node.comparators[0]
-    if not isinstance(word, ast.Constant) or word.value not in ("train", "training"):
+    if not isinstance(word, ast.Constant):
         return False
-    return isinstance(node.ops[0], ast.Eq if negative else ast.NotEq)
+    if word.value in _FOR_EVALUATION and re.search("['\"]train", loader.call.file.text):
+        return isinstance(node.ops[0], ast.NotEq if negative else ast.Eq)
+    return word.value in ("train", "training") and isinstance(node.ops[0], ast.Eq if negative else ast.NotEq)
 
 
 def _is_in_table(loader: Loader) -> bool:

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Function
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import holds_parameters
 
 LOOKS_AT = "state dict"
@@ -17,6 +18,7 @@ _ASKED = ("shape", "size", "dtype", "device", "ndim")
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _read_for_nothing(facts)
+    yield from _whole_file(facts)
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
@@ -65,6 +67,34 @@ def _read_for_nothing(facts: Facts) -> Iterator[Finding]:
                     help=f"`model.load_state_dict({names[0]})`",
                     related=(call.place.location,),
                 )
+
+
+def _whole_file(facts: Facts) -> Iterator[Finding]:
+    """`model.load_state_dict(checkpoint, strict=False)`, where the weights are `checkpoint["model"]`."""
+    for file in facts.sites.mentioning(["strict"]):
+        for call in file.calls("load_state_dict"):
+            given = call.argument("state_dict", 0)
+            if call.constant("strict", 1, True) is not False or not isinstance(given, ast.Name):
+                continue
+            made, where = source(file, given, call.context)
+            if call.function is None or file.called(made, where) != "torch.load":
+                continue
+            entries = [node for node in call.function.nodes if _is_entry(node, given.id)]
+            if entries:
+                yield Finding(
+                    f"`{given.id}` holds more than the weights, as `{ast.unparse(entries[0])}`: none of its keys is a "
+                    "parameter's, `strict=False` accepts that, and the model keeps the weights it had",
+                    call.place.location,
+                    help=f'load the entry with the weights, as `{given.id}["model"]`, and leave `strict` out',
+                    related=(call.function.place(entries[0]).location,),
+                )
+
+
+def _is_entry(node: ast.AST, name: str) -> bool:
+    """`checkpoint["epoch"]`: a word that is the name of no parameter."""
+    if not isinstance(node, ast.Subscript) or not _is(node.value, name) or not isinstance(node.slice, ast.Constant):
+        return False
+    return node.slice.value in ("epoch", "optimizer", "opt", "optimizer_state_dict", "scheduler", "step", "iteration")
 
 
 def _is_read(node: ast.AST) -> bool:

@@ -1,0 +1,71 @@
+"""metric-args-swapped: a metric of scikit-learn gets the predictions first, where it takes the labels first."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name
+
+LOOKS_AT = "metric of scikit-learn"
+_METRICS = (
+    *("precision_score", "recall_score", "roc_auc_score", "average_precision_score", "log_loss", "r2_score"),
+    *("precision_recall_fscore_support", "classification_report", "roc_curve", "precision_recall_curve"),
+    *("balanced_accuracy_score", "brier_score_loss", "explained_variance_score", "top_k_accuracy_score"),
+    *("mean_absolute_percentage_error", "det_curve"),
+)
+_PREDICTED = frozenset(["pred", "preds", "prediction", "predictions", "predicted", "prob", "probs", "proba", "hat"])
+_PREDICTED |= {"logits", "output", "outputs", "score", "scores", "probabilities", "yhat", "ypred"}
+_LABELS = frozenset(["true", "label", "labels", "target", "targets", "gt", "truth", "ytrue", "actual", "truths"])
+_PLAIN = (
+    "numpy",
+    "cpu",
+    "detach",
+    "tolist",
+    "flatten",
+    "ravel",
+    "astype",
+    "int",
+    "long",
+    "float",
+    "reshape",
+    "squeeze",
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for call in facts.sites.calls(*(f"sklearn.metrics.{name}" for name in _METRICS)):
+        facts.sites.seen[LOOKS_AT] += 1
+        given = call.node.args[:2]
+        if len(given) == 2 and [_kind(part) for part in given] == ["predicted", "label"]:
+            metric, first, second = last_name(call.node.func), ast.unparse(given[0]), ast.unparse(given[1])
+            yield Finding(
+                f"`{metric}` gets the predictions first: it takes the labels, then the predictions",
+                call.place.location,
+                help=f"swap them: `{metric}({second}, {first})`",
+            )
+
+
+def _kind(node: ast.expr) -> str:
+    """`predicted`, `label`, or "" where the name tells neither or both."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in _PLAIN:
+            node = node.func.value
+        elif len(node.args) == 1 and last_name(node.func) in (
+            "concatenate",
+            "cat",
+            "hstack",
+            "array",
+            "asarray",
+            "stack",
+        ):
+            node = node.args[0]
+        else:
+            return ""
+    words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", last_name(node)).lower()))
+    predicted, label = bool(words & _PREDICTED), bool(words & _LABELS)
+    return "" if predicted == label else "predicted" if predicted else "label"

@@ -1,0 +1,102 @@
+"""splits-overlap: training and validation are slices of the same data that share a part."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import own_nodes, walk
+from mlcheck.lint.values import split_of_name
+
+LOOKS_AT = "split by slices"
+_WINDOWS = re.compile(r"series|window|seq_?len|look_?back|context|lag|horizon|history", re.IGNORECASE)
+_SHARE = re.compile(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
+
+
+class Slice(NamedTuple):
+    """`data[low:high]` of one part of the data; a bound is a share of `whole`, or a number of items where that is #."""
+
+    split: str
+    node: ast.Subscript
+    low: float
+    high: float
+    whole: str
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
+        if "torch" not in file.text or ":]" not in file.text or _WINDOWS.search(file.text) or file.is_test:
+            continue
+        for scope, context in file.scopes():
+            slices = _slices(scope)
+            for base, found in slices.items():
+                facts.sites.seen[LOOKS_AT] += len(found)
+                for held, learnt in _shared(found):
+                    yield Finding(
+                        f"`{ast.unparse(held.node)}` shares samples with `{ast.unparse(learnt.node)}`, "
+                        "which the model is trained on",
+                        file.place(held.node, context).location,
+                        help=f"let one part of `{base}` begin where the other ends",
+                        related=(file.place(learnt.node, context).location,),
+                    )
+
+
+def _shared(found: list[Slice]) -> Iterator[tuple[Slice, Slice]]:
+    for learnt in found:
+        for held in found if learnt.split == "train" else ():
+            shared = max(learnt.low, held.low) < min(learnt.high, held.high)
+            if held.split != "train" and learnt.whole == held.whole and shared:
+                yield held, learnt
+
+
+def _slices(scope: ast.AST) -> dict[str, list[Slice]]:
+    """The slices that are bound to a name of a split, by what they are taken of; none of what is bound twice."""
+    stored = {node.arg: 1 for node in own_nodes(scope) if isinstance(node, ast.arg)}
+    for node in own_nodes(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stored[node.id] = stored.get(node.id, 0) + 1
+    found: dict[str, list[Slice]] = {}
+    for node in own_nodes(scope):
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        for target, value in _pairs(node.targets[0], node.value):
+            split = split_of_name(target)
+            for part in walk(value) if split else ():
+                if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
+                    base = ast.unparse(part.value)
+                    bounds = _bounds(part.slice)
+                    if bounds is not None and stored.get(base.partition(".")[0].partition("[")[0], 0) <= 1:
+                        found.setdefault(base, []).append(Slice(split, part, *bounds))
+    return found
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, other in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(one, other)
+    elif isinstance(target, ast.Name):
+        yield target.id, value
+
+
+def _bounds(node: ast.Slice) -> tuple[float, float, str] | None:
+    """Where it begins and ends, and of what these are shares."""
+    if node.step is not None or (node.lower is None and node.upper is None):
+        return None
+    low = (0.0, "") if node.lower is None else _bound(node.lower)
+    high = (float("inf"), "") if node.upper is None else _bound(node.upper)
+    if low is None or high is None or (low[1] != high[1] and node.lower is not None and node.upper is not None):
+        return None
+    return low[0], high[0], low[1] or high[1] or "#"
+
+
+def _bound(node: ast.expr) -> tuple[float, str] | None:
+    """A number from the front, or a share: `9000`, `int(0.8 * n)`."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return float(node.value), "#"
+    share = _SHARE.fullmatch(ast.unparse(node))
+    if share is None:
+        return None
+    return float(share[1] or share[4]), share[2] or share[3]
