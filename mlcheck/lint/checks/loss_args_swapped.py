@@ -41,14 +41,15 @@ def _is_swapped(loss: Loss, given: tuple[ast.expr, ast.expr]) -> bool:
     first, second = given
     assert loss.target is not None
     predicted = _word(second) in _PREDICTIONS or (isinstance(second, ast.Call) and _is_computed(loss.target))
-    return (predicted and _word(first) in _LABELS and not _is_computed(loss.input)) or _are_crossed(loss)
+    return (predicted and _word(first) in _LABELS and not _is_computed(loss.input)) or _are_crossed(loss, first)
 
 
-def _are_crossed(loss: Loss) -> bool:
-    """What a loop over data brings comes first, and then what a model makes of it."""
+def _are_crossed(loss: Loss, given: ast.expr) -> bool:
+    """What a loop over data brings comes first, under its own name, and then what a model makes of it."""
     first, second = loss.input, loss.target
-    of_batch = isinstance(first, Symbol) and isinstance(first.key, tuple) and first.key[:1] in (("item",), ("element",))
-    if not of_batch or not isinstance(first, Symbol) or first.traces or not isinstance(second, Tensor):
+    if not isinstance(first, Symbol) or not isinstance(first.key, tuple) or not isinstance(second, Tensor):
+        return False
+    if first.key[0] not in ("item", "element") or first.traces or first.name.lower() != _word(given):
         return False
     return second.kind in ("raw", "softmax", "log_softmax", "sigmoid") and bool(live(second.traces))
 
