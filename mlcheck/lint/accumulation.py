@@ -14,14 +14,12 @@ from mlcheck.lint.training import Choice
 def decided(m: Machine, test: ast.expr, key: Hashable, holds: bool) -> None:
     """Fresh gradients remember how a test that counts batches was answered after them."""
     optimizers = m.store.get(("optimizers",))
-    if not optimizers:
+    if not optimizers or not (_counts(key) or _compares_counter(m, test)):
         return
     for optimizer in optimizers:
         found: frozenset[Grads] = m.store.get(("grads", optimizer)) or frozenset()
         if not any(grads.kind == "fresh" for grads in found):
             continue
-        if not _counts(key) and not _compares_counter(m, test):
-            return
         choice = Choice((m.place(test).path, test.lineno, test.col_offset), holds, not _asks_more(test, key))
         marked = (grads._replace(choice=choice) if grads.kind == "fresh" else grads for grads in found)
         m.store.set(("grads", optimizer), frozenset(marked))
@@ -45,6 +43,12 @@ def _asks_more(test: ast.expr, key: Hashable) -> bool:
 
 def _compares_counter(m: Machine, test: ast.expr) -> bool:
     """Whether the test compares something that the same function counts up: `pending += 1`."""
+    if test not in m.counting:
+        m.counting[test] = _is_of_counter(m, test)
+    return m.counting[test]
+
+
+def _is_of_counter(m: Machine, test: ast.expr) -> bool:
     compared = {ast.unparse(side) for node in walk(test) if isinstance(node, ast.Compare) for side in _sides(node)}
     if not compared:
         return False

@@ -51,6 +51,7 @@ class Machine(ABC):
         self.nested: dict[ast.AST, Value] = {}
         self.closed_over: set[Hashable] = set()
         self.counters: dict[ast.AST, frozenset[str]] = {}
+        self.counting: dict[ast.expr, bool] = {}
         self.branched: dict[ast.AST, frozenset[ast.AST]] = {}
         self._count = 0
 

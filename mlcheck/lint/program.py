@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
+from array import array
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.lint.source import Source
 from mlcheck.lint.values import Class, External, Value
 
-_LINE_END = re.compile("\n")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -122,10 +122,10 @@ class ModuleInfo:
         return self.source.module
 
     @cached_property
-    def _starts(self) -> list[int]:
+    def _starts(self) -> array[int]:
         """Where each line begins, and where one behind the last would."""
-        starts = [0, *(match.end() for match in _LINE_END.finditer(self.source.text))]
-        return [*starts, len(self.source.text) + 1]
+        lengths = (len(line) + 1 for line in self.source.text.split("\n"))
+        return array("L", accumulate(lengths, initial=0))
 
     def text_of(self, node: ast.stmt | ast.expr) -> str:
         """All lines it stands on."""

@@ -18,6 +18,7 @@ _COPIES = re.compile(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_l
 _BLENDS = ("mul_", "lerp_", "copy_", "add_")
 _WITH_STATISTICS = re.compile(r"BatchNorm[123]d|SyncBatchNorm")
 _TAKES_OVER = re.compile(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
+_WEIGHTS = ("named_parameters", "state_dict")
 _KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
 _OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
@@ -68,9 +69,11 @@ class Average(NamedTuple):
 
 def _averages(file: File) -> Iterator[Average]:
     """`for name, p in model.named_parameters(): kept[name] ... p`, blended in place or anew."""
-    if not any(word in file.text for word in ("named_parameters", "state_dict")):
+    if not any(word in file.text for word in _WEIGHTS):
         return
     for function in file.functions:
+        if not any(word in file.module.text_of(function.node) for word in _WEIGHTS):
+            continue
         for loop in function.nodes:
             source = _weights_of(loop.iter) if isinstance(loop, ast.For) else ""
             if not isinstance(loop, ast.For) or not source or not isinstance(loop.target, ast.Tuple):

@@ -61,7 +61,8 @@ def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, as
         elif isinstance(func.value, ast.Call) and getattr(func.value.func, "attr", "") == "mul_" and func.value.args:
             yield call.node, call.context, func.value.args[0], call.argument("alpha", 1)
     for function in file.functions:
-        for loop in function.nodes:
+        text = file.module.text_of(function.node)
+        for loop in function.nodes if "parameters" in text or "state_dict" in text else ():
             if isinstance(loop, ast.For) and any(word in ast.unparse(loop.iter) for word in _WEIGHTS):
                 for node in walk(loop):
                     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):

@@ -20,21 +20,26 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning([".lr", ".learning_rate", "defaults[", "learning_rate"]):
         if "optim" not in file.text:
             continue
-        for scope, context in file.scopes():
-            for node in walk(scope) if isinstance(scope, ast.Module) else ():
-                if not isinstance(node, ast.Assign | ast.AugAssign):
-                    continue
-                for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                    where = _context_of(file, target) or context
-                    if (owner := _written(target)) is not None and _is_optimizer(file, owner, where):
-                        facts.sites.seen[LOOKS_AT] += 1
-                        if not _is_read(file, target):
-                            yield Finding(
-                                f"`{ast.unparse(target)}` is read by no optimizer: the learning rate stays what it was",
-                                file.place(target, where).location,
-                                help=f"set it in the groups: `for group in {ast.unparse(owner)}.param_groups: "
-                                'group["lr"] = ...`',
-                            )
+        for target, owner in _settings(file):
+            where = _context_of(file, target) or file.walk.module
+            if _is_optimizer(file, owner, where):
+                facts.sites.seen[LOOKS_AT] += 1
+                if not _is_read(file, target):
+                    yield Finding(
+                        f"`{ast.unparse(target)}` is read by no optimizer: the learning rate stays what it was",
+                        file.place(target, where).location,
+                        help=f"set it in the groups: `for group in {ast.unparse(owner)}.param_groups: "
+                        'group["lr"] = ...`',
+                    )
+
+
+def _settings(file: File) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is assigned that may be a learning rate, and whose it would be."""
+    for node in walk(file.module.source.tree):
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if (owner := _written(target)) is not None:
+                    yield target, owner
 
 
 def _written(target: ast.expr) -> ast.expr | None:

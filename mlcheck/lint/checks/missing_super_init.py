@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if _starts_well(init.node.body) and not _begins_elsewhere(cls, init, init.node.body[0]):
             continue
         begins = _initialised(cls, init)
-        layers = [node for node in (*_layers(cls, init), *_registered(init)) if node.lineno < begins]
+        layers = [*_layers(cls, init, begins), *(node for node in _registered(init) if node.lineno < begins)]
         if layers:
             first = min(layers, key=lambda node: node.lineno)
             what = "registers a buffer" if isinstance(first, ast.Call) else "assigns a layer"
@@ -54,10 +54,11 @@ def _registered(init: Function) -> Iterator[ast.Call]:
             yield node
 
 
-def _layers(cls: Class, init: Function) -> Iterator[ast.stmt | ast.expr]:
+def _layers(cls: Class, init: Function, end: float) -> Iterator[ast.stmt | ast.expr]:
+    """The layers that are assigned before that line."""
     for assignments in cls.attributes.values():
         for function, assigned in assignments:
-            if function is init and assigned.value is not None:
+            if function is init and assigned.value is not None and assigned.node.lineno < end:
                 parts = (cls.file, assigned.value, assigned.context)
                 if holds_parameters(*parts) or makes_module(*parts):
                     yield assigned.node

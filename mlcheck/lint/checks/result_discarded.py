@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.straight import read_after
 
@@ -24,14 +24,13 @@ _RAISES = ("raises", "assertRaises", "suppress", "assertRaisesRegex")
 
 def check(facts: Facts) -> Iterator[Finding]:
     sites, seen = facts.sites, 0
-    own = {function.name for file in sites.files.values() for function in file.functions if function.cls is not None}
     wanted = {*_METHODS, *_OF_WEIGHTS, "dropout", "normalize", "relu"}
     for file in sites.mentioning([f".{name}(" for name in sorted(wanted)]):
         for call in file.calls(*sorted(wanted)) if "torch" in file.text else ():
             if call.node not in file.statements or _is_to_raise(call):
                 continue
             seen += 1
-            what = _changed(call, own)
+            what = _changed(call)
             if what is not None:
                 yield Finding(
                     f"`{ast.unparse(call.node.func)}(...)` returns a new tensor, and this line drops it: "
@@ -42,7 +41,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     sites.seen[LOOKS_AT] = seen
 
 
-def _changed(call: Call, own: set[str]) -> ast.expr | None:
+def _own_methods(sites: Sites) -> frozenset[str]:
+    """The names of all methods of the project."""
+    functions = (function for file in sites.files.values() for function in file.functions)
+    return frozenset(function.name for function in functions if function.cls is not None)
+
+
+def _changed(call: Call) -> ast.expr | None:
     """What the line is to change and does not."""
     func = call.node.func
     named = call.file.resolve(func, call.context)
@@ -57,11 +62,13 @@ def _changed(call: Call, own: set[str]) -> ast.expr | None:
     owner = func.value
     if isinstance(owner, ast.Attribute) and owner.attr in ("data", "grad") and func.attr in _OF_WEIGHTS:
         return owner if _is_weight(call, owner) else None
-    if func.attr not in _METHODS or func.attr in own or not isinstance(owner, ast.Name):
+    if func.attr not in _METHODS or not isinstance(owner, ast.Name):
         return None
     if (func.attr == "detach") != (not call.node.args and not call.node.keywords):
         return None
-    return owner if _is_read(call, owner.id) and _may_be_tensor(call, owner) else None
+    if not _is_read(call, owner.id) or not _may_be_tensor(call, owner):
+        return None
+    return None if func.attr in call.file.sites.once(_own_methods) else owner
 
 
 def _is_weight(call: Call, owner: ast.Attribute) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import own_nodes, walk
+from mlcheck.lint.nodes import walk
 
 LOOKS_AT = "running sum"
 
@@ -15,18 +15,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["%"]):
         if "torch" not in file.text or "+=" not in file.text:
             continue
-        for scope, context in file.scopes():
-            for loop in own_nodes(scope):
-                if isinstance(loop, ast.For | ast.While):
-                    for told, added in _means(loop, facts):
-                        sum_, period = ast.unparse(told.left), ast.unparse(told.right)
-                        yield Finding(
-                            f"`{sum_}` is divided by the `{period}` batches since the last report, and holds the sum "
-                            "of all batches so far: the mean grows from report to report",
-                            file.place(told, context).location,
-                            help=f"set `{sum_} = 0.0` after the report",
-                            related=(file.place(added, context).location,),
-                        )
+        for loop, context in file.walk.loops:
+            for told, added in _means(loop, facts):
+                sum_, period = ast.unparse(told.left), ast.unparse(told.right)
+                yield Finding(
+                    f"`{sum_}` is divided by the `{period}` batches since the last report, and holds the sum "
+                    "of all batches so far: the mean grows from report to report",
+                    file.place(told, context).location,
+                    help=f"set `{sum_} = 0.0` after the report",
+                    related=(file.place(added, context).location,),
+                )
 
 
 def _means(loop: ast.For | ast.While, facts: Facts) -> Iterator[tuple[ast.BinOp, ast.AugAssign]]:

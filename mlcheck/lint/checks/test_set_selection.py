@@ -88,9 +88,10 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
     """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
     yield from _argmax(file)
     if _KEEPS.search(file.text):
+        best_ones = _lines_with(_BEST, file.text)
         for compare, where in file.walk.comparisons:
             context = _own_scope(where)
-            if context is None or len(compare.ops) != 1 or not _BEST.search(file.module.text_of(compare)):
+            if context is None or len(compare.ops) != 1 or not _meets(compare, best_ones):
                 continue
             sides = [compare.left, compare.comparators[0]]
             best = [_BEST.search(ast.unparse(side)) is not None for side in sides]
@@ -101,10 +102,10 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
         if isinstance(objective, Function) and objective.file is file:
             for value in returns(objective):
                 yield value, objective.inner, "which hyperparameters are kept"
-    stops = _STOPS.search(file.text) is not None
+    stops = _lines_with(_STOPS, file.text)
     for last, calls in file.walk.calls.items():
         for call, where in calls if stops or last == "step" else ():
-            if last != "step" and not _STOPS.search(file.module.text_of(call.func)):
+            if last != "step" and not _meets(call.func, stops):
                 continue
             context = _own_scope(where)
             if context is None or not call.args:
@@ -113,6 +114,20 @@ def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
                 yield call.args[0], context, "when training stops"
             elif _is_plateau_step(file, call, context):
                 yield call.args[0], context, "when the learning rate falls"
+
+
+def _lines_with(words: re.Pattern[str], text: str) -> set[int]:
+    """The numbers of the lines in which one of the words stands."""
+    found: set[int] = set()
+    line, last = 1, 0
+    for match in words.finditer(text):
+        line, last = line + text.count("\n", last, match.start()), match.start()
+        found.add(line)
+    return found
+
+
+def _meets(node: ast.expr, lines: set[int]) -> bool:
+    return any(line in lines for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
 def _argmax(file: File) -> Iterator[tuple[ast.expr, Context, str]]:

@@ -129,7 +129,7 @@ class File:
     @cached_property
     def statements(self) -> frozenset[ast.expr]:
         """The expressions that are statements of their own: what they come to is dropped."""
-        return frozenset(node.value for node in walk(self.module.source.tree) if isinstance(node, ast.Expr))
+        return frozenset(self.walk.statements)
 
     @cached_property
     def uses(self) -> Counter[str]:

@@ -30,7 +30,7 @@ _FIELDS: dict[type, tuple[str, ...]] = by_kind(
 class Walk:
     """What one walk over a tree recorded. `calls` go by the last part of the callee's name, in textual order.
 
-    `bare` are attributes that are statements by themselves.
+    `statements` are the expressions that are statements by themselves, `bare` the attributes among them.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -46,6 +46,8 @@ class Walk:
         self.subscripts: list[tuple[ast.Subscript, Context]] = []
         self.comparisons: list[tuple[ast.Compare, Context]] = []
         self.bare: list[tuple[ast.Attribute, Context]] = []
+        self.statements: list[ast.expr] = []
+        self.loops: list[tuple[ast.For | ast.While, Context]] = []
         self._stack: list[tuple[ast.AST, Context]] = []
         self._run(tree)
 
@@ -58,8 +60,10 @@ class Walk:
             cls = node.__class__
             if cls in attributes or cls in expressions:
                 inner: ast.expr = node.value  # type: ignore[attr-defined]
-                if isinstance(inner, ast.Attribute) and cls in expressions:
-                    self.bare.append((inner, context))
+                if cls in expressions:
+                    self.statements.append(inner)
+                    if isinstance(inner, ast.Attribute):
+                        self.bare.append((inner, context))
                 if inner.__class__ not in leaves:
                     stack.append((inner, context))
                 continue
@@ -180,6 +184,8 @@ class Walk:
 
     def loop(self, node: ast.For | ast.AsyncFor | ast.While, context: Context) -> None:
         inside = Context("loop", node, context, context.scope)
+        if not isinstance(node, ast.AsyncFor):
+            self.loops.append((node, inside))
         self._push(node.orelse, context)
         self._push(node.body, inside)
         if isinstance(node, ast.While):
