@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+
+def lines_with(word: str, text: str) -> Iterator[str]:
+    """The lines of the text in which the word stands, also as a part of another."""
+    place = text.find(word)
+    while place >= 0:
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        yield text[text.rfind("\n", 0, place) + 1 : end]
+        place = text.find(word, end)
+
 
 def occurrences(word: str, text: str, most: int = 0) -> int:
     """How often the word stands in the text by itself, as `\\b` has it; with `most`, counted no further."""

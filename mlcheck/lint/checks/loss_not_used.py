@@ -41,7 +41,14 @@ def _is_recorded(loss: Loss) -> bool:
 
 def _scope(file: File, node: ast.expr) -> tuple[ast.AST, Context] | None:
     """The innermost function around it, or the module."""
-    return next(((scope, inner) for scope, inner in file.scopes() if node in set(own_nodes(scope))), None)
+    around = ((scope, inner) for scope, inner in file.scopes() if _spans(scope, node))
+    return next(((scope, inner) for scope, inner in around if any(one is node for one in own_nodes(scope))), None)
+
+
+def _spans(scope: ast.AST, node: ast.expr) -> bool:
+    if not isinstance(scope, ast.stmt):
+        return True
+    return scope.lineno <= node.lineno <= (scope.end_lineno or scope.lineno)
 
 
 def _is_read(file: File, scope: tuple[ast.AST, Context], name: str) -> bool:

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache, partial
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Class
+from mlcheck.lint.sites import Class, Sites
 from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes, text_of
-from mlcheck.lint.words import occurrences
+from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"
 _FEW = 4
@@ -16,6 +17,7 @@ _ANY = ("getattr(", "children(", "modules(", "_modules", "__dict__", "eval(", "v
 
 def check(facts: Facts) -> Iterator[Finding]:
     classes = facts.sites.once(module_classes)
+    is_read = cache(partial(_is_read, facts.sites))  # many models call their layers the same
     for cls in classes:
         if cls.libraries != {MODULE} or cls.find("forward") is None:
             continue
@@ -29,7 +31,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for name, function, assigned in layers:
             assert assigned.value is not None
-            if not holds_parameters(cls.file, assigned.value, assigned.context) or _used_elsewhere(facts, cls, name):
+            if not holds_parameters(cls.file, assigned.value, assigned.context):
+                continue
+            if is_read(name) or _is_named_by_heir(facts.sites, cls, name):
                 continue
             yield Finding(
                 f"`self.{name}` is made here and never used: its weights get no gradient",
@@ -44,10 +48,21 @@ def _is_once(name: str, text: str) -> bool:
     return count == 1 or (count < _FEW and occurrences(name, text) == 1)
 
 
-def _used_elsewhere(facts: Facts, cls: Class, name: str) -> bool:
-    """Whether an heir names it, or anything reads it off another object than `self`, or has it in a string."""
+def _is_read(sites: Sites, name: str) -> bool:
+    """Whether anything reads it off another object than `self`, or has it in a string."""
     other = re.compile(rf"(?<!\bself)\.{name}\b|[\"'](?:[\w.]+\.)?{name}(?:\.[\w.]+)?[\"']")
-    if any(other.search(file.text) for file in facts.sites.mentioning([name], tests=True)):
-        return True
-    heirs = (heir for heir in facts.sites.once(module_classes) if cls in heir.line and heir is not cls)
+    return any(other.search(line) for file in sites.files.values() for line in lines_with(name, file.text))
+
+
+def _heirs(sites: Sites) -> dict[Class, list[Class]]:
+    """The modules that derive from each class."""
+    found: dict[Class, list[Class]] = {}
+    for heir in sites.once(module_classes):
+        for cls in heir.line[1:]:
+            found.setdefault(cls, []).append(heir)
+    return found
+
+
+def _is_named_by_heir(sites: Sites, cls: Class, name: str) -> bool:
+    heirs = sites.once(_heirs).get(cls, ())
     return any(occurrences(name, heir.file.module.text_of(heir.node), most=1) for heir in heirs)

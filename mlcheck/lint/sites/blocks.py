@@ -35,11 +35,10 @@ def _loops(
     block: list[ast.stmt], before: list[ast.stmt], after: list[ast.stmt]
 ) -> Iterator[tuple[ast.For, list[ast.stmt], list[ast.stmt]]]:
     for number, statement in enumerate(block):
-        above, below = [*before, *block[:number]], [*block[number + 1 :], *after]
         if isinstance(statement, ast.For):
-            yield statement, above, below
+            yield statement, [*before, *block[:number]], [*block[number + 1 :], *after]
         if isinstance(statement, ast.With | ast.AsyncWith):
-            yield from _loops(statement.body, above, below)
+            yield from _loops(statement.body, [*before, *block[:number]], [*block[number + 1 :], *after])
         elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for inner in _blocks(statement):
                 yield from _loops(inner, [], [])

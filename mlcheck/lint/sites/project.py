@@ -55,7 +55,7 @@ class Sites:
 
     def is_named(self, word: str, times: int) -> bool:
         """Whether the word stands so many times in the texts of all files. It is not looked for any further."""
-        for file in self.mentioning([word], tests=True):
+        for file in self._ordered:
             times -= occurrences(word, file.text, times)
             if times <= 0:
                 return True
