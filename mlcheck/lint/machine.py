@@ -38,8 +38,7 @@ class Machine(ABC):
         self.store = Store()
         self.frames: list[Frame] = []
         self.loops: list[Loop] = []
-        self.inside_module = 0
-        self.building, self.ways = 0, 1
+        self.inside_module, self.building, self.ways = 0, 0, 1
         self.moment: tuple[Turn, float] | None = None
         self.touched: set[Hashable] = set()
         self.loaded: set[str] = set()
