@@ -37,7 +37,7 @@ def _in_function(file: File, function: Function) -> Iterator[Finding]:
     for node, context in _targets(file, function):
         file.sites.seen[LOOKS_AT] += 1
         call = _value_of_next(file, node, context)
-        if call is None or _is_cut_later(function, node):
+        if call is None or _is_cut_later(function, node) or _is_maximised(function, node):
             continue
         name = ast.unparse(call.func)
         yield Finding(
@@ -116,13 +116,29 @@ def _is_value(call: ast.Call, function: Function) -> bool:
     return not frozen and bool(_NEXT.search(last_name(_plain(call.args[0])).lower()))
 
 
-def _is_cut_later(function: Function, target: ast.BinOp) -> bool:
-    """Whether the target, or the variable that holds it, is detached where it is used."""
-    held = {
+def _is_maximised(function: Function, target: ast.BinOp) -> bool:
+    """`-value.mean()`: an actor that climbs the value through a model of the world, which needs the gradients."""
+    held = _held(function, target)
+    for node in function.nodes:
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            inner = _plain(node.operand)
+            if inner is target or (isinstance(inner, ast.Name) and inner.id in held):
+                return True
+    return False
+
+
+def _held(function: Function, target: ast.BinOp) -> set[str]:
+    """The variables that hold the target, or what is made of it."""
+    return {
         node.targets[0].id
         for node in function.nodes
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_made_of(node.value, target)
     }
+
+
+def _is_cut_later(function: Function, target: ast.BinOp) -> bool:
+    """Whether the target, or the variable that holds it, is detached where it is used."""
+    held = _held(function, target)
     for node in function.nodes:
         if isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data"):
             inside = {id(part) for part in walk(node.value)}

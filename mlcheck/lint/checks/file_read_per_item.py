@@ -23,6 +23,7 @@ _PANDAS = (
 )
 _READS = frozenset([f"pandas.{name}" for name in _PANDAS] + ["numpy.load", "numpy.loadtxt", "numpy.genfromtxt"])
 _READS |= {"torch.load", "scipy.io.loadmat", "json.load", "pickle.load"}
+_PARTS = ("mmap_mode", "mmap", "skiprows", "nrows", "chunksize", "key", "start", "stop", "where", "filters", "columns")
 _DATA = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset")
 
 
@@ -45,9 +46,7 @@ def _reads(cls: Class, item: Function) -> Iterator[Call]:
         named = cls.file.resolve(call.node.func, call.context)
         if call.function is not item or named not in _READS or conditions(call.context) or not call.node.args:
             continue
-        if any(
-            keyword.arg in ("mmap_mode", "mmap", "skiprows", "nrows", "chunksize") for keyword in call.node.keywords
-        ):
+        if any(keyword.arg in _PARTS for keyword in call.node.keywords) or _is_archive(item, call):
             continue
         given = call.node.args[0]
         if isinstance(given, ast.Name):
@@ -56,6 +55,12 @@ def _reads(cls: Class, item: Function) -> Iterator[Call]:
             given = given.args[0]
         if _is_one_file(cls, item, given):
             yield call
+
+
+def _is_archive(item: Function, call: Call) -> bool:
+    """`with numpy.load(path) as archive`: of an archive only the arrays that are asked for are read."""
+    entered = [part.context_expr for node in item.nodes if isinstance(node, ast.With) for part in node.items]
+    return call.node in entered or ".npz" in call.file.text
 
 
 def _is_one_file(cls: Class, item: Function, path: ast.expr) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Function
+from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.loaders import LOADER
+from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "evaluation loop"
 _LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics.functional.")
@@ -24,6 +26,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["no_grad", "inference_mode"]) if known else ():
         for function in file.functions:
             for loop in _loops(function):
+                if _is_one_by_one(function, loop):
+                    continue
                 seen += 1
                 yield from _averaged(function, loop)
     facts.sites.seen[LOOKS_AT] = seen
@@ -37,6 +41,19 @@ def _loops(function: Function) -> Iterator[ast.For]:
     for node in function.nodes:
         if isinstance(node, ast.For) and _OVER_DATA.search(ast.unparse(node.iter)):
             yield node
+
+
+def _is_one_by_one(function: Function, loop: ast.For) -> bool:
+    """Whether a loader that is made here brings one sample at a time: a metric of each, and then their mean."""
+    file = function.file
+    made = [
+        Call(origin.file, origin.node, origin.context)
+        for part in walk(loop.iter)
+        if isinstance(part, ast.Name | ast.Attribute)
+        for origin in origins(file, part, function.inner)
+        if isinstance(origin.node, ast.Call) and origin.name == LOADER
+    ]
+    return any(call.constant("batch_size", 1, default=1) == 1 for call in made)
 
 
 def _averaged(function: Function, loop: ast.For) -> Iterator[Finding]:

@@ -39,9 +39,15 @@ def _forward_before(call: Call) -> ast.Call | None:
     names = [last_name(node.func) for node in inside]
     if "backward" not in names or any(name not in _AFTER_FORWARD for name in names):
         return None
+    decided = {
+        node
+        for block in _withs(call)
+        if block.lineno < entered.lineno and any("no_sync" in ast.unparse(item.context_expr) for item in block.items)
+        for node in walk(block)
+    }
     for node in call.function.nodes:
         if isinstance(node, ast.Call) and node.lineno < entered.lineno and ast.unparse(node.func) == ast.unparse(owner):
-            return node
+            return node if node not in decided else None
     return None
 
 

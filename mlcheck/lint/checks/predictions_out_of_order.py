@@ -23,13 +23,23 @@ def check(facts: Facts) -> Iterator[Finding]:
         for node in function.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
                 table, filled = node.targets[0].value, node.value
-                if isinstance(table, ast.Name) and table.id in rows and _is_gathered(function, loader, filled):
+                if not isinstance(table, ast.Name) or table.id not in rows or _is_made_anew(function, loader, table):
+                    continue
+                if _is_gathered(function, loader, filled):
                     yield Finding(
                         f"The rows of `{table.id}` get each other's predictions: these come shuffled",
                         loader.call.place.location,
                         help="leave `shuffle` out where predictions are matched with rows by their position",
                         related=(function.place(node).location,),
                     )
+
+
+def _is_made_anew(function: Function, loader: Loader, table: ast.Name) -> bool:
+    """Whether the name means another table by then: one of the rows in the order they came in."""
+    stores = (node for node in function.nodes if isinstance(node, ast.Name) and node.id == table.id)
+    return any(
+        isinstance(node.ctx, ast.Store) and loader.call.node.lineno < node.lineno < table.lineno for node in stores
+    )
 
 
 def _names(loader: Loader) -> set[str]:

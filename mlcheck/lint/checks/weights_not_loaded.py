@@ -122,6 +122,8 @@ def _changed_for_nothing(function: Function, name: str) -> ast.AST | None:
     changed: ast.AST | None = None
     allowed: set[int] = set()
     for node in function.nodes:
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript) and _is(node.target.value, name):
+            return None  # `weights[key] += x` changes the model's own tensor
         if isinstance(node, ast.Subscript) and _is(node.value, name):
             allowed.add(id(node.value))
             if isinstance(node.ctx, ast.Store):
