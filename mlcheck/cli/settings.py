@@ -12,7 +12,7 @@ from mlcheck.cli.words import near
 from mlcheck.config import Config, load_config
 from mlcheck.core.cores import idle_cores
 from mlcheck.core.dataclasses import replace
-from mlcheck.core.extras import require
+from mlcheck.core.extras import PROBE_NEEDS, require
 from mlcheck.core.mistake import Mistake
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mlcheck.lint.run import LintSettings
     from mlcheck.probe.engine import ProbeOptions
 
-PROBE_NEEDS = ("torch", "numpy", "PIL", "greenlet")  # what the extra `probe` installs
 _MOST_JOBS = 8
 
 

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 
 from mlcheck.core.mistake import Mistake
 
+PROBE_NEEDS = ("torch", "numpy", "PIL", "greenlet")
+"""What the extra `probe` installs."""
 _DISTRIBUTIONS = {"PIL": "pillow"}
 
 

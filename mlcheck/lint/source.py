@@ -6,6 +6,7 @@ import ast
 import codecs
 import io
 import re
+import sys
 import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from mlcheck.lint.slim import slimmed
 if TYPE_CHECKING:
     from mlcheck.lint.sites.walk import Walk
 
+_GENERIC = re.compile(r"\s*(?:type\s+\w+\s*(?:\[.*\])?\s*=|(?:def|class)\s+\w+\s*\[)")
 _ASYNC = re.compile(r"(?<=[(, ])async(?=\s*=[^=])")
 
 
@@ -66,7 +68,8 @@ def parse(path: str, data: bytes, module: str = "", slim: bool = False) -> Sourc
             warnings.simplefilter("ignore")
             tree = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     except SyntaxError as error:
-        problem = Unreadable(path, error.lineno or 0, max(error.offset or 0, 0), f"syntax error: {error.msg}")
+        said = f"syntax error: {error.msg}{_of_newer_python(text, error)}"
+        problem = Unreadable(path, error.lineno or 0, max(error.offset or 0, 0), said)
         return _of_older_python(path, text, module, problem) or problem
     except (RecursionError, MemoryError):
         return Unreadable(path, 0, 0, "the code is nested too deeply to be parsed")
@@ -74,6 +77,16 @@ def parse(path: str, data: bytes, module: str = "", slim: bool = False) -> Sourc
         return Unreadable(path, 0, 0, str(error))
     assert isinstance(tree, ast.Module)
     return Source(path, text, slimmed(tree, text) if slim else tree, module)
+
+
+def _of_newer_python(text: str, error: SyntaxError) -> str:
+    """What to say where a later Python may read what this one does not: nested quotes in f-strings, type parameters."""
+    lines = text.split("\n")
+    line = lines[error.lineno - 1] if error.lineno is not None and 0 < error.lineno <= len(lines) else ""
+    newer = "f-string" in (error.msg or "") or _GENERIC.match(line) is not None
+    if sys.version_info >= (3, 12) or not newer:
+        return ""
+    return f" (Python 3.12 or later may read it; this is {sys.version_info.major}.{sys.version_info.minor})"
 
 
 def _of_older_python(path: str, text: str, module: str, problem: Unreadable) -> Source | None:

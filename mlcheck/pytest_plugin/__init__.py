@@ -87,10 +87,13 @@ def mlcheck_result(request: pytest.FixtureRequest) -> Result:
 def mlcheck(request: pytest.FixtureRequest) -> Examiner:
     """Examines a model in a test: `mlcheck.probe(model, loader, loss).assert_passes("input-ignored")`."""
     from mlcheck.config import load_config
+    from mlcheck.core.extras import PROBE_NEEDS, require
     from mlcheck.core.mistake import Mistake
-    from mlcheck.pytest_plugin.fixture import Examiner
 
     try:
+        require("probe", PROBE_NEEDS)
+        from mlcheck.pytest_plugin.fixture import Examiner
+
         return Examiner(load_config(str(request.config.rootpath)))
     except Mistake as mistake:
         pytest.fail(str(mistake), pytrace=False)

@@ -12,6 +12,7 @@ import pytest
 
 from mlcheck import project
 from mlcheck.config import load_config
+from mlcheck.core.extras import PROBE_NEEDS, require
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.report import Report, Result
 from mlcheck.lint.discover import discover
@@ -30,6 +31,8 @@ class Project:
             self.lint_paths = project.lint_paths(self._config) or (self._config.root,)
             self.linted = frozenset(Path(path).resolve() for path, _ in discover(self.lint_paths)[0])
             self._options = project.probe_options(self._config)
+            if self._options is not None:
+                require("probe", PROBE_NEEDS)
         except Mistake as mistake:
             raise pytest.UsageError(str(mistake)) from None
         self._only = tuple(pytest_config.getini("mlcheck_only")) or self._config.only

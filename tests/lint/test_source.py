@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,19 @@ def test_a_rule_looks_into_such_a_file(tmp_path: Path) -> None:
     report = run_lint([str(program)], LintSettings(select=("unsafe-load", "unreadable-file")))
     found = {(result.rule, finding.location.line) for result in report.results for finding in result.findings}
     assert found == {("unsafe-load", 3), ("unreadable-file", 2)}
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="reads it")
+@pytest.mark.parametrize(
+    "text", [b'print(f"{names["a"]}")\n', b"type Pair[T] = tuple[T, T]\n", b"def first[T](x: list[T]) -> T: ...\n"]
+)
+def test_what_a_newer_python_reads_names_its_version(text: bytes) -> None:
+    read = parse("new.py", text)
+    assert isinstance(read, Unreadable)
+    assert "Python 3.12 or later may read it; this is 3.11" in read.reason
+
+
+def test_what_no_python_reads_names_no_version() -> None:
+    read = parse("new.py", b"def broken(:\n")
+    assert isinstance(read, Unreadable)
+    assert "may read it" not in read.reason

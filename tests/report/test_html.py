@@ -105,6 +105,15 @@ def test_the_figures_of_an_overruled_result_are_kept(report):
     assert "The batch" in Page(html.render(replace(report, results=(shown, signed)))).said
 
 
+def test_what_passes_with_a_note_is_marked_as_one(report):
+    noted = next(result for result in report.results if result.findings)
+    passed = replace(noted, outcome=Outcome.PASS, severity=Severity.NOTE, by=By.LINT)
+    silent = replace(passed, rule="nothing-noted", findings=())
+    page = Page(html.render(replace(report, results=(passed, silent))))
+    badges = [attributes["class"] for attributes in page.all("span") if "badge" in attributes.get("class", "")]
+    assert badges.count("badge tone-note") == 1
+
+
 def loads_nothing(page: Page) -> None:
     allowed = {"meta": {"charset", "http-equiv", "content", "name"}}
     for tag, attributes in page.tags:

@@ -22,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         names = file.names_given(node)
         scope = _scope(file, node) if len(names) == 1 and not names[0].startswith("_") else None
-        if scope is None or _is_read(file, scope, names[0]):
+        if scope is None or not _is_kept(scope[0], node) or _is_read(file, scope, names[0]):
             continue
         if any(node in set(walk(loop)) for loop in trained if isinstance(loop, ast.For | ast.While)):
             told.add(node)
@@ -49,6 +49,11 @@ def _spans(scope: ast.AST, node: ast.expr) -> bool:
     if not isinstance(scope, ast.stmt):
         return True
     return scope.lineno <= node.lineno <= (scope.end_lineno or scope.lineno)
+
+
+def _is_kept(scope: ast.AST, node: ast.expr) -> bool:
+    """`loss = criterion(...)` as a statement, and not `(loss := criterion(...)).backward()`."""
+    return any(isinstance(line, ast.Assign) and line.value is node for line in own_nodes(scope))
 
 
 def _is_read(file: File, scope: tuple[ast.AST, Context], name: str) -> bool:

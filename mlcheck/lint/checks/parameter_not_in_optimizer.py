@@ -61,13 +61,18 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _put_in_later(facts: Facts) -> Iterator[Finding]:
-    """`optimizer = SGD(model.parameters())`, and beneath it in the same block `model.fc = nn.Linear(...)`."""
+def _made_of_a_model(facts: Facts) -> Iterator[tuple[Call, str, str]]:
+    """`optimizer = SGD(model.parameters())`: the call, the model's name and the optimizer's."""
     for made in facts.sites.once(optimizers):
         model, names = _model_given(made), made.file.names_given(made.node)
-        if not model or len(names) != 1:
-            continue
-        for where, held, optimizer in ((made, model, names[0]), *_handed_out(made, model, names[0])):
+        if model and len(names) == 1:
+            yield made, model, names[0]
+
+
+def _put_in_later(facts: Facts) -> Iterator[Finding]:
+    """`optimizer = SGD(model.parameters())`, and beneath it in the same block `model.fc = nn.Linear(...)`."""
+    for made, model, name in _made_of_a_model(facts):
+        for where, held, optimizer in ((made, model, name), *_handed_out(made, model, name)):
             if (layer := _layer_put_in(where, held, optimizer)) is not None:
                 yield Finding(
                     f"`{ast.unparse(layer)}` is put in after the optimizer was made: its parameters are never updated",
@@ -79,21 +84,18 @@ def _put_in_later(facts: Facts) -> Iterator[Finding]:
 
 def _made_anew(facts: Facts) -> Iterator[Finding]:
     """`model = make_model()`, and beneath an optimizer of it once more, by the same call."""
-    for made in facts.sites.once(optimizers):
-        model, names = _model_given(made), made.file.names_given(made.node)
-        if not model or len(names) != 1:
-            continue
+    for made, model, name in _made_of_a_model(facts):
         first = source(made.file, ast.Name(model, ast.Load(), lineno=made.node.lineno, col_offset=0), made.context)[0]
         last: ast.Assign | None = None
         for statement in following(made):
             for node in walk(statement):
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _names(node, model):
                     last = node
-            if stores(statement, names[0]) or any(word in ast.unparse(statement) for word in _HANDED_ON):
+            if stores(statement, name) or any(word in ast.unparse(statement) for word in _HANDED_ON):
                 last = None
                 break
         alike = last is not None and isinstance(first, ast.Call) and ast.unparse(first) == ast.unparse(last.value)
-        if last is not None and alike and not loads(last.value, model) and _goes_on(made, last, model, names[0]):
+        if last is not None and alike and not loads(last.value, model) and _goes_on(made, last, model, name):
             yield Finding(
                 f"`{model}` is made anew here, and the optimizer keeps the parameters of the first: it trains nothing",
                 made.file.place(last, made.context).location,

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Function
+from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import holds_parameters
 
 LOOKS_AT = "state dict"
-
+_STEPS = 4
 _ASKED = ("shape", "size", "dtype", "device", "ndim")
 
 
@@ -22,20 +22,24 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
-            names = file.names_given(call.node)
-            function = call.function
-            if function is None or len(names) != 1 or not isinstance(call.node.func, ast.Attribute):
-                continue
-            if len(file.bindings(names[0], call.context)) == 1 and (
-                changed := _changed_for_nothing(function, names[0])
-            ):
-                model = ast.unparse(call.node.func.value)
-                yield Finding(
-                    f"The weights are put into the dictionary `{names[0]}`, and `{model}` never takes them from it",
-                    function.place(changed).location,
-                    help=f"`{model}.load_state_dict({names[0]})` behind it",
-                    related=(call.place.location,),
-                )
+            yield from _written_for_nothing(call)
+
+
+def _written_for_nothing(call: Call) -> Iterator[Finding]:
+    """`weights = model.state_dict()`, whose entries are replaced, in a function that never loads them."""
+    names, function, func = call.file.names_given(call.node), call.function, call.node.func
+    if function is None or len(names) != 1 or not isinstance(func, ast.Attribute):
+        return
+    changed = _changed_for_nothing(function, names[0])
+    if changed is None or len(call.file.bindings(names[0], call.context)) != 1:
+        return
+    model = ast.unparse(func.value)
+    yield Finding(
+        f"The weights are put into the dictionary `{names[0]}`, and `{model}` never takes them from it",
+        function.place(changed).location,
+        help=f"`{model}.load_state_dict({names[0]})` behind it",
+        related=(call.place.location,),
+    )
 
 
 def _read_for_nothing(facts: Facts) -> Iterator[Finding]:
@@ -44,29 +48,32 @@ def _read_for_nothing(facts: Facts) -> Iterator[Finding]:
         function = call.function
         if function is None or "load_state_dict" in call.file.module.text_of(function.node):
             continue
-        names, place = call.file.names_given(call.node), call.node
-        for _ in range(3):
-            uses = [node for node in function.nodes if len(names) == 1 and _is(node, names[0]) and _is_read(node)]
-            if len(names) != 1 or not uses or len(call.file.bindings(names[0], call.context)) != 1:
-                break
-            makers = [node for node in function.nodes if isinstance(node, ast.Assign) and uses[0] in walk(node.value)]
-            if (
-                len(makers) != 1
-                or any(use not in walk(makers[0].value) for use in uses)
-                or not _is_state(makers[0].value)
-            ):
-                names = ()
-                break
-            names = call.file.names_given(makers[0].value)
-            place = makers[0]  # type: ignore[assignment]
-        if len(names) == 1 and names[0] not in function.parameters and not uses:
-            if _makes_module(function):
-                yield Finding(
-                    f"The weights in `{names[0]}` are read from the file, and no model takes them",
-                    function.place(place).location,
-                    help=f"`model.load_state_dict({names[0]})`",
-                    related=(call.place.location,),
-                )
+        held = _unread(call, function)
+        if held is not None and held[0] not in function.parameters and _makes_module(function):
+            name, place = held
+            yield Finding(
+                f"The weights in `{name}` are read from the file, and no model takes them",
+                function.place(place).location,
+                help=f"`model.load_state_dict({name})`",
+                related=(call.place.location,),
+            )
+
+
+def _unread(call: Call, function: Function) -> tuple[str, ast.AST] | None:
+    """The variable that the state ends in without being read, and where it is assigned."""
+    names = call.file.names_given(call.node)
+    place: ast.AST = call.node
+    for _ in range(_STEPS):
+        if len(names) != 1 or len(call.file.bindings(names[0], call.context)) != 1:
+            break
+        uses = [node for node in function.nodes if _is(node, names[0]) and _is_read(node)]
+        if not uses:
+            return names[0], place
+        makers = [node for node in function.nodes if isinstance(node, ast.Assign) and uses[0] in walk(node.value)]
+        if len(makers) != 1 or not set(uses) <= set(walk(makers[0].value)) or not _is_state(makers[0].value):
+            return None
+        names, place = call.file.names_given(makers[0].value), makers[0]
+    return None
 
 
 def _whole_file(facts: Facts) -> Iterator[Finding]:
