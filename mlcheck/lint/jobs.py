@@ -11,7 +11,7 @@ from mlcheck.lint.reading import Text
 from mlcheck.lint.tasks import Done, Part, Piece, Said, Task
 
 CAN_FORK = sys.platform == "linux"  # elsewhere, system libraries do not survive it
-MOST_COPIED = 10_000_000  # bytes of source: trees take 40 times as much, and a process copies those it touches
+MOST_COPIED = 25_000_000  # bytes of source: trees take 15 times as much, and a process copies those it touches
 WORTH_A_FORK, WORTH_A_START = 300_000, 4_000_000  # bytes of source: below, several processes take longer than one
 
 
@@ -25,9 +25,10 @@ def answered(texts: Sequence[Text], tasks: Sequence[Task], jobs: int, done: Done
         from mlcheck.lint.workers import hire
 
         pieces = _pieces(texts, tasks, jobs)
-        if CAN_FORK:
+        shared = _is_shared(texts, pieces)
+        if CAN_FORK and shared:
             _prepare(texts, pieces)
-        workers = hire(min(jobs, len(pieces)), texts, CAN_FORK) if len(pieces) > 1 else []
+        workers = hire(min(jobs, len(pieces)), texts, CAN_FORK) if shared else []
         if workers:
             try:
                 yield from Crew(workers, texts, tasks, pieces, done).answers()
@@ -71,6 +72,12 @@ def _pieces(texts: Sequence[Text], tasks: Sequence[Task], jobs: int) -> list[Pie
         parts = (Part.EVENTS, Part.SITES) if split else (Part.ALL,)
         pieces += [Piece(position, tasks[position]._replace(part=part)) for part in parts]
     return pieces
+
+
+def _is_shared(texts: Sequence[Text], pieces: Sequence[Piece]) -> bool:
+    """Whether there is work beside the largest piece: a copy that did it alone would double the memory."""
+    weights = [_weight(texts, piece.task) for piece in pieces]
+    return sum(weights) - max(weights) >= _least() / 4
 
 
 def _prepare(texts: Sequence[Text], pieces: Sequence[Piece]) -> None:

@@ -141,6 +141,17 @@ def test_only_trees_of_a_bearable_size_are_copied(copies: None, monkeypatch: pyt
     assert [piece.task.part for piece in jobs._pieces(texts, [task], 2)] == [Part.ALL]
 
 
+def test_what_one_process_must_do_alone_is_not_handed_to_a_copy(copies: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "WORTH_A_FORK", 300)
+    Path("beta/net.py").write_text(NET + "# long\n" * 300, encoding="utf-8")
+    monkeypatch.setattr(jobs, "MOST_COPIED", 1000)
+    for package in ("alpha", "gamma"):
+        for name in ("net", "train"):
+            Path(package, f"{name}.py").unlink()
+    monkeypatch.setattr(workers, "hire", None)
+    assert lint(2) == lint(1)
+
+
 def test_a_small_program_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "hire", None)
     assert lint(8) == lint(1)
