@@ -19,7 +19,7 @@ from mlcheck.core.outcome import Outcome, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.probe import checks
 from mlcheck.probe.job import Job
-from mlcheck.probe.result import from_message, result_of
+from mlcheck.probe.result import from_message, relocated, result_of
 from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
 from mlcheck.trial.memory import MemoryGuard
@@ -74,7 +74,7 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
         command="probe",
         subject=options.entry,
         results=tuple(
-            replace(_relocated(run.results[rule], options.folder), options=options.rule_options.get(rule, {}))
+            replace(relocated(run.results[rule], options.folder), options=options.rule_options.get(rule, {}))
             for rule in run.rules
         ),
         environment=run.environment,
@@ -120,7 +120,7 @@ class _Run:
         self._began = time.monotonic()
         self._dead: dict[str, str] = {}
         self._blocked: dict[str, str] = {}
-        self._current, self._measuring = ENTRY_RULE, ""
+        self._current, self._measuring, self._asked_at = ENTRY_RULE, "", self._began
         self.rules = rules
         self.results: dict[str, Result] = {}
         self.environment: dict[str, str] = {}
@@ -142,7 +142,7 @@ class _Run:
     def child(self, budget: float) -> None:
         """Answer the open rules in one child, as far as it lives."""
         self._current, self._measuring = (ENTRY_RULE if ENTRY_RULE in self.open else ""), ""
-        options = self._options
+        self._asked_at, options = time.monotonic(), self._options
         job = Job(
             entry=options.entry,
             config=os.path.relpath(options.config, options.folder) if options.config else "",
@@ -180,7 +180,7 @@ class _Run:
         elif kind == "notices":
             self.notices += message["notices"]
         elif kind == "begun":
-            self._current, self._measuring = message["rule"], ""
+            self._current, self._measuring, self._asked_at = message["rule"], "", time.monotonic()
             if self._progress:
                 self._progress(message["rule"], len(self.results), len(self.rules))
         elif kind == "measuring":
@@ -226,7 +226,8 @@ class _Run:
         place = _last_user_line(end.stack, self._options.folder)
         finding = Finding(told, place, help=_STOPPED.get(end.how, ""))
         verdict = Verdict(outcome, summary=told, reason=told, findings=(finding,))
-        return result_of(self._catalog[rule], verdict, end.seconds, end.stack or end.stderr[-4000:])
+        took = time.monotonic() - self._asked_at
+        return result_of(self._catalog[rule], verdict, took, end.stack or end.stderr[-4000:])
 
     def give_up(self, reason: str) -> None:
         for rule in self.open:
@@ -246,20 +247,3 @@ def _last_user_line(stack: str, folder: str) -> Location:
             number = rest.partition("line ")[2].partition(" ")[0]
             return Location(os.path.relpath(full, home), int(number) if number.isdigit() else 0)
     return Location()
-
-
-def _relocated(result: Result, folder: str) -> Result:
-    """Places relative to where mlcheck was started, not to where the program ran."""
-    if os.path.normpath(folder) == os.curdir:
-        return result
-
-    def move(place: Location) -> Location:
-        if not place.path or os.path.isabs(place.path):
-            return place
-        return replace(place, path=os.path.normpath(os.path.join(folder, place.path)))
-
-    findings = tuple(
-        replace(finding, location=move(finding.location), related=tuple(move(place) for place in finding.related))
-        for finding in result.findings
-    )
-    return replace(result, findings=findings)

@@ -12,6 +12,7 @@ from script_programs import FAULTS, HEAD, LOOPS, SOUND, broken
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.sandbox import restored
+from mlcheck.trial.script.driver import Driver
 from mlcheck.trial.trial import EntryError, NotReached, Trial
 
 LoadScript = Callable[..., Trial]
@@ -107,6 +108,41 @@ def test_one_epoch_is_enough_to_evaluate_before_training(
             trial.evaluate_step(next(trial.validation_batches()))
         trial.train_step(next(trial.train_batches()), 0)
         trial.evaluate_step(next(trial.validation_batches()))
+
+
+def test_a_measurement_that_was_given_up_in_a_validation_leaves_nothing_to_the_next(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The modes are put back, but the script stands in its validation: the next measurement begins anew."""
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)
+    trial = load_script(HEAD + LOOPS["steps without epochs"].replace("step % 10 == 9", "step == 0"))
+    assert isinstance(trial.progress, Driver)
+    monkeypatch.setattr(trial.progress, "_seconds", 0.0)
+    with restored(trial):
+        batch = next(trial.train_batches())
+        with pytest.raises(NotReached, match="did not get there"):
+            trial.train_step(batch, 0)
+    monkeypatch.setattr(trial.progress, "_seconds", 20.0)
+    assert ask("missing-eval-mode", trial).outcome is Outcome.PASS
+
+
+def test_a_script_that_evaluates_long_after_is_begun_anew_to_see_it(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seldom = LOOPS["steps without epochs"].replace("range(60)", "range(10**7)").replace("step % 10 == 9", "step == 0")
+    trial = load_script(HEAD + "\ndef main():" + seldom.replace("\n", "\n    ") + "\nmain()\n")
+    assert isinstance(trial.progress, Driver)
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)
+    monkeypatch.setattr(trial.progress, "_seconds", 0.3)
+    with restored(trial):
+        trial.train_step(next(trial.train_batches()), 0)
+    with restored(trial), pytest.raises(NotReached, match="did not get there in 0 s"):
+        next(trial.validation_batches())
+    with restored(trial):
+        trial.train_step(next(trial.train_batches()), 0)
+        with pytest.raises(NotReached, match="trains for over 0 s before it evaluates again"):
+            next(trial.validation_batches())
+    assert ask("missing-eval-mode", trial).outcome is Outcome.PASS
 
 
 def test_what_fails_for_want_of_batches_is_not_the_scripts_fault(load_script: LoadScript) -> None:

@@ -16,6 +16,7 @@ from mlcheck.trial.script.objects import Start
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
+from mlcheck.trial.script.repetition import repeats_batches
 from mlcheck.trial.script.requests import LoopKey
 from mlcheck.trial.script.scout import Scout
 from mlcheck.trial.trial import EntryError, NotReached, Trial
@@ -71,7 +72,7 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
     except NotReached as why:
         raise EntryError(f"{program.name} does not do the same twice: {why}") from None
     driver.restore(None)
-    repeats = driver.repeats_batches()
+    repeats = not plan.companions if plan.training else repeats_batches(driver)
     evaluates = bool(plan.evaluating) or plan.evaluates_by_calls
     return Trial(
         name=program.name,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.modes import process_cells
-from mlcheck.trial.script.calls import calls_through, watched_calls
+from mlcheck.trial.script.calls import calls_through
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
 from mlcheck.trial.script.objects import Held, Newcomers, Start, globals_of, held_by
@@ -22,12 +20,12 @@ from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Did, Ended, Given, Request, Turn, WantsBatch
-from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.trial import NotReached
 
 _TURNS = 8
 _FAR = 1000
 _QUICK_S = 2.0
+"""A start of so long is not repeated for every measurement."""
 
 
 class Driver:
@@ -49,7 +47,8 @@ class Driver:
         self._evaluated: DataLoader[Any] | None = None
         self._newcomers, self._held = Newcomers(), Held({}, {}, {}, [])
         self._depth = self._steps = self._steps_before = 0
-        self._has_cut = False
+        self._start_s = 0.0
+        self._has_cut = self._evaluates_late = False
         self._is_elsewhere = True
         self._beginning: Sequence[Cell] = ()
         self._plain_call = nn.Module.__call__
@@ -95,29 +94,12 @@ class Driver:
         self._advance(Answer.STOP)
         return isinstance(self._request, Ended) or self._plan.is_training(self._request)
 
-    def repeats_batches(self) -> bool:
-        """Whether a step gets the same batch again from the same random numbers, if it draws its batches itself."""
-        if self._plan.training is not None:
-            return not self._plan.companions
-        self._go_to_training()
-        seen: list[list[torch.Tensor]] = []
-        with watched_calls(lambda tensors: seen[-1].extend(tensors)):
-            for _ in range(3):  # what the first step gets may have been drawn before
-                torch.manual_seed(0)
-                random.seed(0)
-                np.random.seed(0)
-                seen.append([])
-                try:
-                    self.train_step(Turn(0), 0)
-                except NotReached:  # it calls no module, or has no third step
-                    self._is_elsewhere = True
-                    return False
+    def begin_anew(self) -> None:
+        """Let the next measurement begin with a new run, wherever this one stands."""
         self._is_elsewhere = True
-        _, one, other = seen
-        return bool(one) and len(one) == len(other) and all(same_bits(a, b) for a, b in zip(one, other))
 
     def snapshot(self) -> object:
-        if self._depth == 0 and (self._is_elsewhere or (self._steps and self._plan.start_up_s < _QUICK_S)):
+        if self._depth == 0 and (self._is_elsewhere or (self._steps and self._start_s < _QUICK_S)):
             self._start()
         elif self._is_elsewhere:
             self._go_to_training()
@@ -156,6 +138,7 @@ class Driver:
         self._outputs.scratch.clear()
         self._outputs.forgives = True
         self._newcomers.mark()
+        began = time.monotonic()
         run = self._run = Run(self._program)
         self._instruments.begin(run)
         self._instruments.waits_for, self._instruments.turn = self._waits(), 0
@@ -163,6 +146,7 @@ class Driver:
         self._is_elsewhere = self._has_cut = False
         self._advance(None)
         self._until(self._plan.is_training)
+        self._start_s = time.monotonic() - began
         frames = run.frames()
         self._held = held_by(frames, self._newcomers)
         validation = self._instruments.loaders.made_for(self._plan.evaluating, self._plan.validation)
@@ -196,6 +180,7 @@ class Driver:
             if time.monotonic() > end:
                 break
             self._pass_by_as_cut(self._request)
+        self._is_elsewhere = True  # in the midst of something, a validation perhaps
         raise NotReached(f"{self._program.name} did not get there in {self._seconds:.0f} s")
 
     def _note_loader(self) -> None:
@@ -250,10 +235,21 @@ class Driver:
             raise NotReached(self._told_end())
         if self._plan.is_evaluation(self._request):
             return
+        is_anew = not (self._steps or self._is_elsewhere)
+        if self._evaluates_late and not is_anew:
+            if self._steps > self._steps_before:
+                raise NotReached(
+                    f"{self._program.name} trains for over {self._seconds:.0f} s before it evaluates again"
+                )
+            self._start()  # it evaluates soon after its start, or it would not be known to
         self._is_elsewhere = True
         tensors = [t for model in self._held.models.values() for t in (*model.parameters(), *model.buffers())]
         before = [t.detach().clone() for t in tensors]
-        self._until(self._plan.is_evaluation)
+        try:
+            self._until(self._plan.is_evaluation)
+        except NotReached:
+            self._evaluates_late |= not is_anew and not isinstance(self._request, Ended)
+            raise
         with torch.no_grad():  # the steps on the way are none that somebody asked for
             for tensor, value in zip(tensors, before):
                 tensor.copy_(value)

@@ -34,7 +34,6 @@ class Plan:
     evaluates_by_calls: bool
     turn: int
     error: str
-    start_up_s: float
     validation: DataLoader[Any] | None = None
 
     def enough(self, request: WantsBatch) -> int:

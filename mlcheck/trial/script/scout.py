@@ -196,7 +196,6 @@ class Scout:
             evaluates_by_calls=training is None and self._evaluates(self._called),
             turn=self._turn(),
             error=error_line(end.error) if end and end.error else "",
-            start_up_s=self._start_up_s,
             validation=self._sights[evaluating[0]].loader if evaluating else None,
         )
 
