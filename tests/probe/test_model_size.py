@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,38 @@ def test_parameters_operations_and_bytes() -> None:
     rows = verdict.figures[0].data["rows"]
     assert [row[1] for row in rows] == ["Conv2d", "ReLU", "Flatten", "Linear"]
     assert rows[1][4] == 0
+
+
+def test_memory_in_training_is_told_by_module() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.Dropout(0.5), nn.Linear(16, 5))
+    model[0].weight.requires_grad_(False)
+    model[0].bias.requires_grad_(False)
+    trial = trial_of(model, classes(8, size=4, batches=1), cross_entropy, torch.optim.Adam(model.parameters()))
+    verdict = ask(RULE, trial)
+    rows = {row[0]: row[2:] for row in verdict.figures[1].data["rows"]}
+    last = 4 * (16 * 5 + 5)
+    assert rows["0"] == [4 * (8 * 16 + 16), 0, 0, 0]  # frozen: neither gradient nor moments, nothing kept for backward
+    assert rows["4"][:2] == [last, last]
+    assert rows["4"][2] == 2 * last + 2 * 4  # two moments of Adam, and a count for each of two parameters
+    assert rows["3"][3] > 0  # dropout keeps its mask
+    assert rows["4"][3] == 4 * 16  # its input, a sample
+    assert verdict.numbers["state bytes"] == sum(sum(row[:3]) for row in rows.values())
+
+
+def test_gradients_that_are_collected_over_batches_are_waited_for() -> None:
+    model = nn.Linear(8, 5)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+    def third(batch: Any, step: int) -> dict[str, Any]:
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        if step % 3 == 2:
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss}
+
+    trial = replace(trial_of(model, classes(8, size=4, batches=3), cross_entropy, optimizer), train_step=third)
+    assert ask(RULE, trial).figures[1].data["rows"][0][2:5] == [180, 180, 180]
 
 
 def test_a_view_of_a_parameter_may_enter_a_module() -> None:

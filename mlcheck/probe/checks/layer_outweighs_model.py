@@ -20,11 +20,14 @@ def check(seen: ModelSize, *, share: float = MOST, steps: int = LONG) -> Verdict
         "trained": float(seen.trained),
         "operations a sample": seen.flops / seen.samples,
         "output bytes a sample": sum(module.output_bytes for module in seen.modules) / seen.samples,
+        "state bytes": float(sum(module.state for module in seen.memory)),
+        "bytes kept for backward a sample": sum(module.saved for module in seen.memory) / seen.samples,
     }
     uncounted = f" ({', '.join(sorted({m.kind for m in seen.uncounted}))} not counted)" if seen.uncounted else ""
     told = (
         f"{seen.parameters:,} parameters; a sample takes {_short(numbers['operations a sample'])} operations forward"
-        f"{uncounted} and {_short(numbers['output bytes a sample'])}B for the outputs of its layers"
+        f"{uncounted}; training holds {_short(numbers['state bytes'])}B of weights, gradients and optimizer state, and "
+        f"for backward {_short(numbers['bytes kept for backward a sample'])}B a sample"
     )
     faults = (_too_wide(module, seen, share) or _too_long(module, steps) for module in seen.modules)
     findings = tuple(fault for fault in faults if fault)
@@ -33,7 +36,7 @@ def check(seen: ModelSize, *, share: float = MOST, steps: int = LONG) -> Verdict
         outcome,
         findings[0].message if findings else told,
         findings=findings,
-        figures=(_table(seen),),
+        figures=(_table(seen), _memory(seen)),
         numbers=numbers,
         looked_at=len(seen.modules),
     )
@@ -86,6 +89,19 @@ def _table(seen: ModelSize) -> Figure:
         ]
         for module in shown
     ]
-    columns = ["module", "kind", "output", "parameters", "operations a sample", "bytes a sample"]
+    columns = ["module", "kind", "output", "parameters", "operations a sample", "output bytes a sample"]
     more = "" if len(shown) == len(seen.modules) else f", the {len(shown)} largest of {len(seen.modules)} modules"
     return Figure("table", f"what a forward pass of {seen.name} takes{more}", {"columns": columns, "rows": rows})
+
+
+def _memory(seen: ModelSize) -> Figure:
+    heaviest = sorted(seen.memory, key=lambda m: m.state + m.saved, reverse=True)[:_SHOWN]
+    rows = [
+        [m.name, m.kind, m.weights, m.gradients, m.optimizer, m.saved // seen.samples]
+        for m in seen.memory
+        if m in heaviest
+    ]
+    columns = ["module", "kind", "weights", "gradients", "optimizer state", "kept for backward a sample"]
+    more = f", the {len(rows)} largest of {len(seen.memory)} modules" if len(rows) < len(seen.memory) else ""
+    title = f"bytes that training holds for {seen.name}, without what the loss itself keeps{more}"
+    return Figure("table", title, {"columns": columns, "rows": rows})

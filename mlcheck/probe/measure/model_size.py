@@ -1,4 +1,4 @@
-"""What every module costs: parameters, floating-point operations and the memory of its output, on one batch."""
+"""What every module costs: parameters, floating-point operations, the bytes of its output, memory in training."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mlcheck.probe.measure.drive import exclusively_evaluating
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.training_memory import ModuleMemory, training_memory
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.trial import Trial
 
@@ -49,6 +50,7 @@ class ModelSize:
     parameters: int
     trained: int
     modules: tuple[ModuleSize, ...]
+    memory: tuple[ModuleMemory, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one pass, whatever the limit
@@ -63,6 +65,7 @@ class ModelSize:
             sum(p.numel() for p in parameters),
             sum(p.numel() for p in parameters if p.requires_grad),
             tuple(watch.sizes()),
+            training_memory(trial, call),
         )
 
     @property
