@@ -26,15 +26,28 @@ class State:
 
 
 def snapshot(trial: Trial) -> State:
-    """Remember the trial's state. A validation under way is ended first, as callbacks may have swapped weights."""
+    """Remember the trial's state. A validation under way is ended first, as callbacks may have swapped weights.
+
+    Every snapshot is to be restored: a program that runs by itself starts anew only where none is open.
+    """
     progress = trial.progress.snapshot() if trial.progress else None
+    try:
+        return State([*cells_of(trial), *process_cells()], progress)
+    except BaseException:
+        if trial.progress:
+            trial.progress.restore(progress)
+        raise
+
+
+def cells_of(trial: Trial) -> list[Cell]:
+    """Every piece of state that hangs on the trial's objects, as it is now."""
     walk = Walk()
     for group in (trial.models, trial.optimizers, trial.schedulers):
         for name, root in group.items():
             walk.visit(name, root)
     for root in trial.objects:
         walk.visit(type(root).__name__, root, root=True)
-    return State([*walk.found, *process_cells()], progress)
+    return walk.found
 
 
 def restore(trial: Trial, state: State) -> None:

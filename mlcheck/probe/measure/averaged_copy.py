@@ -19,7 +19,7 @@ from mlcheck.probe.measure.following import Copy, Follow
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
-from mlcheck.trial.sandbox import snapshot
+from mlcheck.trial.sandbox import cells_of
 from mlcheck.trial.tensors import TensorCell
 from mlcheck.trial.trial import Trial
 
@@ -84,7 +84,7 @@ def _after_each_update(follows: list[Follow]) -> Iterator[None]:
 
 def _tensors(trial: Trial) -> dict[str, Tensor]:
     """All tensors of the trial's objects by name. A copy may be made anew at each step, so they are looked up again."""
-    return {cell.name: cell.tensor for cell in snapshot(trial).cells if isinstance(cell, TensorCell)}
+    return {cell.name: cell.tensor for cell in cells_of(trial) if isinstance(cell, TensorCell)}
 
 
 def _found(trial: Trial) -> list[Follow]:
