@@ -153,7 +153,7 @@ class Examination:
             raise kept
         return kept
 
-    def _measure(self, needed: type[Measurement]) -> Measurement | NotMeasured:
+    def _measure(self, needed: type[Measurement], again: bool = True) -> Measurement | NotMeasured:
         seed_all(self._job.seed)
         control = Control(self._trial, self._job.seed)
         try:
@@ -163,6 +163,8 @@ class Examination:
                 except NotMeasured as reason:
                     found = reason
         except NotReached as why:
+            if why.used_up and again:
+                return self._measure(needed, again=False)
             return NotMeasured(str(why), Outcome.INCONCLUSIVE)
         except RejectedConfig as why:
             told = f"the trial rejects its hyperparameters: {why}; choose others with --hp NAME=VALUE"

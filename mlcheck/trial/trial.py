@@ -134,5 +134,10 @@ class RejectedConfig(Exception):
 class NotReached(BaseException):
     """A program that runs by itself did not come to the step asked for: nothing can be said about it.
 
-    No Exception, as it is no error of the program's, which some measures catch and report.
+    No Exception, as it is no error of the program's, which some measures catch and report. `used_up` says that the
+    program's steps were, by what was measured before: a new run has more of them.
     """
+
+    def __init__(self, told: str, used_up: bool = False) -> None:
+        super().__init__(told)
+        self.used_up = used_up

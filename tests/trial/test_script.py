@@ -95,6 +95,46 @@ def test_a_script_that_ends_says_what_to_do(load_script: LoadScript) -> None:
             trial.train_step(next(trial.train_batches()), 0)
 
 
+COUNTED = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(torch.randn(32, 2), torch.randn(32, 1)), batch_size=8)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+steps = 0
+while steps < 12:
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+        steps += 1
+        if steps == 12:
+            break
+"""
+
+
+def test_steps_that_others_used_up_are_told_from_steps_that_there_are_not(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)  # as of a script that takes long to start
+    trial = load_script(COUNTED)
+
+    def train(steps: int) -> None:
+        with restored(trial):
+            batch = next(trial.train_batches())
+            for index in range(steps):
+                trial.train_step(batch, index)
+
+    train(3)
+    with pytest.raises(NotReached) as used:
+        train(1000)
+    with pytest.raises(NotReached) as fresh:
+        train(1000)
+    assert (used.value.used_up, fresh.value.used_up) == (True, False)
+    train(3)
+
+
 def test_one_epoch_is_enough_to_evaluate_before_training(
     load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,7 +73,7 @@ class Driver:
         """All that the script does with one batch, until it asks for the next."""
         self._go_to_training()
         if isinstance(self._request, Ended):
-            raise NotReached(self._told_end())
+            raise self._at_its_end()
         self._steps += 1
         self._instruments.turn = self._plan.turn
         self._advance(None if isinstance(batch, Turn) else Given(batch))
@@ -176,7 +176,7 @@ class Driver:
             if isinstance(self._request, Ended):
                 if or_ended:
                     return
-                raise NotReached(self._told_end())
+                raise self._at_its_end()
             if time.monotonic() > end:
                 break
             self._pass_by_as_cut(self._request)
@@ -232,7 +232,7 @@ class Driver:
         if self._run is None:
             self._start()
         if isinstance(self._request, Ended):
-            raise NotReached(self._told_end())
+            raise self._at_its_end()
         if self._plan.is_evaluation(self._request):
             return
         is_anew = not (self._steps or self._is_elsewhere)
@@ -254,8 +254,7 @@ class Driver:
             for tensor, value in zip(tensors, before):
                 tensor.copy_(value)
 
-    def _told_end(self) -> str:
-        return (
-            f"{self._program.name} ended after {self._steps} training steps: give it arguments for more epochs or "
-            f"steps (mlcheck probe {self._program.name} -- ARGUMENTS)"
-        )
+    def _at_its_end(self) -> NotReached:
+        told = f"{self._program.name} ended after {self._steps} training steps: give it arguments for more epochs or "
+        told += f"steps (mlcheck probe {self._program.name} -- ARGUMENTS)"
+        return NotReached(told, used_up=self._steps_before > 0)
