@@ -222,3 +222,17 @@ def test_a_decoder_that_is_fed_its_answer() -> None:
     says(ask("future-leak", translated(fed_at=1)), Outcome.WARN, "the targets are the input tokens themselves")
     says(ask("future-leak", translated(both_ways=True)), Outcome.FAIL, "sees the tokens it has to predict")
     says(ask("future-leak", translated()), Outcome.PASS)
+
+
+class OwnLoss(Translator):
+    """As those of transformers: given its labels, it moves them by one for the decoder and computes the loss."""
+
+    def forward(self, source: Tensor, labels: Tensor) -> Tensor:
+        fed = F.pad(labels[:, :-1], (1, 0))
+        return F.cross_entropy(super().forward(source, fed).flatten(0, 1), labels.flatten())
+
+
+def test_labels_that_a_model_computes_its_loss_from_are_nothing_it_reads() -> None:
+    batches = [{"source": batch["tokens"] * 7 % WORDS, "labels": batch["tokens"]} for batch in sentences()]
+    trial = trial_of(OwnLoss(), batches, lambda model, batch: model(batch["source"], labels=batch["labels"]))
+    assert ask("future-leak", trial).outcome is Outcome.SKIP

@@ -18,6 +18,8 @@ from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
+_ANSWERS = frozenset(["labels", "label", "targets", "target"])
+
 
 @dataclass(frozen=True, slots=True)
 class NextToken:
@@ -66,12 +68,17 @@ def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location]:
         trial.train_step(first_batches(trial, 1)[0], 0)
     names = Names(trial.models)
     for call in modules.calls:
-        ids = [t.detach().clone() for _, t in leaves((call.args, call.kwargs)) if _are_ids(t)]
+        ids = [tensor.detach().clone() for tensor in _ids((call.args, call.kwargs))]
         if ids and names.knows(call.module):
             for loss in losses.calls:
                 if loss.kind in ("cross_entropy", "nll_loss") and not loss.target.is_floating_point():
                     return ids, loss.target, loss.place
     raise NotMeasured("no model takes token ids of shape (samples, places) and is trained with cross_entropy")
+
+
+def _ids(arguments: Arguments) -> list[Tensor]:
+    """The token ids among a model's arguments. Labels that it computes its own loss from are nothing it reads."""
+    return [t for name, t in leaves(arguments) if _are_ids(t) and name.rpartition(".")[2] not in _ANSWERS]
 
 
 def _are_ids(tensor: Tensor) -> bool:
@@ -96,7 +103,7 @@ def _shift(tokens: Tensor, targets: Tensor) -> int | None:
 
 def _exchanged(call: CapturedCall, cut: int, length: int, which: int | None) -> Arguments:
     """The same tokens up to `cut`, those of another sample behind it: of one input where a decoder has several."""
-    ids = [tensor for _, tensor in leaves((call.args, call.kwargs)) if _are_ids(tensor)]
+    ids = _ids((call.args, call.kwargs))
     only = ids[which] if which is not None and which < len(ids) else None
 
     def exchange(tensor: Tensor) -> Tensor:
