@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import Asked, ask, mlp, trial_on
+from data_programs import Changed
+from probe_programs import Asked, ask, mlp, says, trial_on
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
-from test_data_probes import Changed, says
 from test_label_probes import clusters
 from test_table_probes import classified, numbers, rare, standard
 from torch import Tensor

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from sklearn.metrics import f1_score, roc_auc_score
-from test_data_probes import says
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome

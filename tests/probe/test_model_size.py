@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from probe_programs import ask, classes, cross_entropy, trial_of
+from probe_programs import ask, classes, cross_entropy, says, trial_of
 from sound_programs import SOUND
-from test_data_probes import says
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from probe_programs import ask, trial_on
+from probe_programs import ask, says, trial_on
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
-from test_data_probes import says
 from torch import Tensor
 from torch.utils.data import TensorDataset
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import ask, trial_of
-from test_data_probes import says
+from probe_programs import ask, says, trial_of
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 

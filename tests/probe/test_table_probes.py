@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import Asked, ask, mlp, trial_on
+from probe_programs import Asked, ask, mlp, says, trial_on
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine, make_blobs
-from test_data_probes import says
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset, WeightedRandomSampler
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from probe_programs import ask, trial_on
-from test_data_probes import says, table
+from data_programs import table
+from probe_programs import ask, says, trial_on
 from torch.utils.data import Dataset
 
 from mlcheck.core.outcome import Outcome
