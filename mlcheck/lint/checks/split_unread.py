@@ -1,13 +1,14 @@
 """split-unread: one split's data is made and never read, and the other split's stands in its place."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, own_nodes, walk
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "pair of splits"
@@ -28,17 +29,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             for unread, other in _pairs(_Scope(file, node, context)):
                 seen += 1
                 yield from _judged(_Scope(file, node, context), unread, other)
+        for cls in file.classes:
+            for unread, other in _attribute_pairs(cls):
+                seen += 1
+                yield from _judged_class(cls, unread, other)
     facts.sites.seen[LOOKS_AT] = seen
 
 
 def _pairs(scope: _Scope) -> Iterator[tuple[str, str]]:
     """Names such as `val_loader` and `train_loader`, of which nothing reads the first."""
-    own = scope.context.scope.bindings
-    stems: dict[str, list[str]] = {}
-    for name in own:
-        if (stem := _stem(name)) and split_of_name(name):
-            stems.setdefault(stem, []).append(name)
-    together = [names for names in stems.values() if len(names) == 2]
+    together = _alike(scope.context.scope.bindings)
     if not together:
         return
     inside = walk(scope.node)
@@ -50,6 +50,46 @@ def _pairs(scope: _Scope) -> Iterator[tuple[str, str]]:
                 continue
             if not _reads(inside, unread) and _reads(inside, other):
                 yield unread, other
+
+
+def _alike(names: Iterable[str]) -> list[list[str]]:
+    """Pairs of names that differ by their split alone."""
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        if (stem := _stem(name)) and split_of_name(name):
+            stems.setdefault(stem, []).append(name)
+    return [names for names in stems.values() if len(names) == 2]
+
+
+def _attribute_pairs(cls: Class) -> Iterator[tuple[str, str]]:
+    """`self.val_loader` and `self.train_loader`, the first only ever set, or asked for its length."""
+    for names in _alike(cls.attributes):
+        for unread, other in (names, names[::-1]):
+            texts = [file.text for file in cls.file.sites.mentioning([unread], tests=True)]
+            said = re.compile(rf"(?<!len\(self)\.{unread}\b|[\"']{unread}[\"']")
+            spoken = sum(len(said.findall(text)) for text in texts)
+            if split_of_name(unread) != split_of_name(other) and spoken == len(cls.attributes[unread]):
+                yield unread, other
+
+
+def _judged_class(cls: Class, unread: str, other: str) -> Iterator[Finding]:
+    """The loops of the class's methods over the attribute that stands in the place of the other."""
+    trained: list[tuple[Function, ast.expr]] = []
+    judged: list[tuple[Function, ast.expr]] = []
+    for method in cls.methods.values():
+        text = cls.file.module.text_of(method.node)
+        for loop in method.nodes:
+            if isinstance(loop, ast.For) and f"{method.receiver}.{other}" in ast.unparse(loop.iter):
+                inside = cls.file.module.text_of(loop)
+                if ".backward(" in inside:
+                    trained.append((method, loop.iter))
+                elif ".eval()" in text and ".step(" not in inside:
+                    judged.append((method, loop.iter))
+    found = (
+        trained if split_of_name(unread) == "train" else judged if trained and split_of_name(other) == "train" else []
+    )
+    for method, place in found[:1]:
+        yield _finding(_Scope(cls.file, method.node, method.inner), place, f"self.{unread}", f"self.{other}")
 
 
 def _is_known_elsewhere(scope: _Scope, name: str) -> bool:
@@ -114,7 +154,7 @@ def _judged(scope: _Scope, unread: str, other: str) -> Iterator[Finding]:
 
 
 def _finding(scope: _Scope, where: ast.AST, unread: str, other: str) -> Finding:
-    verb = "trains on" if split_of_name(unread) == "train" else "judges by"
+    verb = "trains on" if split_of_name(unread.removeprefix("self.")) == "train" else "judges by"
     return Finding(
         f"Nothing reads `{unread}`, and this {verb} `{other}`",
         scope.file.place(where, scope.context).location,
