@@ -24,10 +24,15 @@ def graph_of(m: Machine, value: Value) -> frozenset[Forward]:
     known = m.store.get(("differentiated",)) or ()
     if isinstance(value, Tensor | Symbol) and (_is_differentiable(value) or any(value is other for other in known)):
         calls = live(value.traces) - {graph.UNSEEN}
-        return calls if all(call.grad.kind == "on" for call in calls) else frozenset()
+        return calls if all(map(_recorded, calls)) else frozenset()
     held = containers.contents(m, value)
     inside = held.items.values() if isinstance(held, Table) else held.items if isinstance(held, Tuple) else ()
     return next((calls for item in inside if isinstance(item, Tensor) and (calls := graph_of(m, item))), frozenset())
+
+
+def _recorded(call: Forward) -> bool:
+    """Whether gradients were on: said so, or a backward went through it, which nothing else could have."""
+    return call.grad.kind == "on" or (call.grad.kind == "unknown" and call.trained)
 
 
 def _output(m: Machine, value: Value) -> frozenset[Forward]:
@@ -78,7 +83,7 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
     """`target += change`, where the target was there before this turn of the loop."""
     change = _weighted(m, node.value, change) if isinstance(node, ast.AugAssign) else change
     calls = graph_of(m, change) if m.loops and isinstance(change, Tensor | Symbol) else frozenset()
-    if not calls or m.grad.kind != "on":
+    if not calls or not (m.grad.kind == "on" or (m.grad.kind == "unknown" and all(call.trained for call in calls))):
         return
     if isinstance(target, ast.Subscript):
         _added_to_item(m, node, target, change, calls)

@@ -13,6 +13,7 @@ LOOKS_AT = "optimizer step"
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _after_the_loop(facts)
+    yield from _of_lightning(facts)
     steps = steps_by_choice(facts)
     for clearing in facts.training.clearings:
         around = {loop.node for loop, _ in clearing.when.loops}
@@ -29,6 +30,42 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="clear the gradients where the optimizer steps, right after the step",
                     related=(step.place.location,),
                 )
+
+
+def _of_lightning(facts: Facts) -> Iterator[Finding]:
+    """A `training_step` that optimizes by hand: cleared each time, stepped where `(batch_idx + 1) % n == 0`."""
+    for file in facts.sites.mentioning(["manual_backward("]):
+        for function in file.functions:
+            if function.name != "training_step" or function.cls is None:
+                continue
+            body = function.node.body
+            for number, line in enumerate(body):
+                owner = _owner_of(line, "zero_grad")
+                later = body[number + 1 :] if owner else []
+                gathered = [node for node in later if "manual_backward" in ast.unparse(node)]
+                step = next((node for node in later if _owner_of(node, "step") == owner or _steps(node, owner)), None)
+                if gathered and isinstance(step, ast.If) and gathered[0].lineno < step.lineno:
+                    yield Finding(
+                        "This clears the gradients of every batch, and the step comes only after several of them",
+                        function.place(line).location,
+                        help="clear the gradients where the optimizer steps, right after the step",
+                        related=(function.place(step).location,),
+                    )
+
+
+def _owner_of(line: ast.stmt, method: str) -> str:
+    """`optimizer` of the statement `optimizer.zero_grad()`."""
+    call = line.value if isinstance(line, ast.Expr) else None
+    func = call.func if isinstance(call, ast.Call) else None
+    return ast.unparse(func.value) if isinstance(func, ast.Attribute) and func.attr == method else ""
+
+
+def _steps(line: ast.stmt, owner: str) -> bool:
+    """`if (batch_idx + 1) % n == 0: optimizer.step()`, and no step where that does not hold."""
+    if not isinstance(line, ast.If) or line.orelse or not isinstance(line.test, ast.Compare):
+        return False
+    counted = isinstance(line.test.left, ast.BinOp) and isinstance(line.test.left.op, ast.Mod)
+    return counted and "batch" in ast.unparse(line.test) and any(_owner_of(each, "step") == owner for each in line.body)
 
 
 def _after_the_loop(facts: Facts) -> Iterator[Finding]:

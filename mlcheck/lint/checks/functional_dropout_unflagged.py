@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import stores
 from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function, Sites
-from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, own_attribute
+from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, in_forward, own_attribute
 from mlcheck.lint.sites.modules import is_module
 from mlcheck.lint.sites.origins import callers
 
@@ -21,6 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(*_DROPOUT, _ATTENTION))
     facts.sites.seen[LOOKS_AT] = len(calls)
     yield from _told_by_default(facts.sites, calls)
+    yield from _by_hand(facts.sites)
     for call in calls:
         function = call.function
         if function is None or not _is_of_a_module(facts.sites, function):
@@ -45,6 +46,30 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help=f"pass `{flag}`" + ("" if attention else ", or use `nn.Dropout`"),
             )
+
+
+def _by_hand(sites: Sites) -> Iterator[Finding]:
+    """A mask of `bernoulli_(1 - self.p)` divided by `1 - self.p` in a forward pass, whatever the mode."""
+    for file in sites.mentioning(["bernoulli"]):
+        for call in file.calls("bernoulli_", "bernoulli"):
+            function = in_forward(call)
+            cls = function.cls if function is not None else None
+            if function is None or cls is None or _switches_itself(cls):
+                continue
+            if "dropout" not in cls.name.lower() or any(asks_mode(base.node) for base in cls.line):
+                continue
+            kept = [ast.unparse(a) for a in call.node.args if isinstance(a, ast.BinOp) and isinstance(a.op, ast.Sub)]
+            rescaled = [
+                node
+                for node in function.nodes
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and ast.unparse(node.right) in kept
+            ]
+            if rescaled:
+                yield Finding(
+                    f"`{cls.name}` drops in evaluation too: nothing in it asks for the mode",
+                    call.place.location,
+                    help="`if not self.training: return x`",
+                )
 
 
 def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:

@@ -216,10 +216,14 @@ def _assigned(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, C
 
 
 def _is_test_data(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):  # `loaders["test"]`
+        return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "test"
     return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "test"
 
 
 def _is_validation(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "val"
     return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "val"
 
 

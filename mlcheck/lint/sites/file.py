@@ -197,7 +197,7 @@ class File:
                 return self.sites.member(owner, node.attr, depth)
             if isinstance(owner, Class):
                 return owner.find(node.attr)
-            return self._method(node, context)
+            return self._method(node, context) or self._of_instance(node, context, depth)
         if not isinstance(node, ast.Name) or depth <= 0:
             return None
         bindings = self.bindings(node.id, context)
@@ -229,6 +229,18 @@ class File:
         if function is not None and isinstance(node.value, ast.Name) and node.value.id == function.receiver:
             return function.cls.find(node.attr) if function.cls else None
         return None
+
+    def _of_instance(self, node: ast.Attribute, context: Context, depth: int) -> Named:
+        """`engine.fit`, where `engine` is made once, of a class of the project; `Engine(...).fit`."""
+        made: ast.expr | None = node.value
+        if isinstance(made, ast.Name) and depth > 0:
+            bindings = self.bindings(made.id, context)
+            binding = bindings[0] if len(bindings) == 1 and bindings[0].kind == "value" else None
+            made, context = (binding.value, binding.context) if binding is not None else (None, context)
+        if not isinstance(made, ast.Call) or depth <= 0:
+            return None
+        cls = self.resolve(made.func, context, depth - 1)
+        return cls.find(node.attr) if isinstance(cls, Class) else None
 
     def meaning(self, binding: Binding, depth: int = _DEPTH) -> Named:
         """What one binding makes of its name."""
