@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from mlcheck.lint import containers, graph
 from mlcheck.lint.facts import Forward, Place
@@ -11,6 +12,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of
 
+_PARTS = re.compile(r"accum|micro", re.IGNORECASE)
 _RECENT = 8  # how far back a loss may have been kept before the backward that runs on it
 _DIFFERENTIABLE = ("loss", "raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
 
@@ -123,8 +125,14 @@ def _at_call(m: Machine, node: ast.AST) -> Place:
 
 
 def _is_of_one_batch(m: Machine) -> bool:
-    """Whether two loops run around this function, as epochs and batches do, and its own runs over parts of a batch."""
+    """Whether two loops run around this function, as epochs and batches do, and its own runs over parts of a batch.
+
+    `for _ in range(accumulation_steps)` says so itself.
+    """
     around = m.loops[-1].place
+    loop = m.loops[-1].node
+    if isinstance(loop, ast.For) and _PARTS.search(ast.unparse(loop.iter)):
+        return True
     outside = [loop for loop in m.loops if (loop.place.path, loop.place.symbol) != (around.path, around.symbol)]
     return len(outside) > 1 and not m.loops[-1].split
 

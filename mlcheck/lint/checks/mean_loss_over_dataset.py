@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import last_name, own_nodes, walk
-from mlcheck.lint.sites import Call, Class, Context, File
+from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loaders import LOADER
 from mlcheck.lint.sites.origins import Origin, origins
@@ -20,6 +20,7 @@ _BATCH_SIZE = re.compile(r"len\(\w+\)|\w+\.size\((?:dim=)?0\)|\w+\.shape\[0\]")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _counts_over_batches(facts)
+    yield from _weighed_again(facts)
     means = {loss.place.spot for loss in facts.losses if _is_mean(loss)}
     others = {loss.place.spot for loss in facts.losses if not _is_mean(loss)}
     if not means:
@@ -143,6 +144,27 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
                         file.place(division, context).location,
                         help="divide by `len(loader.dataset)`, or count the samples that were seen",
                     )
+
+
+def _weighed_again(facts: Facts) -> Iterator[Finding]:
+    """`meter.update((prediction == y).sum().item(), len(y))`, where the meter weighs its values itself."""
+    for file in facts.sites.mentioning([".update("]):
+        for call in file.calls("update") if "sum" in file.text else ():
+            given = call.node.args
+            if len(given) != 2 or not _counts(given[0]) or _BATCH_SIZE.fullmatch(ast.unparse(given[1])) is None:
+                continue
+            update = file.resolve(call.node.func, call.context)
+            if not isinstance(update, Function) or update.cls is None or len(update.parameters) != 3:
+                continue
+            _, value, number = update.parameters
+            added = [n.value for n in update.nodes if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Add)]
+            if {f"{value} * {number}", number} <= {ast.unparse(node) for node in added}:
+                yield Finding(
+                    "This number is a sum over the batch, and the meter multiplies it by the size of the batch again",
+                    call.place.location,
+                    help="give the meter the mean of the batch: `.float().mean().item()`",
+                    related=(update.place(update.node).location,),
+                )
 
 
 def _counts(node: ast.expr) -> bool:

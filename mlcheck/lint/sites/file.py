@@ -232,11 +232,13 @@ class File:
 
     def _of_instance(self, node: ast.Attribute, context: Context, depth: int) -> Named:
         """`engine.fit`, where `engine` is made once, of a class of the project; `Engine(...).fit`."""
-        made: ast.expr | None = node.value
+        made: ast.AST | None = node.value
         if isinstance(made, ast.Name) and depth > 0:
             bindings = self.bindings(made.id, context)
-            binding = bindings[0] if len(bindings) == 1 and bindings[0].kind == "value" else None
+            binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item") else None
             made, context = (binding.value, binding.context) if binding is not None else (None, context)
+            if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
+                made = made.elts[binding.item]
         if not isinstance(made, ast.Call) or depth <= 0:
             return None
         cls = self.resolve(made.func, context, depth - 1)
