@@ -130,7 +130,7 @@ def module_attribute(
         return module_attribute(m, value.module, value.name, depth - 1, seen) if depth else None
     if value is None and f"{name}.{attribute}" in m.program.modules:
         # A library that a star import handed on hides the submodule of its name.
-        passed_on = import_on_demand(m, module, attribute) if depth else None
+        passed_on = import_on_demand(m, module, attribute, seen | {name}) if depth else None
         return passed_on if passed_on == External(attribute) else Module(f"{name}.{attribute}")
     if value is None and depth:
         value = import_on_demand(m, module, attribute, seen | {name})

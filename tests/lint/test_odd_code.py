@@ -27,6 +27,22 @@ def test_modules_that_import_everything_from_one_another() -> None:
     assert crashes({"one": one, "two": two, "three": three}) == []
 
 
+def test_a_softmax_of_which_no_dimension_is_known() -> None:
+    code = HEAD + (
+        "class Attention(nn.Module):\n"
+        "    def __init__(self, dim):\n"
+        "        super().__init__()\n"
+        "        self.score = nn.Sequential(nn.Linear(dim, 4), nn.Linear(4, 1))\n"
+        "    def forward(self, x):\n"
+        "        return torch.softmax(self.score(x).squeeze(-1), dim=-1)\n"
+        "def train(x, y, optimizer):\n"
+        "    model = Attention(8)\n"
+        "    F.mse_loss(model(x), y).backward()\n"
+        "    optimizer.step()\n"
+    )
+    assert crashes({"one": code}) == []
+
+
 def test_a_deep_expression_and_deep_nesting() -> None:
     total = "loss = " + " + ".join(["x"] * 2_000) + "\nloss.backward()\n"
     nested = "".join(f"{'  ' * depth}if c{depth}:\n" for depth in range(90)) + "  " * 90 + "loss.backward()\n"

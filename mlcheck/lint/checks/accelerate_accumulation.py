@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import UNKNOWN, Call, File
+from mlcheck.lint.sites import OPEN, UNKNOWN, Call, File
 from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "Accelerator"
@@ -52,7 +52,7 @@ def _is_told(call: Call) -> bool:
     """Whether a number of batches is given that is not certainly one."""
     given = call.argument(_STEPS, None)
     number = call.constant(_STEPS)
-    if given is None or any(isinstance(arg, ast.Starred) for arg in call.node.args):
+    if given is None or given is OPEN or any(isinstance(arg, ast.Starred) for arg in call.node.args):
         return False
     return number is UNKNOWN or number not in (None, 0, 1)
 

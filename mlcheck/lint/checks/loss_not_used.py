@@ -59,6 +59,8 @@ def _is_kept(scope: ast.AST, node: ast.expr) -> bool:
 def _is_read(file: File, scope: tuple[ast.AST, Context], name: str) -> bool:
     """Whether the variable is read anywhere, or can be by other ways than its name."""
     node, context = scope
+    if any(isinstance(n, ast.Attribute) and n.attr == name and isinstance(n.ctx, ast.Store) for n in own_nodes(node)):
+        return True  # `self.loss` is there for whoever has the object
     where = file.module.source.tree if context is file.walk.module else node
     if "locals()" in file.text or "globals()" in file.text or (where is not node):
         return True

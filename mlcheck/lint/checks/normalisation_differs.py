@@ -37,8 +37,11 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _data(loader: Loader) -> Origin | None:
     """The data set of a loader, through the one that it is a part of."""
-    found = loader.data
+    found, seen = loader.data, set[int]()
     while len(found) == 1 and found[0].name in _PARTS and isinstance(found[0].node, ast.Call) and found[0].node.args:
+        if id(found[0].node) in seen:  # `data, rest = random_split(data, sizes)` of a parameter
+            return None
+        seen.add(id(found[0].node))
         found = origins(found[0].file, found[0].node.args[0], found[0].context)
     return found[0] if len(found) == 1 and isinstance(found[0].node, ast.Call) else None
 

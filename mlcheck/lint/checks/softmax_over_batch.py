@@ -59,7 +59,8 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _over_loaded_batch(facts: Facts) -> Iterator[Finding]:
     """`model(x).softmax(0)` of several scores for each sample of a batch that a loader gave."""
     for softmax in facts.softmaxes:
-        classes = softmax.shape.dims[-1] if len(softmax.shape.dims) > 1 or softmax.shape.open else None
+        known = len(softmax.shape.dims) > (0 if softmax.shape.open else 1)
+        classes = softmax.shape.dims[-1] if known else None
         if _is_over_picture(softmax):
             yield Finding(
                 "This normalises along one side of the picture: the classes of a convolution's output are dimension 1",

@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         layers = [
             (name, *assigned[0])
             for name, assigned in cls.attributes.items()
-            if len(assigned) == 1 and _is_once(name, text) and assigned[0][1].value is not None
+            if len(assigned) == 1 and _is_once(name, text) and assigned[0][1].value is not None and "dummy" not in name
         ]
         if not layers or any(word in text for word in _ANY):
             continue

@@ -138,11 +138,12 @@ def _steps(loader: Loader) -> list[Origin]:
     """The transforms of the loader's data, through the data set that it is a part of."""
     if len(loader.data) != 1:
         return []
-    data = loader.data[0]
+    data, seen = loader.data[0], set[int]()
     while data.name in _PARTS:
         assert isinstance(data.node, ast.Call)
-        if not data.node.args:
+        if not data.node.args or id(data.node) in seen:
             return []
+        seen.add(id(data.node))
         whole = origins(data.file, data.node.args[0], data.context)
         if len(whole) != 1:
             return []
