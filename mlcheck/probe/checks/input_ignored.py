@@ -39,6 +39,13 @@ def check(seen: InputUse) -> Verdict:
         )
         finding = Finding(message, Location(symbol=seen.model), help="check where forward uses it")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)
+    if seen.columns:
+        message = (
+            f"exchanging {listed(list(seen.columns))} between samples leaves the output of `{seen.model}` unchanged, "
+            "bit for bit: that column of codes is not used"
+        )
+        finding = Finding(message, Location(symbol=seen.model), help="check which column each embedding is given")
+        return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.rows)
     return Verdict(
         Outcome.PASS, f"the output of `{seen.model}` depends on {listed(list(seen.used))}", looked_at=seen.rows
     )

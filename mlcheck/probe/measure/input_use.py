@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
-from mlcheck.probe.measure.modules import by_parameter
+from mlcheck.probe.measure.modules import ModuleWatch, by_parameter
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.trial import Trial
 
 WARM_UP_STEPS = 4
+MOST_COLUMNS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +26,10 @@ class InputUse:
 
     `ignored` are the inputs whose exchange left every output bitwise unchanged, `used` those that did not;
     an input whose rows are all equal tells nothing and is in neither. `outlined` are whole numbers (tokens) of which
-    only the padding counts: all others exchanged, place by place, change nothing. `identical` says that all rows of the
-    output are bitwise the same although the rows of the input differ; `trained` that the steps changed a parameter.
+    only the padding counts: all others exchanged, place by place, change nothing. `columns` are those of a table of
+    codes, of which embeddings look up whole columns, whose exchange changes nothing either. `identical` says that all
+    rows of the output are bitwise the same although those of the input differ; `trained` that the steps changed a
+    parameter.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -40,6 +43,7 @@ class InputUse:
     trained: bool
     finite: bool
     outlined: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -50,7 +54,9 @@ class InputUse:
         with exclusively_evaluating(iter(trial.models.values())):
             before = call.replay()
             tried = _exchanges(call, before)
-            outlined = tuple(_outlined(call, before, [name for name, changed in tried.items() if changed]))
+            used = [name for name, changed in tried.items() if changed]
+            outlined = tuple(_outlined(call, before, used))
+            columns = tuple(_ignored_columns(call, before, used))
         return cls(
             model=call.name,
             rows=call.rows,
@@ -59,6 +65,7 @@ class InputUse:
             identical=bool(tried) and _identical_rows(before, call.rows),
             trained=trained,
             outlined=outlined,
+            columns=columns,
             finite=all(bool(tensor.isfinite().all()) for tensor in before if tensor.is_floating_point()),
         )
 
@@ -97,6 +104,40 @@ def _outlined(call: CapturedCall, before: list[Tensor], used: list[str]) -> Iter
         after = call.replay((moved["args"], moved["kwargs"]))
         if len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after)):
             yield name
+
+
+def _ignored_columns(call: CapturedCall, before: list[Tensor], used: list[str]) -> Iterator[str]:
+    """Columns of whole numbers whose exchange leaves every output as it was, though others are looked up one by one.
+
+    That an embedding is asked for one number of each row tells a table of codes from a sequence of tokens.
+    """
+    if not _looks_up_columns(call):
+        return
+    arguments = {"args": call.args, "kwargs": call.kwargs}
+    for name, leaf in leaves(by_parameter(call.module, call.args, call.kwargs)):
+        if name not in used or leaf.ndim != 2 or leaf.dtype not in (torch.int64, torch.int32):
+            continue
+        for column in range(leaf.shape[1]) if 1 < leaf.shape[1] <= MOST_COLUMNS else ():
+            moved = leaf.clone()
+            moved[:, column] = leaf[:, column].roll(1)
+            if torch.equal(moved, leaf):
+                continue
+            given = _with(arguments, leaf, moved)
+            after = call.replay((given["args"], given["kwargs"]))
+            if len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after)):
+                yield f"{name}[:, {column}]"
+
+
+def _looks_up_columns(call: CapturedCall) -> bool:
+    found: list[bool] = []
+
+    def look(module: nn.Module, output: Any) -> None:
+        if isinstance(module, nn.Embedding):
+            found.append(output.shape[:-1] == (call.rows,))
+
+    with ModuleWatch(observe=look):
+        call.replay()
+    return bool(found) and all(found)
 
 
 def _with(arguments: dict[str, Any], leaf: Tensor, other: Tensor) -> Any:
