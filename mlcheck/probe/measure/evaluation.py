@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mlcheck.core.finding import Location
@@ -82,7 +83,9 @@ class _Pass:
         self.metrics = found
 
     def _observe(self, module: nn.Module, output: Any) -> None:
-        self.outputs.append((module, [tensor.detach().clone() for _, tensor in leaves(output)]))
+        """Within vmap an output is a stand-in for many, which means nothing outside of it."""
+        kept = [t.detach().clone() for _, t in leaves(output) if not is_functorch_wrapped_tensor(t)]
+        self.outputs.append((module, kept))
 
 
 def _validation_batch(trial: Trial) -> Any:
