@@ -83,6 +83,7 @@ def _norms(parameters: list[Tensor]) -> list[float]:
         return []
     gradients = [p.grad for p in parameters if p.grad is not None]
     values = [grad.coalesce().values() if grad.is_sparse else grad for grad in gradients]
+    values = [torch.view_as_real(grad) if grad.is_complex() else grad for grad in values]
     norms = torch._foreach_norm(values, 2, dtype=torch.float64)
     found: list[float] = torch.stack([norm.to(norms[0].device) for norm in norms]).tolist()
     return found

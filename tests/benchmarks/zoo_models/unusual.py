@@ -180,7 +180,7 @@ def functional_ensemble() -> dict[str, Any]:
 class Words(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.table = nn.EmbeddingBag(50, 16, mode="mean", sparse=True)
+        self.table = nn.EmbeddingBag(50, 16, mode="mean", sparse=True, padding_idx=0)
         self.head = nn.Linear(16, 2)
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Evaluations of models in forms that are seldom met."""
+"""Models in forms that are seldom met."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.update_watch import _norms
 
 
 class Ensemble(nn.Module):
@@ -41,3 +42,9 @@ def test_an_ensemble_within_vmap_is_evaluated_twice_alike() -> None:
     trial = replace(trial, evaluate_step=evaluate, validation_batches=lambda: iter(batches))
     for rule in ("missing-eval-mode", "random-evaluation"):
         assert ask(rule, trial).outcome is not Outcome.ERROR
+
+
+def test_gradients_of_complex_weights_have_a_norm() -> None:
+    weight, other = nn.Parameter(torch.zeros(2, dtype=torch.complex64)), nn.Parameter(torch.zeros(2))
+    weight.grad, other.grad = torch.tensor([3 + 4j, 0]), torch.tensor([0.0, 2.0])
+    assert _norms([weight, other]) == [5.0, 2.0]
