@@ -6,16 +6,19 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import own_nodes, stores, walk
 from mlcheck.lint.sites import Class
 from mlcheck.lint.training import read_later
 
 LOOKS_AT = "kept model"
+_TRAINS = re.compile(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
 _WHY = "`state_dict()` shares its memory with the model: what is kept here changes with every further step"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(facts.training.snapshots) + sum(1 for _ in facts.sites.calls("copy.deepcopy"))
     yield from _loaded_again(facts)
+    yield from _kept_in_table(facts)
     for snapshot in facts.training.snapshots:
         if snapshot.kind == "state" and snapshot.trained_on and read_later(facts, snapshot):
             yield Finding(
@@ -48,6 +51,43 @@ def _loaded_again(facts: Facts) -> Iterator[Finding]:
                     function.place(kept[0]).location,
                     help="keep a copy: `copy.deepcopy(model.state_dict())`, or save it to a file at once",
                 )
+
+
+def _kept_in_table(facts: Facts) -> Iterator[Finding]:
+    """`best["weights"] = model.state_dict()` in a loop, and `model.load_state_dict(best["weights"])` behind it."""
+    for file in facts.sites.mentioning(["load_state_dict"]):
+        for call in file.calls("load_state_dict"):
+            given = call.argument("state_dict", 0)
+            if not isinstance(given, ast.Subscript) or not isinstance(given.value, ast.Name):
+                continue
+            if not isinstance(given.slice, ast.Constant) or not isinstance(call.node.func, ast.Attribute):
+                continue
+            model = call.node.func.value
+            for loop in own_nodes(call.function.node if call.function else file.module.source.tree):
+                if not isinstance(loop, ast.For | ast.While) or (loop.end_lineno or 0) >= call.node.lineno:
+                    continue
+                trains = _TRAINS.search(file.module.text_of(loop)) is not None
+                kept = next((node for node in walk(loop) if _keeps(node, given, ast.unparse(model))), None)
+                root = ast.unparse(model).partition(".")[0]
+                if kept is not None and trains and (root == "self" or not stores(loop, root)):
+                    yield Finding(
+                        _WHY,
+                        file.place(kept, call.context).location,
+                        help="keep a copy: `copy.deepcopy(model.state_dict())`, or save it to a file at once",
+                        related=(call.place.location,),
+                    )
+
+
+def _keeps(node: ast.AST, entry: ast.Subscript, model: str) -> bool:
+    """`best["weights"] = model.state_dict()`, `best.update(weights=model.state_dict())`."""
+    state = f"{model}.state_dict()"
+    if isinstance(node, ast.Assign):
+        return ast.unparse(node.value) == state and any(ast.unparse(t) == ast.unparse(entry) for t in node.targets)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "update":
+        return False
+    assert isinstance(entry.slice, ast.Constant)
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+    return ast.unparse(node.func.value) == ast.unparse(entry.value) and given.get(str(entry.slice.value)) == state
 
 
 def _is_made_anew(cls: Class, owner: str) -> bool:

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import stores
 from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, in_forward, own_attribute
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_module
 from mlcheck.lint.sites.origins import callers
 
@@ -109,6 +110,7 @@ def _is_always_on(call: Call, rate: ast.expr | None, attention: bool) -> bool:
 
 def _is_positive(call: Call, rate: ast.expr) -> bool:
     """A rate above zero whatever the mode: a number, or what `__init__` sets once from a number or an argument."""
+    rate, _ = source(call.file, rate, call.context)
     value = call.file.constant(rate, call.context)
     if isinstance(value, int | float):
         return value > 0

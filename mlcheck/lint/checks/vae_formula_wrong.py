@@ -21,6 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             for node in walk(function.node):
                 if isinstance(node, ast.BinOp) and (told := _judged(node)) is not None:
                     facts.sites.seen[LOOKS_AT] += 1
+                    told = told or _added_negative(function, node)
                     if told:
                         yield Finding(
                             told,
@@ -92,6 +93,46 @@ def _judged(node: ast.BinOp) -> str | None:
     if logs[0][0] == ones[0] and raised[0][0] == -ones[0] and squares[0] == -ones[0]:
         return ""
     return "The signs of this divergence do not agree: it is not smallest where both distributions are the same"
+
+
+def _added_negative(function: Function, formula: ast.BinOp) -> str:
+    """`kld = 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())`, which is never positive, and `loss + kld`."""
+    above = {id(child): node for node in function.nodes for child in ast.iter_child_nodes(node)}
+    sign = -next(sign for sign, term in _terms(formula, 1) if isinstance(term, ast.Constant))
+    node: ast.AST = formula
+    while not isinstance(node, ast.Assign):
+        outer = above.get(id(node))
+        if isinstance(outer, ast.UnaryOp) and isinstance(outer.op, ast.USub):
+            sign = -sign
+        elif isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mult | ast.Div):
+            other = outer.right if outer.left is node else outer.left
+            sign = -sign if isinstance(other, ast.UnaryOp) and isinstance(other.op, ast.USub) else sign
+        elif not isinstance(outer, ast.Assign | ast.Attribute | ast.Call):
+            return ""
+        node = outer
+    name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+    if sign > 0 or "kl" not in name.lower():
+        return ""
+    reads = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    signs = {sign for read in reads if (sign := _sign_in_sum(read, above))}
+    return f"`{name}` is never positive, and is added to the loss: its minus sign is missing" if signs == {1} else ""
+
+
+def _sign_in_sum(node: ast.AST, above: dict[int, ast.AST]) -> int:
+    """With which sign a name goes into a sum: `bce + beta * kld`; 0 where it goes into none."""
+    while isinstance(outer := above.get(id(node)), ast.BinOp) and isinstance(outer.op, ast.Mult | ast.Div):
+        other = outer.right if outer.left is node else outer.left
+        if isinstance(other, ast.UnaryOp):
+            return -1
+        node = outer
+    if not isinstance(outer, ast.BinOp) or not isinstance(outer.op, ast.Add | ast.Sub):
+        return -1 if isinstance(outer, ast.UnaryOp) else 0
+    sign = -1 if isinstance(outer.op, ast.Sub) and outer.right is node else 1
+    while isinstance(further := above.get(id(outer)), ast.BinOp | ast.UnaryOp | ast.Call | ast.Attribute):
+        if isinstance(further, ast.UnaryOp) or (isinstance(further, ast.BinOp) and isinstance(further.op, ast.Sub)):
+            return -1  # turned as a whole, or taken from something: not judged
+        outer = further
+    return sign
 
 
 def _deviation(function: Function, node: ast.BinOp) -> str:
