@@ -219,6 +219,8 @@ def _modules(file: File) -> frozenset[str]:
                 found.add(last_name(call.func.value))
     if "load_state_dict" in file.walk.calls:
         found |= _loaded(file)
+    if not _WITHOUT_GRADIENT.isdisjoint(file.walk.calls):
+        found |= _made(file)
     return frozenset(found - {"", "self"})
 
 
@@ -231,6 +233,18 @@ def _loaded(file: File) -> set[str]:
         name
         for name, value in held
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in loading
+    }
+
+
+def _made(file: File) -> set[str]:
+    """The variables that hold a network of torchvision: `backbone` in `backbone = resnet50(weights="DEFAULT")`."""
+    scopes = [file.walk.module.scope, *(each.inner.scope for each in file.walk.defined)]
+    return {
+        name
+        for scope in scopes
+        for name, bindings in scope.bindings.items()
+        for binding in bindings
+        if file.called(binding.value, binding.context).startswith("torchvision.models.")
     }
 
 
