@@ -9,6 +9,7 @@ from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.lint.module_names import module_names
 from mlcheck.lint.nodes import last_name
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
         each.node: _sketch(each) for each in file.walk.defined if not isinstance(each.node, ast.ClassDef)
     }
     around: dict[Context, tuple[Sketch, ...]] = {}
-    criteria, libraries, modules = _criteria(file), _libraries(file), _modules(file)
+    criteria, libraries, modules = _criteria(file), _libraries(file), module_names(file)
     scored = False
     for name, calls in file.walk.calls.items():
         loss = is_loss_name(name)
@@ -208,44 +209,6 @@ def _criteria(file: File) -> frozenset[str]:
             if isinstance(binding.value, ast.Call) and is_loss_name(last_name(binding.value.func)):
                 found.add(name)
     return frozenset(found)
-
-
-def _modules(file: File) -> frozenset[str]:
-    """The names of what a file treats as modules: `net` in `self.net.eval()`."""
-    found = set()
-    for name in ("eval", "train", "parameters", "state_dict", "load_state_dict"):
-        for call, _ in file.walk.calls.get(name, ()):
-            if isinstance(call.func, ast.Attribute):
-                found.add(last_name(call.func.value))
-    if "load_state_dict" in file.walk.calls:
-        found |= _loaded(file)
-    if not _WITHOUT_GRADIENT.isdisjoint(file.walk.calls):
-        found |= _made(file)
-    return frozenset(found - {"", "self"})
-
-
-def _loaded(file: File) -> set[str]:
-    """What a file's own functions make, where weights are loaded: `model` in `model = load_model("best.pt")`."""
-    loading = {each.node.name for each in file.walk.defined if not isinstance(each.node, ast.ClassDef)}
-    held = [(a.target.attr, a.value) for a in file.walk.attributes]
-    held += [(name, b.value) for name, all_ in file.walk.module.scope.bindings.items() for b in all_]  # type: ignore[misc]
-    return {
-        name
-        for name, value in held
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in loading
-    }
-
-
-def _made(file: File) -> set[str]:
-    """The variables that hold a network of torchvision: `backbone` in `backbone = resnet50(weights="DEFAULT")`."""
-    scopes = [file.walk.module.scope, *(each.inner.scope for each in file.walk.defined)]
-    return {
-        name
-        for scope in scopes
-        for name, bindings in scope.bindings.items()
-        for binding in bindings
-        if file.called(binding.value, binding.context).startswith("torchvision.models.")
-    }
 
 
 def _libraries(file: File) -> frozenset[str]:
