@@ -47,6 +47,8 @@ def _takes(softmax: Call, fill: Call) -> bool:
     """Whether the softmax is taken of what the call filled, and of nothing later."""
     if softmax.function is not fill.function or softmax.node.lineno < fill.node.lineno:
         return False
+    if softmax.context.excludes(fill.context):
+        return False
     of_library = isinstance(softmax.file.resolve(softmax.node.func, softmax.context), str)
     is_module = isinstance(softmax.node.func, ast.Attribute) and ast.unparse(softmax.node.func).startswith("self.")
     owner = getattr(softmax.node.func, "value", None)
