@@ -173,14 +173,10 @@ def adopt(m: Machine, parent: Value, child: Value) -> None:
         if key not in known and key != child.id:
             m.store.set(("parents", child.id), (*known, key))
     items = m.store.get(("items", child.id)) if isinstance(child, Object) else child
-    if isinstance(items, Tuple):
-        for item in items.items:
-            if is_module(item):
-                adopt(m, parent, item)
-    elif isinstance(items, Table):
-        for item in items.items.values():
-            if is_module(item):
-                adopt(m, parent, item)
+    held = items.items if isinstance(items, Tuple) else items.items.values() if isinstance(items, Table) else ()
+    for item in held:
+        if isinstance(item, Select) or is_module(item):
+            adopt(m, parent, item)
 
 
 def children(m: Machine, value: Object) -> list[Value] | None:

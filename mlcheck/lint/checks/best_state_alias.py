@@ -12,6 +12,8 @@ from mlcheck.lint.training import read_later
 
 LOOKS_AT = "kept model"
 _TRAINS = re.compile(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
+_EXCHANGES = re.compile(r"\.data\s*=[^=]")
+"""Weights that get another storage leave the one that was kept as it was."""
 _WHY = "`state_dict()` shares its memory with the model: what is kept here changes with every further step"
 
 
@@ -31,6 +33,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _loaded_again(facts: Facts) -> Iterator[Finding]:
     """`self.best = self.model.state_dict()`, and later `self.model.load_state_dict(self.best)`: one and the same."""
     texts = [file.text for file in facts.sites.mentioning(["load_state_dict"])]
+    exchanges = any(_EXCHANGES.search(file.text) for file in facts.sites.mentioning([".data"]))
+    if exchanges and not any(facts.sites.calls("step")):
+        return
     for cls in facts.sites.classes if texts else ():
         if ".state_dict()" not in cls.file.text or ".state_dict()" not in cls.file.module.text_of(cls.node):
             continue
