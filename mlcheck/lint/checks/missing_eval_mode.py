@@ -1,4 +1,7 @@
-"""missing-eval-mode: a model is evaluated while it is in train mode."""
+"""missing-eval-mode: a model is evaluated while it is in train mode.
+
+A call whose result nobody takes is no evaluation: it is there for BatchNorm's statistics, or to warm up.
+"""
 
 import ast
 from collections.abc import Collection, Iterator
@@ -17,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for forward in facts.forwards:
         if forward.trained or (forward.place.spot in trained and forward.grad.kind != "off"):
             continue
-        if not evaluates(forward) or not _left_in_train_mode(forward, for_training):
+        if forward.unread or not evaluates(forward) or not _left_in_train_mode(forward, for_training):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes):
             continue
@@ -30,19 +33,13 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _left_in_train_mode(forward: Forward, for_training: Collection[Place | None]) -> bool:
-    """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is).
-
-    A call whose result nobody takes is there for BatchNorm's statistics, even where training goes on in that mode.
-    """
+    """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is)."""
     if {mode.kind for mode in forward.modes} != {"train"} or forward.moded == "no":
         return False
     if forward.moded == "unknown" and not any(mode.place for mode in forward.modes):
         return False
     return not any(
-        mode.place
-        and mode.when
-        and mode.when.calls == forward.when.calls
-        and (forward.unread or mode.place not in for_training)
+        mode.place and mode.when and mode.when.calls == forward.when.calls and mode.place not in for_training
         for mode in forward.modes
     )
 

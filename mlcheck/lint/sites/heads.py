@@ -112,8 +112,8 @@ def _swapped(file: File, node: ast.Call, context: Context) -> list[str] | None:
     order = re.sub(r"[()\s]", "", ",".join(ast.unparse(arg) for arg in node.args))
     if (func.attr, order) not in (("transpose", "1,2"), ("transpose", "2,1"), ("permute", "0,2,1,3")):
         return None
-    sizes = _view_sizes(source(file, func.value, context)[0])
-    return [size_text(size) for size in sizes[:2]] if len(sizes) == 4 else None
+    sizes = [size_text(size) for size in _view_sizes(source(file, func.value, context)[0])]
+    return sizes[:2] if len(sizes) == 4 and sizes[1] != sizes[2] else None  # of one size, either may be the sequence
 
 
 def size_text(size: ast.expr) -> str:
