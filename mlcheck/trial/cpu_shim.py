@@ -37,6 +37,7 @@ _WITHOUT_CUDA = (
     "No CUDA GPUs are available", "No HIP GPUs are available", "Cannot access accelerator device",
     "without ATen_cuda library", "not linked with support for cuda", "requires CUDA support",
     "pin_memory=True requires a CUDA", "NVTX functions not installed", "dummy base class", "has no attribute '_cuda_",
+    "CUDA driver version is insufficient", "Backend doesn't support create a new Stream",
 )  # fmt: skip
 _SHOWN = 60
 

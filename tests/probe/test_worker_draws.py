@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,8 @@ class Augmented(Dataset[Any]):
 
     def __init__(self, source: str) -> None:
         self._samples, self._source = table(), source
-        self._own, self._rng = torch.Generator().manual_seed(0), np.random.default_rng(0)
+        self._own = torch.Generator().manual_seed(0) if source == "own generator" else None
+        self._rng = np.random.default_rng(0)
 
     def __len__(self) -> int:
         return len(self._samples)
@@ -68,7 +70,19 @@ def test_where_noise_comes_from(source: str, seeding: Any, outcome: Outcome, sai
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("source", "outcome"), [("own generator", Outcome.FAIL), ("python", Outcome.PASS)])
+@pytest.mark.parametrize(
+    ("source", "outcome"),
+    [
+        pytest.param(
+            "own generator",
+            Outcome.FAIL,
+            marks=pytest.mark.skipif(
+                sys.version_info >= (3, 14), reason="torch cannot send a generator to a forkserver"
+            ),
+        ),
+        ("python", Outcome.PASS),
+    ],
+)
 def test_other_sources(source: str, outcome: Outcome) -> None:
     assert ask(RULE, trial_on(Augmented(source), num_workers=2, persistent_workers=True)).outcome is outcome
 

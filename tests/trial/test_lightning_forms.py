@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,6 +42,7 @@ PREFIX = "one = torch.optim.Adam(trained(self.net), lr=RATE)\n        plan = tor
 def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLCHECK_SCRATCH", str(tmp_path.parent / f"{tmp_path.name}-scratch"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a second program is written to the scratch of the first
     trials = []
 
     def loaded(text: str, *changes: tuple[str, str], entry: str = "train.py:Lit") -> Trial:

@@ -237,7 +237,7 @@ class _Run:
             for leaf in self._leaves.values()
             if id(leaf) not in known and id(leaf) not in held and isinstance(leaf, nn.Parameter)
         ]
-        return [(where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in strange]
+        return sorted((where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in strange)
 
     def strays(self) -> dict[str, int]:
         owned = {id(p) for p in self.registered}
