@@ -127,7 +127,7 @@ def module_attribute(
     load(m, module)
     value: Value | None = m.store.get(("v", name, attribute))
     if isinstance(value, Imported):
-        return module_attribute(m, value.module, value.name, depth - 1, seen) if depth else None
+        return module_attribute(m, value.module, value.name, depth - 1, seen | {name}) if depth else None
     if value is None and f"{name}.{attribute}" in m.program.modules:
         # A library that a star import handed on hides the submodule of its name.
         passed_on = import_on_demand(m, module, attribute, seen | {name}) if depth else None

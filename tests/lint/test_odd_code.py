@@ -27,6 +27,31 @@ def test_modules_that_import_everything_from_one_another() -> None:
     assert crashes({"one": one, "two": two, "three": three}) == []
 
 
+def test_a_package_that_takes_everything_from_a_file_that_imports_the_package() -> None:
+    """`pkg.thing` is looked for in `pkg.a`, which has it from `pkg`; it is the submodule."""
+    files = {
+        "pkg/__init__": "from .a import *\n",
+        "pkg/a": "import torch\nfrom . import thing\n",
+        "pkg/thing": "import torch\ndef scale(x):\n    return torch.softmax(x, 1)\n",
+        "train": HEAD
+        + (
+            "from pkg import thing\n"
+            "def train(model, loader, optimizer):\n"
+            "    for x, y in loader:\n"
+            "        optimizer.zero_grad()\n"
+            "        F.cross_entropy(thing.scale(model(x)), y).backward()\n"
+            "        optimizer.step()\n"
+        ),
+    }
+    sources = [
+        parse(f"{path}.py", code.encode(), path.removesuffix("/__init__").replace("/", "."))
+        for path, code in files.items()
+    ]
+    answers = list(analyse([source for source in sources if isinstance(source, Source)]))
+    found = [(answer[0], answer[1].location.line) for answer in answers if isinstance(answer, tuple)]
+    assert ("softmax-before-ce", 3) in found
+
+
 def test_a_softmax_of_which_no_dimension_is_known() -> None:
     code = HEAD + (
         "class Attention(nn.Module):\n"
