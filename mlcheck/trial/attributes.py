@@ -41,7 +41,10 @@ class MappingCell:
 
 @dataclass
 class GlobalsCell(MappingCell):
-    """The variables of a module. What was imported meanwhile stays, as it would not be imported again."""
+    """The variables of a module. What was imported meanwhile stays, as it would not be imported again.
+
+    So does what begins with `__`: torch.compile keeps there what its compiled functions look up.
+    """
 
     def restore(self) -> None:
         self._entries.update({key: value for key, value in self.mapping.items() if self._stays(key, value)})
@@ -52,7 +55,7 @@ class GlobalsCell(MappingCell):
         return super().change()
 
     def _stays(self, key: Any, value: Any) -> bool:
-        return key not in self._entries and (isinstance(value, ModuleType) or _is_dunder(key))
+        return key not in self._entries and (isinstance(value, ModuleType) or str(key).startswith("__"))
 
 
 @dataclass

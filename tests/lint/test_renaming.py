@@ -33,6 +33,7 @@ ONLY_THE_NAME_TELLS = {("training-under-no-grad", "def train_epoch(model, optimi
 ONLY_THE_NAME_TELLS |= {("best-state-alias", "def fit(model, optimizer: torch.optim.Optimizer, loader, score):")}
 ONLY_THE_NAME_TELLS |= {("half-without-scaling", '    model.to("cuda").to(torch.float16)')}
 ONLY_THE_NAME_TELLS |= {("loss-keeps-graph", "average = loss if average is None else 0.9 * average + 0.1 * loss")}
+ONLY_THE_NAME_TELLS |= {("loss-keeps-graph", '        totals["recon"] += losses["recon"]  # error')}
 ONLY_THE_NAME_TELLS |= {("loss-keeps-graph", "        meter.update(loss, x.size(0))  # error")}
 ONLY_THE_NAME_TELLS |= {("softmax-over-batch", "            winners = scores.argmax(dim=0)")}
 ONLY_THE_NAME_TELLS |= {("trainer-contract", "        return loss\n\n\ndef run(")}

@@ -1,110 +1,215 @@
-"""Probes of labels, order and scale: one program with the fault each, and programs that only look like it."""
+"""Probes of the labels: one program with the fault each, and programs that only look like it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from data_programs import Changed, table
-from probe_programs import ask, mlp, says, trial_of, trial_on
-from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from data_programs import Changed
+from probe_programs import ask, says, trial_on
+from torch import Tensor
+from torch.utils.data import TensorDataset, default_collate
 
 from mlcheck.core.outcome import Outcome
 
 
-@pytest.mark.parametrize(("shift", "bad"), [(1, "holds 5"), (-1, "holds -1")])
-def test_labels_that_begin_at_one_or_minus_one(shift: int, bad: str) -> None:
-    labels = Changed(table(), lambda i, s: (s[0], s[1] + shift))
-    verdict = ask("label-out-of-range", trial_on(labels, table(seed=2)))
-    says(verdict, Outcome.FAIL, bad, "the model has 5 outputs")
+def clusters(rows: int = 400, seed: int = 1, spread: float = 1.0) -> TensorDataset:
+    """Five classes, each around its own corner; the class means are the same for every seed."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(rows) % 5
+    corners = 4 * torch.randn(5, 8, generator=torch.Generator().manual_seed(0))
+    return TensorDataset(corners[labels] + spread * torch.randn(rows, 8, generator=generator), labels)
 
 
-def test_one_label_out_of_range_deep_in_the_data() -> None:
-    labels = Changed(table(), lambda i, s: (s[0], s[1] * 0 + 7 if i == 200 else s[1]))
-    says(ask("label-out-of-range", trial_on(labels, shuffle=False)), Outcome.FAIL, "holds 7", "sample 200 of a pass")
-
-
-def test_the_ignored_label_is_in_range() -> None:
-    labels = Changed(table(), lambda i, s: (s[0], s[1] * 0 - 100 if i % 3 == 0 else s[1]))
-    says(ask("label-out-of-range", trial_on(labels)), Outcome.PASS, "labels 0 to 4 for 5 outputs")
-
-
-def test_a_class_that_only_validation_has() -> None:
-    training = torch.utils.data.Subset(table(), [i for i, (_, y) in enumerate(table()) if y != 3])
-    says(ask("label-out-of-range", trial_on(training, table(seed=2))), Outcome.WARN, "class 3", "never in a pass")
-
-
-def sorted_table() -> TensorDataset:
-    x, y = table().tensors
-    order = y.argsort()
-    return TensorDataset(x[order], y[order])
-
-
-def test_samples_sorted_by_class() -> None:
-    verdict = ask("training-data-not-shuffled", trial_on(sorted_table(), shuffle=False))
-    says(verdict, Outcome.FAIL, "`batch[1]` changes 4 times along a pass of 320 samples", "same order in every pass")
-
-
-def test_the_same_order_in_every_epoch() -> None:
-    verdict = ask("training-data-not-shuffled", trial_on(table(), shuffle=False))
-    says(verdict, Outcome.WARN, "the same 10 batches in the same order")
-
-
-def test_text_that_is_read_in_order_may_have_to_be() -> None:
-    tokens = torch.randint(50, (11, 20, 8), generator=torch.Generator().manual_seed(0))
-    embed = nn.Embedding(50, 50)
-    trial = trial_of(embed, list(tokens), lambda model, text: F.cross_entropy(model(text[:-1]).mT, text[1:]))
-    says(ask("training-data-not-shuffled", trial), Outcome.INCONCLUSIVE, "carries its state")
-
-
-def test_a_program_that_only_predicts_has_nothing_to_shuffle() -> None:
-    trial = trial_on(table(), shuffle=False)
-    trial.train_step = lambda *_: {}
-    assert "nothing learns" in ask("training-data-not-shuffled", trial).reason
-
-
-def test_shuffled_samples_pass() -> None:
-    says(ask("training-data-not-shuffled", trial_on(sorted_table())), Outcome.PASS, "other batches")
-
-
-def scaled(data: TensorDataset, factor: float, shift: float = 0.0) -> TensorDataset:
+def relabelled(data: TensorDataset, share: float) -> TensorDataset:
     x, y = data.tensors
-    return TensorDataset(factor * x + shift, y)
+    changed = y.clone()
+    some = torch.randperm(len(y), generator=torch.Generator().manual_seed(3))[: int(share * len(y))]
+    changed[some] = (y[some] + 1) % 5
+    return TensorDataset(x, changed)
 
 
-@pytest.mark.parametrize("factor", [0.05, 30.0])
-def test_validation_in_another_scale(factor: float) -> None:
-    verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), factor)))
-    says(verdict, Outcome.WARN, "times the spread in validation")
+def test_a_fifth_of_the_labels_wrong() -> None:
+    verdict = ask("label-noise", trial_on(relabelled(clusters(), 0.2), clusters(seed=2)))
+    says(verdict, Outcome.WARN, "of labels", "in validation 0.0 % do (at most ")
+    assert verdict.numbers["low"] < 0.2 < verdict.numbers["high"]
+    assert verdict.figures[0].kind == "table"
 
 
-def test_a_drift_between_splits_is_no_other_scale() -> None:
-    verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), 1.5, shift=2.0)))
-    says(verdict, Outcome.PASS)
+@pytest.mark.parametrize("share", [0.0, 0.03])
+def test_few_wrong_labels_pass(share: float) -> None:
+    says(ask("label-noise", trial_on(relabelled(clusters(), share), clusters(seed=2))), Outcome.PASS)
 
 
-def test_few_features_that_spread_more_are_no_other_scale() -> None:
-    x, y = table(seed=2).tensors
-    some: Tensor = x.clone()
-    some[:, :3] *= 50
-    says(ask("splits-scaled-differently", trial_on(table(), TensorDataset(some, y))), Outcome.PASS)
+def test_one_far_value_hides_no_other_column() -> None:
+    far = clusters()
+    far.tensors[0][17, 3] = 1e9
+    says(ask("label-noise", trial_on(far, clusters(seed=2))), Outcome.PASS)
+    says(ask("label-noise", trial_on(relabelled(far, 0.2), clusters(seed=2))), Outcome.WARN, "of labels")
 
 
-def test_a_sample_with_nan_is_named_by_its_index() -> None:
-    spoilt = Changed(table(), lambda i, s: (s[0] / 0 if i == 123 else s[0], s[1]))
-    says(ask("non-finite-batch", trial_on(spoilt)), Outcome.FAIL, "sample 123 of the data set holds")
-    says(ask("non-finite-batch", trial_on(table())), Outcome.PASS)
+def test_classes_that_overlap_are_no_noise() -> None:
+    overlapping = trial_on(clusters(spread=12.0), clusters(seed=2, spread=12.0))
+    assert ask("label-noise", overlapping).outcome in (Outcome.PASS, Outcome.INCONCLUSIVE)
 
 
-def test_validation_that_was_not_scaled_at_all() -> None:
-    raw = table(seed=2).tensors[0] * torch.tensor([1e-4, 1e-3, 0.01, 0.05, 20.0, 50.0, 300.0, 1000.0])
-    verdict = ask("splits-scaled-differently", trial_on(table(), TensorDataset(raw, table(seed=2).tensors[1])))
-    says(verdict, Outcome.WARN, "9.05e-05 to 955 times the spread", "nearly all of 8 features")
+def test_noise_is_told_from_overlap_by_held_out_samples() -> None:
+    few = clusters(rows=20, seed=2)
+    for held_out in (few, relabelled(clusters(seed=2), 0.2)):
+        verdict = ask("label-noise", trial_on(relabelled(clusters(), 0.2), held_out))
+        assert verdict.outcome is not Outcome.WARN, verdict.summary
 
 
-def test_columns_that_one_split_lacks_are_rare() -> None:
-    rare = (torch.rand(640, 40, generator=torch.Generator().manual_seed(0)) < 0.002).float()
-    y = torch.zeros(320, dtype=torch.long)
-    trial = trial_on(TensorDataset(rare[:320], y), TensorDataset(rare[320:], y), model=mlp(40))
-    assert ask("splits-scaled-differently", trial).outcome is not Outcome.WARN
+def erased(share: float) -> Any:
+    def change(_: int, sample: tuple[Tensor, Tensor]) -> Any:
+        noise = torch.randn(8)
+        return (noise if torch.rand(()) < share else sample[0] + 0.2 * noise), sample[1]
+
+    return Changed(clusters(), change)
+
+
+def test_augmentation_that_replaces_most_samples() -> None:
+    shuffled = Changed(clusters(), lambda _, sample: (10 * torch.randn(8), sample[1]))
+    verdict = ask("augmentation-destroys-label", trial_on(shuffled, clusters(seed=2)))
+    says(verdict, Outcome.WARN, "augmentation hides what the label says")
+
+
+def scenes(change: Any, rows: int = 40) -> Changed:
+    """Pictures of a bright block on noise, its mask and its box, changed as they are read."""
+    generator = torch.Generator().manual_seed(1)
+    pictures, masks = torch.rand(rows, 1, 16, 16, generator=generator), torch.zeros(rows, 16, 16, dtype=torch.long)
+    corners = torch.randint(0, 10, (rows, 2), generator=generator)
+    for picture, mask, (y, x) in zip(pictures, masks, corners.tolist()):
+        picture[:, y : y + 5, x : x + 4] += 2.0
+        mask[y : y + 5, x : x + 4] = 1
+    boxes = torch.cat([corners, corners + 4], dim=1).float() / 16
+    return Changed(TensorDataset(pictures, masks, boxes), change)
+
+
+def flipped(*moved: str, axis: int = -1, noise: float = 0.0) -> Any:
+    def change(_: int, sample: Any) -> dict[str, Tensor]:
+        parts = dict(zip(("image", "mask", "box"), sample))
+        if torch.rand(()) < 0.5:
+            parts |= {name: parts[name].flip(axis) for name in moved}
+        parts["image"] = parts["image"] + noise * torch.randn(1, 16, 16)
+        return {name: part for name, part in parts.items() if name != "box" or "mask" not in moved}
+
+    return change
+
+
+@pytest.mark.parametrize(("axis", "how"), [(-1, "flipped left to right"), (-2, "flipped upside down")])
+def test_a_flip_that_leaves_the_mask_behind(axis: int, how: str) -> None:
+    trial = trial_on(scenes(flipped("image", axis=axis, noise=0.05)), scenes(flipped()))
+    said = f"`image` is {how} and `mask` stays as it was"
+    says(ask("augmentation-destroys-label", trial), Outcome.FAIL, "augmentation moves the picture", said)
+
+
+def test_a_flip_that_leaves_the_boxes_behind() -> None:
+    def boxes_alone(index: int, sample: Any) -> Any:
+        return {name: part for name, part in flipped("image")(index, sample).items() if name != "mask"}
+
+    says(ask("augmentation-destroys-label", trial_on(scenes(boxes_alone), scenes(flipped()))), Outcome.FAIL, "`box`")
+
+
+@pytest.mark.parametrize("change", [flipped("image", "mask"), flipped(noise=0.05), flipped("image", "mask", noise=0.1)])
+def test_what_moves_together_or_not_at_all_is_no_fault(change: Any) -> None:
+    assert ask("augmentation-destroys-label", trial_on(scenes(change), scenes(flipped()))).outcome is Outcome.SKIP
+
+
+def test_two_views_that_are_flipped_apart_are_no_picture_and_mask() -> None:
+    def views(_: int, sample: Any) -> Any:
+        return tuple(sample[0].flip(-1) if torch.rand(()) < 0.5 else sample[0] for _ in range(2))
+
+    assert ask("augmentation-destroys-label", trial_on(scenes(views), scenes(views))).outcome is Outcome.SKIP
+
+
+def test_mild_augmentation_passes() -> None:
+    says(ask("augmentation-destroys-label", trial_on(erased(0.1), clusters(seed=2))), Outcome.PASS)
+    plain = ask("augmentation-destroys-label", trial_on(clusters(), clusters(seed=2)))
+    assert plain.outcome is Outcome.SKIP
+
+
+def sequences() -> Any:
+    """Token sequences of different lengths."""
+    generator = torch.Generator().manual_seed(5)
+    return Changed(
+        clusters(120),
+        lambda i, sample: (torch.randint(1, 30, (3 + i % 7,), generator=generator.manual_seed(i)), sample[1]),
+    )
+
+
+def one_logit(model: Any, batch: Any) -> Tensor:
+    return F.binary_cross_entropy_with_logits(model(batch[0])[:, 0], batch[1])
+
+
+def zero_or_one(data: TensorDataset) -> TensorDataset:
+    """Whether the class is one of two."""
+    return TensorDataset(data.tensors[0], (data.tensors[1] < 2).float())
+
+
+def test_labels_of_one_logit_are_labels_too() -> None:
+    flipped_some = zero_or_one(clusters())
+    some = torch.randperm(400, generator=torch.Generator().manual_seed(3))[:100]
+    flipped_some.tensors[1][some] = 1 - flipped_some.tensors[1][some]
+    held_out = zero_or_one(clusters(seed=2))
+    says(ask("label-noise", trial_on(flipped_some, held_out, loss=one_logit)), Outcome.WARN, "of labels")
+    says(ask("label-noise", trial_on(zero_or_one(clusters()), held_out, loss=one_logit)), Outcome.PASS)
+
+
+def test_one_logit_is_not_taken_for_another_field_of_the_batch() -> None:
+    x, y = clusters().tensors
+    order = y.argsort()  # the first batch has class 0 alone, as the other target has zeros alone
+    digit, rare = y[order], torch.zeros(len(y))
+    trial = trial_on(TensorDataset(x[order], digit, rare), loss=lambda m, b: one_logit(m, (b[0], b[2])), shuffle=False)
+    says(ask("label-out-of-range", trial), Outcome.PASS, "labels 0 to 0 for 2 outputs")
+
+
+def test_labels_of_one_logit_in_order() -> None:
+    x, y = zero_or_one(clusters()).tensors
+    order = y.argsort()
+    trial = trial_on(TensorDataset(x[order], y[order]), loss=one_logit, shuffle=False)
+    says(ask("training-data-not-shuffled", trial), Outcome.FAIL, "changes 1 times")
+
+
+def padded(rows: list[Tensor]) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+def sorts_inputs_only(batch: list[Any]) -> Any:
+    return padded(sorted((x for x, _ in batch), key=len)), torch.stack([y for _, y in batch])
+
+
+def sorts_samples(batch: list[Any]) -> Any:
+    batch = sorted(batch, key=lambda sample: len(sample[0]))
+    return padded([x for x, _ in batch]), torch.stack([y for _, y in batch])
+
+
+def mixes(batch: list[Any]) -> Any:
+    x, y = default_collate(batch)
+    return 0.7 * x + 0.3 * x.roll(1, 0), y
+
+
+def test_inputs_sorted_without_their_labels() -> None:
+    verdict = ask("collate-mixes-samples", trial_on(sequences(), collate_fn=sorts_inputs_only))
+    says(verdict, Outcome.FAIL, "the labels of other samples", "of 32 pairs are wrong")
+    assert verdict.findings[0].location.symbol == "sorts_inputs_only"
+
+
+def test_inputs_sorted_without_labels_that_become_numbers() -> None:
+    def to_float(batch: list[Any]) -> Any:
+        words, labels = sorts_inputs_only(batch)
+        return words, labels.float()
+
+    verdict = ask("collate-mixes-samples", trial_on(sequences(), collate_fn=to_float, loss=one_logit))
+    says(verdict, Outcome.FAIL, "the labels of other samples")
+
+
+def test_samples_sorted_as_a_whole_pass() -> None:
+    says(ask("collate-mixes-samples", trial_on(sequences(), collate_fn=sorts_samples)), Outcome.PASS, "all 32 inputs")
+
+
+def test_mixed_samples_are_left_open() -> None:
+    assert ask("collate-mixes-samples", trial_on(clusters(), collate_fn=mixes)).outcome is Outcome.INCONCLUSIVE
+    assert ask("collate-mixes-samples", trial_on(clusters())).outcome is Outcome.SKIP

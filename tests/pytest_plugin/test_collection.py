@@ -154,14 +154,10 @@ def test_an_entry_point_that_is_not_there_fails_with_its_name(project: pytest.Py
     result.stdout.fnmatch_lines(["*no module `absent`*"])
 
 
-def test_without_torch_one_sentence_says_what_to_install(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlcheck.pytest_plugin import collection
-
-    monkeypatch.setattr(collection, "PROBE_NEEDS", ("no_torch_here",))
-    project.runpytest("--mlcheck").assert_outcomes(passed=3, failed=1)
+def test_without_torch_one_sentence_says_what_to_install(project: pytest.Pytester) -> None:
+    project.makeconftest("from mlcheck.pytest_plugin import collection\ncollection.PROBE_NEEDS = ('no_torch_here',)\n")
+    project.runpytest_subprocess("--mlcheck").assert_outcomes(passed=3, failed=1)
     (project.path / "pyproject.toml").write_text(SETTINGS.replace('["src"]', '["src"]\nentry = "package.good:train"'))
-    result = project.runpytest("--mlcheck")
+    result = project.runpytest_subprocess("--mlcheck")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*`mlcheck probe` needs no_torch_here: pip install 'mlcheck[[]probe[]]'*"])

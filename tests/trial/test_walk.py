@@ -99,13 +99,16 @@ def test_what_a_function_and_a_class_of_the_users_write_to_is_put_back() -> None
     assert "Counting: `passes` became 3" in told
 
 
-def test_a_module_that_was_imported_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "lately", None, raising=False)
-    monkeypatch.delattr(sys.modules[__name__], "lately")
+def test_what_was_imported_or_compiled_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch.compile keeps what its functions look up under names like these, for as long as they live."""
+    compiled = "__builtins_dict___0"
+    for name in ("lately", compiled):
+        monkeypatch.setattr(sys.modules[__name__], name, None, raising=False)
+        monkeypatch.delattr(sys.modules[__name__], name)
     with restored(trial_of(step)) as state:
-        globals().update(lately=types.ModuleType("lately"), left_over=1)
+        globals().update({"lately": types.ModuleType("lately"), "left_over": 1, compiled: {}})
     assert state.unrestored == []
-    assert "lately" in globals()
+    assert {"lately", compiled} <= globals().keys()
     assert "left_over" not in globals()
 
 

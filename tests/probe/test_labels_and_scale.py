@@ -1,0 +1,110 @@
+"""Probes of labels, order and scale: one program with the fault each, and programs that only look like it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from data_programs import Changed, table
+from probe_programs import ask, mlp, says, trial_of, trial_on
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from mlcheck.core.outcome import Outcome
+
+
+@pytest.mark.parametrize(("shift", "bad"), [(1, "holds 5"), (-1, "holds -1")])
+def test_labels_that_begin_at_one_or_minus_one(shift: int, bad: str) -> None:
+    labels = Changed(table(), lambda i, s: (s[0], s[1] + shift))
+    verdict = ask("label-out-of-range", trial_on(labels, table(seed=2)))
+    says(verdict, Outcome.FAIL, bad, "the model has 5 outputs")
+
+
+def test_one_label_out_of_range_deep_in_the_data() -> None:
+    labels = Changed(table(), lambda i, s: (s[0], s[1] * 0 + 7 if i == 200 else s[1]))
+    says(ask("label-out-of-range", trial_on(labels, shuffle=False)), Outcome.FAIL, "holds 7", "sample 200 of a pass")
+
+
+def test_the_ignored_label_is_in_range() -> None:
+    labels = Changed(table(), lambda i, s: (s[0], s[1] * 0 - 100 if i % 3 == 0 else s[1]))
+    says(ask("label-out-of-range", trial_on(labels)), Outcome.PASS, "labels 0 to 4 for 5 outputs")
+
+
+def test_a_class_that_only_validation_has() -> None:
+    training = torch.utils.data.Subset(table(), [i for i, (_, y) in enumerate(table()) if y != 3])
+    says(ask("label-out-of-range", trial_on(training, table(seed=2))), Outcome.WARN, "class 3", "never in a pass")
+
+
+def sorted_table() -> TensorDataset:
+    x, y = table().tensors
+    order = y.argsort()
+    return TensorDataset(x[order], y[order])
+
+
+def test_samples_sorted_by_class() -> None:
+    verdict = ask("training-data-not-shuffled", trial_on(sorted_table(), shuffle=False))
+    says(verdict, Outcome.FAIL, "`batch[1]` changes 4 times along a pass of 320 samples", "same order in every pass")
+
+
+def test_the_same_order_in_every_epoch() -> None:
+    verdict = ask("training-data-not-shuffled", trial_on(table(), shuffle=False))
+    says(verdict, Outcome.WARN, "the same 10 batches in the same order")
+
+
+def test_text_that_is_read_in_order_may_have_to_be() -> None:
+    tokens = torch.randint(50, (11, 20, 8), generator=torch.Generator().manual_seed(0))
+    embed = nn.Embedding(50, 50)
+    trial = trial_of(embed, list(tokens), lambda model, text: F.cross_entropy(model(text[:-1]).mT, text[1:]))
+    says(ask("training-data-not-shuffled", trial), Outcome.INCONCLUSIVE, "carries its state")
+
+
+def test_a_program_that_only_predicts_has_nothing_to_shuffle() -> None:
+    trial = trial_on(table(), shuffle=False)
+    trial.train_step = lambda *_: {}
+    assert "nothing learns" in ask("training-data-not-shuffled", trial).reason
+
+
+def test_shuffled_samples_pass() -> None:
+    says(ask("training-data-not-shuffled", trial_on(sorted_table())), Outcome.PASS, "other batches")
+
+
+def scaled(data: TensorDataset, factor: float, shift: float = 0.0) -> TensorDataset:
+    x, y = data.tensors
+    return TensorDataset(factor * x + shift, y)
+
+
+@pytest.mark.parametrize("factor", [0.05, 30.0])
+def test_validation_in_another_scale(factor: float) -> None:
+    verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), factor)))
+    says(verdict, Outcome.WARN, "times the spread in validation")
+
+
+def test_a_drift_between_splits_is_no_other_scale() -> None:
+    verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), 1.5, shift=2.0)))
+    says(verdict, Outcome.PASS)
+
+
+def test_few_features_that_spread_more_are_no_other_scale() -> None:
+    x, y = table(seed=2).tensors
+    some: Tensor = x.clone()
+    some[:, :3] *= 50
+    says(ask("splits-scaled-differently", trial_on(table(), TensorDataset(some, y))), Outcome.PASS)
+
+
+def test_a_sample_with_nan_is_named_by_its_index() -> None:
+    spoilt = Changed(table(), lambda i, s: (s[0] / 0 if i == 123 else s[0], s[1]))
+    says(ask("non-finite-batch", trial_on(spoilt)), Outcome.FAIL, "sample 123 of the data set holds")
+    says(ask("non-finite-batch", trial_on(table())), Outcome.PASS)
+
+
+def test_validation_that_was_not_scaled_at_all() -> None:
+    raw = table(seed=2).tensors[0] * torch.tensor([1e-4, 1e-3, 0.01, 0.05, 20.0, 50.0, 300.0, 1000.0])
+    verdict = ask("splits-scaled-differently", trial_on(table(), TensorDataset(raw, table(seed=2).tensors[1])))
+    says(verdict, Outcome.WARN, "9.05e-05 to 955 times the spread", "nearly all of 8 features")
+
+
+def test_columns_that_one_split_lacks_are_rare() -> None:
+    rare = (torch.rand(640, 40, generator=torch.Generator().manual_seed(0)) < 0.002).float()
+    y = torch.zeros(320, dtype=torch.long)
+    trial = trial_on(TensorDataset(rare[:320], y), TensorDataset(rare[320:], y), model=mlp(40))
+    assert ask("splits-scaled-differently", trial).outcome is not Outcome.WARN
