@@ -10,11 +10,12 @@ from pathlib import Path
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import Outcome, Profile
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.core.signoff import UNSIGNED, sign_off_results
 from mlcheck.experiment.run import run_lint_and_configs
 from mlcheck.lint.run import LintSettings
-from mlcheck.probe.engine import ProbeOptions, run_probes
+from mlcheck.probe.engine import Interrupted, ProbeOptions, run_probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def run_checklist(
 ) -> Report:
     """Lint `paths`, probe the entry point where there is one, read the sign-offs.
 
-    Without an entry point the probes are absent and a notice says so: silence is not a pass.
+    Without an entry point the probes are absent and a notice says so: silence is not a pass. Raises Interrupted.
     """
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.perf_counter()
     catalog, today = Catalog(team=questions.team), date.today()
@@ -43,7 +44,11 @@ def run_checklist(
     show = (lambda done, total: progress("lint", done, total)) if progress else None
     read = run_lint_and_configs(paths, lint, show)
     notices = list(read.notices)
-    seen = run_probes(probe, progress) if probe else None
+    interrupted = False
+    try:
+        seen = run_probes(probe, progress) if probe else None
+    except Interrupted as cut:
+        seen, interrupted = cut.report, True
     if seen is None:
         notices.append("no entry point, so nothing was run: name one (`mlcheck check model_def:Trial`) or set `entry`")
     environment = {**read.environment, **(seen.environment if seen else {})}
@@ -52,7 +57,7 @@ def run_checklist(
     shown = {result.rule: result for result in results if result.outcome is Outcome.PENDING}
     said = sign_off_results(catalog, questions.signoff, today, shown)
     joined, left_out = _of_profile(_joined(results, said), questions.profile)
-    return Report(
+    report = Report(
         command="check",
         subject=probe.entry if probe else ", ".join(paths),
         results=joined,
@@ -62,6 +67,9 @@ def run_checklist(
         notices=(*notices, *(seen.notices if seen else ()), *left_out),
         step_seconds=seen.step_seconds if seen else 0.0,
     )
+    if interrupted:
+        raise Interrupted(report)
+    return report
 
 
 def _unpinned(environment: dict[str, str]) -> list[str]:
@@ -77,7 +85,7 @@ def _of_profile(results: tuple[Result, ...], profile: Profile | None) -> tuple[t
         return results, ()
     kept = tuple(result for result in results if result.stage in profile.stages)
     left = len({result.rule for result in results} - {result.rule for result in kept})
-    return kept, (f"the profile {profile} leaves out {left} items",) if left else ()
+    return kept, (f"the profile {profile} leaves out {plural(left, 'item')}",) if left else ()
 
 
 def _joined(decided: Iterable[Result], said: Iterable[Result]) -> tuple[Result, ...]:

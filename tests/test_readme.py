@@ -19,6 +19,7 @@ from mlcheck.config import load_config
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.rule import Rule, read_page
+from mlcheck.core.signing import print_of_files
 from mlcheck.core.signoff import sign_off_results
 from mlcheck.lint.run import LintSettings, run_lint
 
@@ -72,12 +73,23 @@ def test_the_configuration_shown_is_accepted(tmp_path: Path, monkeypatch: pytest
 
 def test_the_sign_offs_shown_are_accepted(tmp_path: Path) -> None:
     text = next(block for block in blocks("toml") if "[waive." in block)
-    (tmp_path / "signoff.toml").write_text(text, encoding="utf-8")
-    assert len(tomllib.loads(text)) == 2
-    results = sign_off_results(Catalog(), tmp_path / "signoff.toml", date(2026, 11, 3))
-    outcomes = {result.rule: result.outcome for result in results}
-    assert outcomes["baseline-unknown"] is Outcome.PASS
-    assert outcomes["random-evaluation"] is Outcome.WAIVED
+    signed, waived = tomllib.loads(text)["sign"], tomllib.loads(text)["waive"]
+    assert (len(signed), len(waived)) == (1, 1)
+    files = signed["baseline-unknown"]["files"]
+    (tmp_path / "data").mkdir()
+    (tmp_path / files[0]).write_text("7\n", encoding="utf-8")
+
+    def outcomes(printed: str) -> dict[str, Outcome]:
+        (tmp_path / "signoff.toml").write_text(
+            text.replace(signed["baseline-unknown"]["print"], printed), encoding="utf-8"
+        )
+        results = sign_off_results(Catalog(), tmp_path / "signoff.toml", date(2026, 11, 3))
+        return {result.rule: result.outcome for result in results}
+
+    of_these = outcomes(print_of_files(files, tmp_path))
+    assert of_these["baseline-unknown"] is Outcome.PASS
+    assert of_these["random-evaluation"] is Outcome.WAIVED
+    assert outcomes(signed["baseline-unknown"]["print"])["baseline-unknown"] is Outcome.PENDING
 
 
 def commands_shown() -> list[list[str]]:

@@ -46,6 +46,10 @@ def test_example(rule: Rule, example: Example, tmp_path: Path, monkeypatch: pyte
     expected = {(rule.name, path, line) for path, line in example.errors} if By.LINT in rule.by else set()
     assert alarms == expected
     assert not [result.traceback for result in report.results if result.traceback]
+    for finding in (finding for result in report.results if result.rule == rule.name for finding in result.findings):
+        assert finding.help, "a finding says what to do"
+        assert not finding.message.endswith("."), finding
+        assert "\n" not in finding.message + finding.help, finding
 
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES if By.LINT in rule.by])
@@ -54,16 +58,3 @@ def test_page_of_a_lint_rule_shows_more_than_one_way_to_be_wrong_and_to_be_right
     assert kinds.count("bad") >= 4
     assert kinds.count("good") >= kinds.count("bad")
     assert any(len(example.files) > 1 for example in rule.examples if example.kind == "bad")
-
-
-def test_a_finding_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for rule in RULES:
-        for number, example in enumerate(rule.examples if By.LINT in rule.by else ()):
-            if example.kind == "bad":
-                folder = tmp_path / f"{rule.name}-{number}"
-                folder.mkdir()
-                (result,) = (r for r in lint(example, folder, monkeypatch).results if r.rule == rule.name)
-                for finding in result.findings:
-                    assert finding.help, (rule.name, finding)
-                    assert not finding.message.endswith("."), (rule.name, finding)
-                    assert "\n" not in finding.message + finding.help, (rule.name, finding)

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 from mlcheck.cli.delivery import deliver, saved_report, tell
 from mlcheck.cli.hints import config_hint
-from mlcheck.cli.output import CLEAN, FINDINGS, MISUSE, exit_code, require_writable, say, wants_color, width
+from mlcheck.cli.output import (
+    CLEAN,
+    FINDINGS,
+    INTERRUPTED,
+    MISUSE,
+    exit_code,
+    require_writable,
+    say,
+    wants_color,
+    width,
+)
 from mlcheck.cli.progress import patient_progress, progress
 from mlcheck.cli.settings import known_rules, lint_paths, lint_settings, probe_options, repeating, require_files
 from mlcheck.config import Config, load_config
@@ -94,7 +104,7 @@ def _around(path: str, config: Config) -> tuple[str, ...]:
 
 
 def probe(arguments: argparse.Namespace) -> int:
-    from mlcheck.probe.engine import run_probes
+    from mlcheck.probe.engine import Interrupted, run_probes
 
     config = load_config()
     options = probe_options(arguments, config)
@@ -105,15 +115,21 @@ def probe(arguments: argparse.Namespace) -> int:
         )
     require_files(options)
     require_writable(arguments.html, arguments.json, arguments.output)
-    with progress() as show:
-        found = run_probes(options, show)
+    interrupted = False
+    try:
+        with progress() as show:
+            found = run_probes(options, show)
+    except Interrupted as cut:
+        found, interrupted = cut.report, True
     hints = config_hint(options.config, config) if options.config else ()
     found = replace(found, arguments=repeating(arguments), notices=(*found.notices, *hints))
-    return deliver(found, arguments, arguments.html, arguments.json, config)
+    code = deliver(found, arguments, arguments.html, arguments.json, config)
+    return INTERRUPTED if interrupted else code
 
 
 def check(arguments: argparse.Namespace) -> int:
     from mlcheck.checklist import run_checklist
+    from mlcheck.probe.engine import Interrupted
 
     config = load_config()
     html = config.html if arguments.html is None else arguments.html
@@ -122,16 +138,23 @@ def check(arguments: argparse.Namespace) -> int:
     options = probe_options(arguments, config)
     if options:
         require_files(options)
-    with progress() as show:
-        found = run_checklist(
-            lint_paths(arguments.paths, config),
-            lint_settings(arguments, config),
-            options,
-            _questions(arguments, config),
-            show,
-        )
-    found = _compared(replace(found, arguments=repeating(arguments)), json)
-    return deliver(found, arguments, html, json, config)
+    interrupted = False
+    try:
+        with progress() as show:
+            found = run_checklist(
+                lint_paths(arguments.paths, config),
+                lint_settings(arguments, config),
+                options,
+                _questions(arguments, config),
+                show,
+            )
+    except Interrupted as cut:
+        found, interrupted = cut.report, True
+    found = replace(found, arguments=repeating(arguments))
+    if interrupted:  # the files of a whole run stay
+        deliver(found, arguments, "", "", config)
+        return INTERRUPTED
+    return deliver(_compared(found, json), arguments, html, json, config)
 
 
 def _questions(arguments: argparse.Namespace, config: Config) -> Questions:

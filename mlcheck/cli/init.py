@@ -83,7 +83,7 @@ def _table(found: Survey, chosen: Candidate | None) -> str:
 
 
 def _told(found: Survey, chosen: Candidate | None, table: str) -> str:
-    from mlcheck.report.digest import plural
+    from mlcheck.core.plural import plural
 
     read = plural(found.files, "Python file")
     lines = [f"{read}, {plural(len(found.candidates), 'entry point')}{', * is taken' if chosen else ''}"]

@@ -197,8 +197,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "entry",
         nargs="?",
         default="",
-        metavar="MODULE:NAME",
-        help="a predict function, a class or an nn.Module; a model file; the folder of a Determined checkpoint",
+        metavar="ENTRY",
+        help="a predict function, a class or an nn.Module as MODULE:NAME; a model file; the folder of a Determined "
+        "checkpoint",
     )
     parser.add_argument(
         "--url",

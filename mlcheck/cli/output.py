@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlcheck.core.outcome import Outcome
     from mlcheck.core.report import Report
 
-CLEAN, FINDINGS, MISUSE = 0, 1, 2
+CLEAN, FINDINGS, MISUSE, INTERRUPTED = 0, 1, 2, 130
 FORMATS = ("text", "concise", "json", "sarif", "junit", "github", "gitlab", "markdown", "html")
 
 

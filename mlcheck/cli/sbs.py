@@ -8,6 +8,7 @@ from pathlib import Path
 from mlcheck.cli import output
 from mlcheck.cli.load import require_extra
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.plural import plural
 
 
 def plan(arguments: argparse.Namespace) -> int:
@@ -48,7 +49,10 @@ def make(arguments: argparse.Namespace) -> int:
     output.write(arguments.key, key)
     equal = sum(pair.new == pair.live for pair in pairs)
     left_out = f" ({equal} with equal answers are left out)" if equal else ""
-    print(f"wrote {arguments.sheet} for the raters, {len(pairs) - equal} items{left_out}, and {arguments.key} for you")
+    print(
+        f"wrote {arguments.sheet} for the raters, {plural(len(pairs) - equal, 'item')}{left_out}, and "
+        f"{arguments.key} for you"
+    )
     return output.CLEAN
 
 

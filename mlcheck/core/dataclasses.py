@@ -173,7 +173,7 @@ def _fields(cls: Any) -> tuple[Field, ...]:
 
 
 class _Standard:
-    """Stands for what the standard module keeps of a class, and has it made when that is looked at."""
+    """Stands for what the standard module keeps of a class, and has it made when that is first looked at."""
 
     def __get__(self, instance: object, cls: type) -> dict[str, Any]:
         import dataclasses
@@ -186,6 +186,7 @@ class _Standard:
             settings = {key: value for key, value in each._asdict().items() if value is not _UNSET and key != "name"}
             told.append((each.name, hints[each.name], dataclasses.field(**settings)))
         made: dict[str, Any] = dataclasses.make_dataclass(cls.__name__, told).__dataclass_fields__  # type: ignore[attr-defined]
+        cls.__dataclass_fields__ = made  # type: ignore[attr-defined]  # a report looks at it hundreds of times
         return made
 
 

@@ -14,11 +14,12 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from typing import Any
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.core.patterns import pattern
 
 SUFFIX = ".ipynb"
 _RUNS_PYTHON = ("time", "timeit", "prun", "capture")
-_FOR_IPYTHON = re.compile(r"(?P<indent>\s*)(?:[%!?].*|.*[^\s?]\?{1,2}\s*)$")
-_ASSIGNED = re.compile(r"(?P<target>\s*[\w., ]+=\s*)[%!].*$")
+_FOR_IPYTHON = pattern(r"(?P<indent>\s*)(?:[%!?].*|.*[^\s?]\?{1,2}\s*)$")
+_ASSIGNED = pattern(r"(?P<target>\s*[\w., ]+=\s*)[%!].*$")
 
 
 def is_notebook(path: str) -> bool:

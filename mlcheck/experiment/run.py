@@ -10,9 +10,9 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.experiment.files import ENDINGS, configs, may_be_grid, read
-from mlcheck.lint.answers import counted
 from mlcheck.lint.baseline import settle
 from mlcheck.lint.discover import MissingPath
 from mlcheck.lint.run import LintSettings, run_lint
@@ -184,13 +184,13 @@ def _result(
         if check.rule not in selection.ignored_in(one.location.path)
         and not suppressions.hides(check.rule, one.location.path, one.location.line)
     ]
-    looked_at = counted(len(subjects) + len(unreadable), "grid" if check.looks_at == GRID else "experiment config")
+    looked_at = plural(len(subjects) + len(unreadable), "grid" if check.looks_at == GRID else "experiment config")
     if not findings:
         return replace(result, summary=f"nothing found in {looked_at}")
     return replace(
         result,
         outcome=SEVERITY_OUTCOME[result.severity],
         findings=tuple(sorted(findings, key=lambda one: one.location)),
-        summary=f"{counted(len(findings), 'finding')} in {looked_at}",
+        summary=f"{plural(len(findings), 'finding')} in {looked_at}",
         explains=catalog[check.rule].explains,
     )

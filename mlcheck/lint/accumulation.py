@@ -13,23 +13,26 @@ from mlcheck.lint.training import Choice
 
 def decided(m: Machine, test: ast.expr, key: Hashable, holds: bool) -> None:
     """Fresh gradients remember how a test that counts batches was answered after them."""
-    optimizers = m.store.get(("optimizers",))
-    if not optimizers or not (_counts(key) or _compares_counter(m, test)):
+    optimizers = [one for one in m.store.get(("optimizers",)) or () if _has_fresh(m, one)]
+    if not optimizers or not (counts(key) or _compares_counter(m, test)):
         return
     for optimizer in optimizers:
-        found: frozenset[Grads] = m.store.get(("grads", optimizer)) or frozenset()
-        if not any(grads.kind == "fresh" for grads in found):
-            continue
+        found: frozenset[Grads] = m.store.get(("grads", optimizer))
         choice = Choice((m.place(test).path, test.lineno, test.col_offset), holds, not _asks_more(test, key))
         marked = (grads._replace(choice=choice) if grads.kind == "fresh" else grads for grads in found)
         m.store.set(("grads", optimizer), frozenset(marked))
 
 
-def _counts(key: Hashable, depth: int = 8) -> bool:
+def _has_fresh(m: Machine, optimizer: Hashable) -> bool:
+    found: frozenset[Grads] = m.store.get(("grads", optimizer)) or frozenset()
+    return any(grads.kind == "fresh" for grads in found)
+
+
+def counts(key: Hashable, depth: int = 8) -> bool:
     """Whether a condition takes a remainder, as `(i + 1) % n == 0` does."""
     if not isinstance(key, tuple) or depth == 0:
         return False
-    return key[:2] == ("bin", "Mod") or any(isinstance(part, tuple) and _counts(part, depth - 1) for part in key)
+    return key[:2] == ("bin", "Mod") or any(isinstance(part, tuple) and counts(part, depth - 1) for part in key)
 
 
 def _asks_more(test: ast.expr, key: Hashable) -> bool:

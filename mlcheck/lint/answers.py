@@ -8,6 +8,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.dataclasses import dataclass, field, replace
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Result
 
 
@@ -60,18 +61,12 @@ class Answers:
             return replace(
                 result,
                 outcome=SEVERITY_OUTCOME[result.severity],
-                summary=f"{counted(len(result.findings), 'finding')} in {counted(self.files, 'file')}",
+                summary=f"{plural(len(result.findings), 'finding')} in {plural(self.files, 'file')}",
                 explains=catalog.explains(check.rule),
             )
         if known := self.known.get(check.rule):
-            return replace(result, summary=f"nothing new; {counted(known, 'finding')} known in the baseline")
+            return replace(result, summary=f"nothing new; {plural(known, 'finding')} known in the baseline")
         if not result.looked_at:
             where = "this folder" if self.subject == "." else self.subject
             return replace(result, outcome=Outcome.SKIP, reason=f"no {thing} in {where}")
-        return replace(result, summary=f"nothing found in {counted(result.looked_at, thing)}")
-
-
-def counted(number: int, thing: str) -> str:
-    """`1 loss`, `2 losses`, `1,000 files`."""
-    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
-    return f"{number:,} {thing}{ending}"
+        return replace(result, summary=f"nothing found in {plural(result.looked_at, thing)}")

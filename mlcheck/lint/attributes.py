@@ -10,6 +10,7 @@ from mlcheck.lint.joins import join_values
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import (
+    FALSE,
     Class,
     Const,
     External,
@@ -25,6 +26,7 @@ from mlcheck.lint.values import (
     Symbol,
     Tensor,
     Value,
+    live,
     owner_key,
     split_of_name,
     with_name,
@@ -71,6 +73,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
                 return Tensor(owner.kind, owner.place, owner.split)
             if name == "values":  # of `max(dim)`, `topk` and their like
                 return Tensor("other", None, owner.split, owner.traces)
+            if name == "requires_grad" and owner.traces and all(t.grad.kind == "off" for t in live(owner.traces)):
+                return FALSE
             return m.symbol() if name in ("shape", "dtype", "device", "ndim", "grad") else Method(owner, name)
         case Class(info=info):
             return _of_class(m, owner, info, name)

@@ -18,8 +18,8 @@ from mlcheck.core.dataclasses import replace
 from mlcheck.core.finding import Finding
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Result
-from mlcheck.lint.answers import counted
 from mlcheck.lint.select import LintSettings
 
 _MOST_CODE = 200
@@ -87,11 +87,11 @@ class Baseline:
 
     def notices(self, mended: Sequence[Known]) -> Iterator[str]:
         if self._met:
-            yield f"{self.path} hides {counted(len(self._met), 'finding')}"
+            yield f"{self.path} hides {plural(len(self._met), 'finding')}"
         if mended:
             places = ", ".join(dict.fromkeys(f"{entry.rule} in {entry.path}" for entry in mended[:3]))
             more = f" and {len(mended) - 3} more" if len(mended) > 3 else ""
-            told = f"{self.path}: {counted(len(mended), 'finding')} mended ({places}{more})"
+            told = f"{self.path}: {plural(len(mended), 'finding')} mended ({places}{more})"
             yield f"{told}: `--write-baseline` takes {'it' if len(mended) == 1 else 'them'} out"
 
     def renewed(self, found: Sequence[Known], mended: Sequence[Known]) -> list[Known]:
@@ -118,7 +118,7 @@ def settle(
             if not (baseline.hides(made.fingerprint) or settings.write_baseline):
                 new.append(made)
         known = len(result.findings) - len(new)
-        told = f"nothing new; {counted(known, 'finding')} known in the baseline"
+        told = f"nothing new; {plural(known, 'finding')} known in the baseline"
         hidden = replace(result, outcome=Outcome.PASS, summary=told) if known and not new else result
         settled.append(replace(hidden, findings=tuple(new)))
     mended = baseline.mended([result.rule for result in results], {marks.path(path) for path in lines}, settings.root)
@@ -128,7 +128,7 @@ def settle(
         return settled, []
     renewed = baseline.renewed(found, mended)
     write_baseline(settings.baseline, renewed)
-    return settled, [f"{settings.baseline}: written with {counted(len(renewed), 'known finding')}"]
+    return settled, [f"{settings.baseline}: written with {plural(len(renewed), 'known finding')}"]
 
 
 def opened(settings: LintSettings) -> Baseline:

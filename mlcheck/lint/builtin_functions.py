@@ -8,6 +8,7 @@ from collections.abc import Callable
 from mlcheck.lint import attributes, containers, elements, modes, snapshots
 from mlcheck.lint.conditions import key_of
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.shapes import SCALAR
 from mlcheck.lint.values import (
     NONE,
     Args,
@@ -18,6 +19,7 @@ from mlcheck.lint.values import (
     Object,
     Params,
     Partial,
+    Select,
     Super,
     Symbol,
     Table,
@@ -38,7 +40,17 @@ def asked(m: Machine, name: str, args: Args) -> Value:
     return Symbol((name, *(key_of(m, arg) for arg in args)))
 
 
+_PLAIN = {"builtins.str": str, "builtins.bool": bool, "builtins.int": int, "builtins.float": float}
+
+
 def _is_instance(value: Value, of: Value) -> bool | None:
+    if isinstance(of, Tuple) and not of.open:
+        each = [_is_instance(value, one) for one in of.items]
+        return True if True in each else None if None in each else False
+    if isinstance(of, External) and of.name in _PLAIN:
+        if isinstance(value, Const):
+            return isinstance(value.value, _PLAIN[of.name])
+        return False if isinstance(value, Object) and value.type.startswith("torch.") else None
     if isinstance(of, Class) and isinstance(value, Object) and value.cls is not None:
         return of.info.node in {info.node for info in value.cls.mro}
     if isinstance(of, External) and isinstance(value, Object) and value.cls is None:
@@ -50,6 +62,9 @@ def _is_instance(value: Value, of: Value) -> bool | None:
 
 def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     value = args[0] if args else NONE
+    if isinstance(value, Select):
+        then, other = (_deepcopy(m, [side], {}, node) for side in (value.then, value.other))
+        return Select(value.key, then, other)
     if not isinstance(value, Object):
         return Symbol(m.fresh()) if isinstance(value, Symbol) else value
     m.ready(value)
@@ -182,8 +197,9 @@ def _nothing(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return m.symbol()
 
 
-def _round(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    return Symbol(m.fresh(), "", split_of(*args))
+def _number(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """`float(x)` and `int(x)` of whatever they are given: a single number."""
+    return Symbol(m.fresh(), "", split_of(*args), shape=SCALAR)
 
 
 HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
@@ -204,8 +220,8 @@ HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "builtins.filter": _filter,
     "itertools.chain": _chain,
     "builtins.super": _super,
-    "builtins.float": _round,
-    "builtins.int": _round,
+    "builtins.float": _number,
+    "builtins.int": _number,
     "builtins.print": _nothing,
     "builtins.vars": _asdict,
     "dataclasses.asdict": _asdict,

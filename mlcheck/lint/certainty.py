@@ -10,9 +10,9 @@ from mlcheck.lint.machine import Machine
 def always(m: Machine, depth: int = -1) -> bool:
     """Whether nothing was taken for granted since this iteration of that loop, or the program, began."""
     mark = m.loops[depth].mark if m.loops else 0
-    return all(cell[0] != "if" or m.store.get(cell) is None for cell in m.store.changed(mark))
+    return all(m.store.get(cell) is None for cell in m.store.changed(mark, "if"))
 
 
 def assumed(m: Machine) -> frozenset[Hashable]:
     """All conditions that this path takes for decided."""
-    return frozenset(cell[1] for cell in m.store.changed(0) if cell[0] == "if" and m.store.get(cell) is not None)
+    return frozenset(cell[1] for cell in m.store.changed(0, "if") if m.store.get(cell) is not None)

@@ -38,10 +38,7 @@ class Place(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Loop:
-    """One run of a loop. `turn` counts its iterations, `trains` says that a backward ran in it.
-
-    `exact`: it is walked once for each of its items, which are all known.
-    """
+    """One run of a loop. `turn` counts its iterations, `exact` says that each of its items is known and walked once."""
 
     node: ast.AST
     place: Place
@@ -49,7 +46,8 @@ class Loop:
     turn: int = 0
     first: int = 0  # objects made in the present iteration have identities from there on
     mark: int = 0  # where in memory's log the present iteration began
-    trains: bool = False
+    began: int = 0  # what was made before has an identity below
+    trains: bool = False  # a backward ran in it
     exact: bool = False
 
 
@@ -93,7 +91,7 @@ class Grads(NamedTuple):
     clean; fresh (a backward ran); used (a step took them); stale (a backward added to used ones);
     erased (fresh ones were cleared unseen); unknown. `place` is the backward or the clearing,
     `step` the step that used them; `loop` is the one the backward stands in, `choice` how a test that
-    counts batches was answered since.
+    counts batches was answered since, `under` the answers of paths in earlier turns.
     """
 
     kind: str
@@ -101,6 +99,7 @@ class Grads(NamedTuple):
     step: Place | None = None
     loop: ast.AST | None = None
     choice: Choice | None = None
+    under: frozenset[tuple[Hashable, bool]] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

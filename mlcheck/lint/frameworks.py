@@ -71,6 +71,16 @@ def method(m: Machine, owner: Object, name: str, args: Args, kwargs: Kwargs, nod
     return None
 
 
+def fit(m: Machine, model: Value, node: ast.AST) -> None:
+    """`Trainer(...).fit(model)`: the steps of this very model, with what it was made of."""
+    if isinstance(model, Object) and model.cls is not None and owner_of(model.cls) == "lightning":
+        mode, visited = m.grad, set(m.visited)
+        run_hooks(m, model, node)
+        m.store.set(("grad",), mode)
+        m.visited.intersection_update(visited)  # strangers may call them in other ways
+        modes.forget(m, model)
+
+
 def _determined(m: Machine, name: str, first: Value, node: ast.AST) -> Value | None:
     if name in ("wrap_model", "wrap_optimizer", "wrap_lr_scheduler", "wrap_reducer", "to_device", "wrap_scaler"):
         return first
@@ -91,7 +101,10 @@ def _lightning(m: Machine, owner: Object, name: str, first: Value, node: ast.AST
     if name == "optimizers":
         found: Value | None = m.store.get(("optimizers of", owner.id))
         return found or m.symbol("optimizer")
-    if name in ("log", "log_dict", "toggle_optimizer", "untoggle_optimizer", "save_hyperparameters"):
+    if name in ("toggle_optimizer", "untoggle_optimizer"):
+        m.store.set(("toggled",), gradients.register(m, first) if name == "toggle_optimizer" else None)
+        return NONE
+    if name in ("log", "log_dict", "save_hyperparameters"):
         return NONE
     return None
 

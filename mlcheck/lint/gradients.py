@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Hashable
 from functools import lru_cache
 
-from mlcheck.lint import cuts, freezing, graph, holding, keeping, mixing, modes, scaling, snapshots
+from mlcheck.lint import cuts, freezing, graph, guards, holding, keeping, mixing, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Forward, Grads, Place, Step
 from mlcheck.lint.machine import Machine
@@ -25,6 +26,7 @@ from mlcheck.lint.values import (
 )
 
 _UNKNOWN = frozenset([Grads("unknown")])
+_WRAPPER = re.compile(r"(?:^|_)(?:ddp|fsdp|dp|parallel|engine|compiled|wrapped|dist|distributed)(?:_|$)")
 _LIBRARIES = ("torch.optim.", "transformers.Adam", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.")
 
 
@@ -73,20 +75,21 @@ def register(m: Machine, value: Value) -> Hashable:
 
 def _change(m: Machine, key: Hashable, rule: dict[str, str], place: Place | None, weak: bool = False) -> None:
     changed = set()
-    for grads in m.store.get(("grads", key)) or _UNKNOWN:
+    for grads in guards.held(m, key):
         kind = rule.get(grads.kind, grads.kind)
         if weak and kind != grads.kind:
-            changed.add(Grads("unknown"))
+            changed.add(Grads("unknown", under=grads.under))
         elif kind == grads.kind and kind != "stale" and kind != "fresh":
             changed.add(grads)
         else:
             loop = m.loops[-1].node if m.loops and kind in ("fresh", "stale") else None
-            changed.add(Grads(kind, place, grads.step, loop))
+            changed.add(Grads(kind, place, grads.step, loop, under=grads.under))
     m.store.set(("grads", key), frozenset(changed))
 
 
 _BACKWARD = {"clean": "fresh", "used": "stale", "erased": "fresh"}
-_REACHED = {"yes": _BACKWARD, "maybe": {"erased": "unknown"}, "no": {"erased": "clean"}}
+_WRAPPED = {"clean": "unknown", "erased": "unknown", "used": "unknown"}
+_REACHED = {"yes": _BACKWARD, "maybe": {"erased": "unknown"}, "no": {"erased": "clean"}, "wrapped": _WRAPPED}
 _ZERO = {"fresh": "erased", "used": "clean", "stale": "clean", "unknown": "clean"}
 
 
@@ -128,8 +131,16 @@ def asked(m: Machine, traces: Traces) -> None:
 
 
 def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) -> str:
-    """Whether a backward through these forwards reaches this optimizer: yes, no or maybe."""
+    """Whether a backward through these forwards reaches this optimizer: yes, no, maybe, or wrapped.
+
+    Wrapped: an unknown module, which by its name has the optimizer's own inside.
+
+    Lightning's `toggle_optimizer` switches off the gradients of what only other optimizers hold.
+    """
     owned = m.store.get(("owns", key)) or frozenset()
+    toggled = m.store.get(("toggled",))
+    if toggled not in (None, key) and owned.isdisjoint(m.store.get(("owns", toggled)) or owned):
+        return "no"
     if not owned or not traces:
         return "yes" if rivals == 1 else "maybe"
     touched: set[Hashable] = set()
@@ -138,7 +149,11 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     if not owned.isdisjoint(touched):
         return "yes"
     around = {outer for inner in touched for outer in modes.ancestors(m, inner)}
-    return "yes" if not owned.isdisjoint(around) else "maybe" if graph.UNSEEN in traces else "no"
+    if not owned.isdisjoint(around):
+        return "yes"
+    if any(isinstance(trace.module, Symbol) and _WRAPPER.search(trace.name) for trace in traces):
+        return "wrapped"
+    return "maybe" if graph.UNSEEN in traces else "no"
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:
@@ -161,21 +176,23 @@ def _may_clear(m: Machine, key: Hashable) -> None:
 
 
 def _cleared(m: Machine, key: Hashable, place: Place) -> None:
-    found = m.store.get(("grads", key)) or _UNKNOWN
+    found = guards.held(m, key)
     for forward in (forward for grads in found for forward in m.store.get(("behind", grads.place)) or ()):
         forward.learns = bool(forward.learns)
     if any(grads.kind == "fresh" for grads in found):
-        m.facts.training.clearings.append(Clearing(place, key, found, m.now()))
+        gathered = {grads.loop for grads in found}
+        depth = next((depth for depth, loop in enumerate(m.loops) if loop.node in gathered), -1)
+        m.facts.training.clearings.append(Clearing(place, key, found, m.now(), always(m, depth)))
 
 
-def zero_modules(m: Machine, node: ast.AST, owners: frozenset[Hashable]) -> None:
-    """`module.zero_grad()`, or the gradients of its parameters set to None or zero one by one."""
+def zero_modules(m: Machine, node: ast.AST, owners: frozenset[Hashable], some: bool = False) -> None:
+    """`module.zero_grad()`, or the gradients of (some of) its parameters set to None or zero one by one."""
     place = m.place(node)
     optimizers = m.store.get(("optimizers",)) or ()
     for key in optimizers:
         owned = m.store.get(("owns", key)) or frozenset()
         covered = {inner for inner in owned if not owners.isdisjoint(set(modes.ancestors(m, inner)))}
-        if (owned and covered == owned) or (not owned and len(optimizers) == 1):
+        if not some and ((owned and covered == owned) or (not owned and len(optimizers) == 1)):
             _cleared(m, key, place)
             _change(m, key, _ZERO, place)
         elif covered or not owned or not owned.isdisjoint({o for i in owners for o in modes.ancestors(m, i)}):
@@ -198,16 +215,19 @@ def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scal
     """`optimizer.step()`; `clears` where a framework zeroes the gradients right after."""
     key = register(m, optimizer)
     place = m.place(node)
-    found = m.store.get(("grads", key)) or _UNKNOWN
+    found = guards.held(m, key)
     name = (m.store.get(("name", key)) or "") if isinstance(optimizer, Object) else getattr(optimizer, "name", "")
-    scaling = m.store.get(("scaling",)) or _UNKNOWN
+    scaling = guards.possible(m, m.store.get(("scaling",)) or _UNKNOWN)
     m.facts.steps.append(Step(place, name, found, m.now(), key, scaling, scaler, always(m)))
     m.store.set(("stepped", key), True)
     _taught(m, key, found)
     snapshots.stepped(m, key)
     cuts.stepped(m, key)
     mixing.stepped(m, key)
-    after = frozenset(Grads("clean" if clears or grads.kind == "clean" else "used", place, place) for grads in found)
+    after = frozenset(
+        Grads("clean" if clears or grads.kind == "clean" else "used", place, place, under=grads.under)
+        for grads in found
+    )
     m.store.set(("grads", key), after)
 
 
@@ -237,6 +257,6 @@ def extended(m: Machine, optimizer: Value) -> None:
 def assigned(m: Machine, owner: Value, value: Value, node: ast.AST) -> None:
     """`p.grad = value`: clearing when it is None, anything else is the program's own business."""
     if isinstance(value, Const) and value.value is None and isinstance(owner, Params):
-        zero_modules(m, node, owner.owners)
+        zero_modules(m, node, owner.owners, some=not always(m))
     elif isinstance(owner, Params | Symbol):
         zero_anything(m, node)

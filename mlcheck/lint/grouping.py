@@ -30,9 +30,16 @@ def group(files: Sequence[Member]) -> list[Group]:
 
 
 def _called_elsewhere(own: Sequence[Member], callers: Counter[str]) -> frozenset[str]:
+    """The functions that other files may call: by an import that could mean the file, or by one that may mean any."""
     here = Counter(name for file in own for name in file.outline.called)
-    defined = frozenset[str]().union(*(file.outline.defined for file in own))
-    return frozenset(name for name in defined if callers[name] > here[name])
+    found = set[str]()
+    for file in own:
+        parts = file.module.split(".")
+        stem = parts[-2] if parts[-1] == "__init__" and len(parts) > 1 else parts[-1]
+        for name in file.outline.defined:
+            if any(callers[key] > here[key] for key in (name, f"{stem}.{name}")):
+                found.add(name)
+    return frozenset(found)
 
 
 def _joined(files: Sequence[Member]) -> list[int]:

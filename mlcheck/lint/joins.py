@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlcheck.lint import guards
 from mlcheck.lint.facts import GradMode, Mode, Place
 from mlcheck.lint.store import Delta, Key
 from mlcheck.lint.values import Const, Select, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
@@ -28,9 +29,7 @@ def join_cells(machine: Machine, cell: Key, values: Sequence[Any], key: Hashable
     if tag == "mode":
         return _joined_modes(frozenset().union(*present))
     if tag in ("grads", "scaling"):
-        if len(present) < len(values):
-            return None if tag == "grads" and not present else frozenset().union(*present)
-        return frozenset().union(*present)
+        return None if tag == "grads" and not present else guards.united(present)
     if tag == "grad":
         return GradMode("unknown")
     if tag in ("optimizers", "attrs", "parents", "stars"):

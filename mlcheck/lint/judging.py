@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.values import Cut, split_of_name
 
@@ -78,7 +79,7 @@ def is_meant_to_vary(forward: Forward) -> bool:
     return any(word in names for word in _VARYING)
 
 
-_ATTACK = re.compile(r"attack|adversar|perturb|poison|fgsm|deepfool|pgd(?![a-z])", re.IGNORECASE)
+_ATTACK = pattern(r"attack|adversar|perturb|poison|fgsm|deepfool|pgd(?![a-z])", re.IGNORECASE)
 
 
 def is_named_for_attack(*names: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint import containers, graph
 from mlcheck.lint.facts import Forward, Place
 from mlcheck.lint.machine import Machine
@@ -12,7 +13,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of
 
-_PARTS = re.compile(r"accum|micro", re.IGNORECASE)
+_PARTS = pattern(r"accum|micro", re.IGNORECASE)
 _RECENT = 8  # how far back a loss may have been kept before the backward that runs on it
 _DIFFERENTIABLE = ("loss", "raw", "softmax", "sigmoid", "log_softmax", "log_sigmoid")
 

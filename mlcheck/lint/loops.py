@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from mlcheck.lint import assignment, containers, elements, turns
+from mlcheck.lint import assignment, containers, elements, guards, turns
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.frames import Exit
@@ -56,6 +56,7 @@ def _turns(
     endless: bool,
 ) -> bool:
     start, facts, first = m.store.mark(), m.facts.total(), m.fresh()
+    loop.began = first
     broken: list[Delta] = []
     entered = alive = True
     with turns.inside(m, loop):
@@ -77,7 +78,7 @@ def _turns(
             if not ends:
                 alive = not exits and loop.turn > 1
                 break
-            _forget(ends)
+            _forget(m, ends)
             m.merge(ends)
             if (
                 loop.turn == 1
@@ -91,10 +92,10 @@ def _turns(
     return _after(m, start, broken, alive, entered, orelse)
 
 
-def _forget(ends: list[Delta]) -> None:
+def _forget(m: Machine, ends: list[Delta]) -> None:
     """What was assumed in one turn need not hold in the next."""
     for index, end in enumerate(ends):
-        ends[index] = {cell: value for cell, value in end.items() if cell[0] != "if"}
+        ends[index] = guards.settled(m, end)
 
 
 def _after(m: Machine, start: int, broken: list[Delta], alive: bool, entered: bool, orelse: list[ast.stmt]) -> bool:
@@ -107,7 +108,7 @@ def _after(m: Machine, start: int, broken: list[Delta], alive: bool, entered: bo
     if not broken:
         return alive or not entered
     ends = [*([m.store.delta(start)] if alive else []), *broken]
-    _forget(ends)
+    _forget(m, ends)
     m.store.undo(start)
     m.merge(ends)
     return True

@@ -218,11 +218,10 @@ class Machine(ABC):
 
     def emit_again(self, exits: Sequence[Exit]) -> None:
         """Hand exits on to the enclosing construct."""
-        for way in exits:
-            mark = self.store.mark()
-            self.store.replay(way.delta)
-            self.leave(way.kind, way.value)
-            self.store.undo(mark)
+        if exits:
+            sink = self.frame.sink
+            before = self.store.delta(sink.mark)
+            sink.exits += [Exit(way.kind, way.value, {**before, **way.delta}) for way in exits]
 
     def merge(self, deltas: Sequence[Delta], key: Hashable = None) -> None:
         """Continue from all these states at once. `key` is the condition that told the two apart."""

@@ -17,14 +17,15 @@ from mlcheck.lint import (
     modes,
     modules,
     precision,
+    scalers,
     schedulers,
     shape_rules,
     snapshots,
     tables,
     tensor_methods,
 )
+from mlcheck.lint.certainty import always
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.scaling import scale, unscale
 from mlcheck.lint.values import (
     NONE,
     TRUE,
@@ -36,7 +37,6 @@ from mlcheck.lint.values import (
     Object,
     Params,
     Partial,
-    Select,
     Symbol,
     Table,
     Tensor,
@@ -57,6 +57,8 @@ _PARAMETERS = frozenset(["parameters", "named_parameters", "buffers", "trainable
 
 def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """`owner.name(...)` for what is no method of the project's."""
+    if name == "fit":
+        frameworks.fit(m, kwargs.get("model", args[0] if args else NONE), node)
     match owner:
         case Object():
             handled = frameworks.method(m, owner, name, args, kwargs, node)
@@ -71,11 +73,13 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             if schedulers.is_scheduler(m, owner):
                 return schedulers.call(m, owner, name, args, kwargs, node)
             if owner.type.endswith("GradScaler"):
-                return _scaler(m, owner, name, args, kwargs, node)
+                return scalers.method(m, owner, name, args, kwargs, node)
             if containers.contents(m, owner) is not None:
                 if name == "append" and args:
                     keeping.appended(m, owner, args[0], node)
                 return container_methods.call(m, owner, name, args)
+            if name == "zero_grad":
+                gradients.zero_anything(m, node)  # of what a library made: whose they are is not known
         case Tensor() | Symbol():
             judge = tensor_methods.call if isinstance(owner, Tensor) else _symbol
             result = judge(m, owner, name, args, kwargs, node)  # type: ignore[arg-type]
@@ -170,19 +174,6 @@ def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs
     return m.symbol()
 
 
-def _scaler(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    first = args[0] if args else next(iter(kwargs.values()), NONE)
-    if name == "scale":
-        return scale(m, owner, first)
-    if name == "unscale_":
-        unscale(m)
-    elif name == "step" and gradients.is_optimizer(m, first):
-        gradients.step(m, node, first, scaler=True)
-    elif name == "step" and isinstance(first, Select):
-        m.call_method(first, "step", [], {}, node)
-    return m.symbol()
-
-
 def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A method of an unknown value: judged by what only one kind of thing has."""
     if tables.is_table(owner) and (made := tables.method(m, owner, name, args, kwargs)) is not None:
@@ -205,9 +196,9 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         gradients.zero_anything(m, node)
         return NONE
     if name == "scale" and args and "scaler" in owner.name.lower():
-        return scale(m, owner, args[0])
+        return scalers.method(m, owner, name, args[:1], kwargs, node)
     if "scaler" in owner.name.lower() and name in ("unscale_", "step", "update"):
-        return _scaler(m, owner, name, args, kwargs, node)
+        return scalers.method(m, owner, name, args, kwargs, node)
     if modes.known_as_module(m, owner) and (name in _ITSELF or name in _OF_MODULES):
         return _module(m, owner, name, args, kwargs, node)
     if name in ("to", "cuda", "cpu"):
@@ -246,7 +237,7 @@ def _is_gradient(value: Symbol) -> bool:
 def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> Value:
     if owner.gradient and name in ("zero_", "fill_", "detach_"):
         if name != "detach_":
-            gradients.zero_modules(m, node, owner.owners)
+            gradients.zero_modules(m, node, owner.owners, some=not always(m))
         return owner
     if owner.gradient:
         if name.endswith("_"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from mlcheck.core.dataclasses import dataclass
+from mlcheck.lint import guards
 from mlcheck.lint.facts import Backward, Grads, Place
 from mlcheck.lint.judging import tells_apart
 from mlcheck.lint.machine import Machine
@@ -51,7 +52,7 @@ def stepped(m: Machine, key: Hashable) -> None:
 
 def _only(m: Machine, key: Hashable) -> Grads | None:
     """The one state its gradients can be in; None where there are several."""
-    found: frozenset[Grads] = m.store.get(("grads", key)) or frozenset()
+    found = guards.possible(m, m.store.get(("grads", key)) or frozenset())
     return next(iter(found)) if len(found) == 1 else None
 
 

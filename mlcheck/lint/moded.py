@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.modes import MODULE_BASES, children, is_module
 from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
 
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
-_DRAWS = re.compile(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
+_DRAWS = pattern(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
+_EMBEDDINGS = frozenset(["Node2Vec", "MetaPath2Vec", "TransE", "ComplEx", "DistMult", "RotatE"])
 _NORMALISED_FAMILIES: tuple[str, ...] = (
     "resnet",
     "resnext",
@@ -29,7 +29,7 @@ def moded(m: Machine, value: Value, depth: int = 8) -> str:
         return "unknown"
     if value.cls is None:
         own = _moded_type(m, value)
-        if own != "no":
+        if own != "no" or value.type.rpartition(".")[2] in _EMBEDDINGS:
             return own
     else:
         own = _moded_class(value)
@@ -65,7 +65,7 @@ def _moded_type(m: Machine, value: Object) -> str:
         return "no" if isinstance(dropout, Const) and not dropout.value else "yes"
     if value.type.startswith("torchvision.models."):
         return "yes" if name.lower().startswith(_NORMALISED_FAMILIES) else "unknown"
-    if value.type.startswith("torch.nn."):
+    if value.type.startswith("torch.nn.") or name in _EMBEDDINGS:
         return "no"
     return "unknown"
 

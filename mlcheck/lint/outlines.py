@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -18,21 +19,62 @@ class Import(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """What other files can notice of a file: what it imports, the names it defines and those it calls."""
+    """What other files can notice of a file: what it imports, the names it defines and those it may call elsewhere.
+
+    `called` are names with the last part of the module they are taken from, `train.evaluate`; the name alone where
+    a module is imported by a string, and nothing tells which.
+    """
 
     imports: tuple[Import, ...]
     defined: frozenset[str]
     called: frozenset[str]
 
 
+_BY_STRING = re.compile(r"\b(?:import_module|__import__|run_path|run_module|exec|spec_from_file_location)\(")
 NOTHING = Outline((), frozenset(), frozenset())
 
 
 def outline(source: Source) -> Outline:
-    """Names are told apart by nothing but their spelling: a method may be called on anything."""
     walk = source.walk
     defined = frozenset(each.node.name for each in walk.defined if not isinstance(each.node, ast.ClassDef))
-    return Outline(tuple(dict.fromkeys(_imports(walk.imports))), defined, frozenset(walk.calls))
+    return Outline(tuple(dict.fromkeys(_imports(walk.imports))), defined, frozenset(_called(source)))
+
+
+def _called(source: Source) -> Iterator[str]:
+    """The calls that may reach another file: by an imported name, on something imported, or through a star import."""
+    walk = source.walk
+    imported, stars = _imported(walk.imports), [(node.module or "").rpartition(".")[2] for node in walk.stars]
+    by_string = _BY_STRING.search(source.text) is not None
+    for name, calls in walk.calls.items():
+        if by_string:
+            yield name
+        for func in {ast.unparse(call.func) if _is_dotted(call.func) else "" for call, _ in calls}:
+            root, _, rest = func.partition(".")
+            for part, original in imported.get(root, ()):
+                yield f"{part}.{original if original and not rest else name}"
+                if rest:
+                    yield f"{func.split('.')[-2]}.{name}"
+        yield from (f"{part}.{name}" for part in stars)
+
+
+def _is_dotted(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _imported(statements: Iterable[ast.Import | ast.ImportFrom]) -> dict[str, set[tuple[str, str]]]:
+    """For each name that an import binds, the last part of its module, and what it is called there."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for node in statements:
+        for alias in node.names:
+            if isinstance(node, ast.Import):
+                local = alias.asname or alias.name.partition(".")[0]
+                found.setdefault(local, set()).add((alias.name.rpartition(".")[2], ""))
+            else:
+                part = (node.module or "").rpartition(".")[2]
+                found.setdefault(alias.asname or alias.name, set()).update({(part, alias.name), (alias.name, "")})
+    return found
 
 
 def _imports(statements: Iterable[ast.Import | ast.ImportFrom]) -> Iterator[Import]:

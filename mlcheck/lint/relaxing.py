@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from mlcheck.lint.accumulation import counts
 from mlcheck.lint.facts import Grads, Mode
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.store import Delta
@@ -13,11 +14,11 @@ def relax(m: Machine, ends: list[Delta], key: Hashable) -> None:
     """Clearing or a change of mode behind a condition: where it was skipped, what holds is not known.
 
     `if i % n == 0: optimizer.zero_grad()` is a decision, not an omission; and so is `if restore: model.train()`,
-    but not `if accuracy > best: model.train()`.
+    but not `if accuracy > best: model.train()`. Every so many turns is a decision, too.
     """
     while isinstance(key, tuple) and key and key[0] == "not":
         key = key[1]
-    compared = isinstance(key, tuple) and key and key[0] in ("<", "==")
+    compared = isinstance(key, tuple) and key and key[0] in ("<", "==") and not counts(key)
     for changed, other in ((ends[0], ends[1]), (ends[1], ends[0])):
         for cell, value in changed.items():
             if cell[0] not in ("grads", "mode"):

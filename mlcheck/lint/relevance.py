@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mlcheck.lint.callers import Callers
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import Definition, FunctionInfo, ModuleInfo, Program
 from mlcheck.lint.sketches import EVALUATING, TRAINING, Sketch, is_loss_name, sketches
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 # Methods that frameworks call by name.
 _HOOKS = frozenset(["training_step", "validation_step", "test_step", "predict_step", "train_batch", "evaluate_batch"])
+_RIVALS = re.compile(r"^(?:import|from) (?:mxnet|tensorflow|paddle|jax|mindspore)\b", re.MULTILINE)
 _MAX_NAMESAKES = 3
 _SHORT = 6
 _MOST_STARTS = 8
@@ -26,6 +29,7 @@ class Relevance:
 
     def __init__(self, program: Program, sites: Sites) -> None:
         self._program, self._sites = program, sites
+        self.callers = Callers(program, sites)
         self._worth: dict[ast.AST, bool] = {}
         self._started = [0] * _MOST_STARTS  # the seeds that a start led to once or more, twice or more, ...
 
@@ -34,7 +38,11 @@ class Relevance:
         """What each function and method does itself, nested functions included."""
         found: dict[ast.AST, Sketch] = {}
         for file in self._sites.files.values():
-            found.update(sketches(file, self._defined))
+            if "torch" in file.text or not _RIVALS.search(file.text):
+                found.update(sketches(file, self._defined))
+        for sketch in found.values() if "training_step" in self._defined else ():
+            if "fit" in sketch.calls:
+                sketch.calls.add("training_step")  # as Lightning's trainer does
         return found
 
     @cached_property
@@ -87,6 +95,8 @@ class Relevance:
             return False
         walk = self._sites.files[self._program.name_of(module)].walk
         names = walk.calls.keys()
+        if "fit" in names and "training_step" in self.active:
+            return True
         if not names.isdisjoint(TRAINING) or not names.isdisjoint(EVALUATING) or not names.isdisjoint(self.active):
             return True
         return any(is_loss_name(name) for name in names) or any(

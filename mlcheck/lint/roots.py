@@ -37,7 +37,7 @@ def plan(m: Machine) -> Iterator[tuple[str, Run]]:
             for node, owner in walk_definitions(module.source.tree.body):
                 if isinstance(node, ast.ClassDef) or node in m.visited:
                     continue
-                if called or node.name not in m.relevance.called:
+                if called or not m.relevance.callers.may_reach(module, node, owner):
                     yield module.source.path, partial(_uncalled, m, module, node, owner, called)
 
 

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from mlcheck import __version__
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Location
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Report
-from mlcheck.lint.answers import Answers, Asked, counted
+from mlcheck.lint.answers import Answers, Asked
 from mlcheck.lint.baseline import Fingerprints, Known, opened, write_baseline
 from mlcheck.lint.cache import Answer, Cache, Kept, key
 from mlcheck.lint.collector import without_cycle_collector
@@ -241,7 +242,7 @@ class _Reading:
         if settings.write_baseline:
             renewed = baseline.renewed(known, mended)
             write_baseline(settings.baseline, renewed)
-            self.notices.append(f"{settings.baseline}: written with {counted(len(renewed), 'known finding')}")
+            self.notices.append(f"{settings.baseline}: written with {plural(len(renewed), 'known finding')}")
         else:
             self.notices += baseline.notices(mended)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 
-from mlcheck.lint import containers, modes
+from mlcheck.lint import containers, guards, modes
 from mlcheck.lint.facts import Clip, Grads
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Value, traces_of
@@ -34,8 +34,9 @@ def is_on(scaler: Value | None) -> bool:
 
 def unscale(m: Machine) -> None:
     """`scaler.unscale_(optimizer)`; gradients that were never scaled are divided all the same, and stay on record."""
-    states = m.store.get(("scaling",)) or _UNKNOWN
-    m.store.set(("scaling",), frozenset(s if s.kind == "plain" and s.place else Grads("unscaled") for s in states))
+    states = guards.possible(m, m.store.get(("scaling",)) or _UNKNOWN)
+    unscaled = (s if s.kind == "plain" and s.place else Grads("unscaled", under=s.under) for s in states)
+    m.store.set(("scaling",), frozenset(unscaled))
 
 
 def clip(m: Machine, node: ast.AST, name: str, of: Value | None = None) -> None:
@@ -48,10 +49,11 @@ def clip(m: Machine, node: ast.AST, name: str, of: Value | None = None) -> None:
         owned = m.store.get(("owns", key)) or frozenset()
         is_known = bool(owned and owners)
         if _overlap(m, owned, owners) if is_known else len(optimizers) == 1:
-            found |= m.store.get(("grads", key)) or _UNKNOWN
+            found |= guards.possible(m, m.store.get(("grads", key)) or _UNKNOWN)
         elif not is_known:
             found |= _UNKNOWN
-    m.facts.clips.append(Clip(m.place(node), name, m.store.get(("scaling",)) or _UNKNOWN, found))
+    scaled = guards.possible(m, m.store.get(("scaling",)) or _UNKNOWN)
+    m.facts.clips.append(Clip(m.place(node), name, scaled, found))
 
 
 def _overlap(m: Machine, one: frozenset[Hashable], other: frozenset[Hashable]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Hashable, Sequence
 
 from mlcheck.core.dataclasses import replace
@@ -42,11 +43,16 @@ def as_value(size: Hashable, m: Machine) -> Value:
 
 
 def sizes_in(m: Machine, args: Args) -> tuple[Hashable, ...] | None:
-    """Sizes given one by one or as one sequence."""
+    """Sizes given one by one or as one sequence; `out.shape` and the like may stand for any number of them."""
+    if len(args) == 1 and isinstance(args[0], Symbol) and _SHAPES.search(args[0].name):
+        return None
     if len(args) == 1 and not isinstance(args[0], Const | Symbol):
         items = containers.items(m, args[0])
         return tuple(size_of(item) for item in items) if items is not None else None
     return tuple(size_of(arg) for arg in args) if args else None
+
+
+_SHAPES = re.compile(r"shape|^(?:sizes?|dims)$", re.IGNORECASE)
 
 
 def number(value: Value | None) -> int | None:
@@ -64,6 +70,8 @@ def of_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs) -
     shape = of(owner)
     first = args[0] if args else None
     if name in ("view", "reshape"):
+        if len(args) == 1 and isinstance(first, Symbol):
+            return None
         sizes = sizes_in(m, args or [value for key, value in kwargs.items() if key == "shape"])
         return shapes.reshaped(shape, sizes) if sizes is not None else None
     if name in ("view_as", "reshape_as", "expand_as", "gather"):
@@ -149,7 +157,7 @@ def _nested(m: Machine, items: list[Value], depth: int = 3) -> Shape | None:
     """The shape of numbers in lists of equal length."""
     inner = containers.items(m, items[0]) if items else None
     if inner is None:
-        plain = all(isinstance(item, Const) for item in items)
+        plain = all(isinstance(item, Const) or of(item) == shapes.SCALAR for item in items)
         return Shape((len(items),)) if items and plain else None
     rest = _nested(m, inner, depth - 1) if depth else None
     return Shape((len(items), *rest.dims)) if rest is not None else None

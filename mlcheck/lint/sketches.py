@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.module_names import module_names
 from mlcheck.lint.nodes import last_name
 
@@ -30,7 +31,7 @@ _TELLING |= TRAINING | EVALUATING | _ACTIVATIONS
 _STATES = frozenset(["grad", "requires_grad", "training"])
 _LIBRARIES: tuple[str, ...] = ("torch.nn.", "torch.optim.", "torch.utils.data.", "torch.autograd.", "torch.amp.")
 _LIBRARIES += ("torch.cuda.amp.", "torchvision.models.", "torchvision.ops.")
-_IDLE = re.compile(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
+_IDLE = pattern(r"^\s*torch\.(?:no_grad|inference_mode)\(\)\s*$", re.MULTILINE)
 _ORDINARY = frozenset(name for kind in (str, list, dict, set, bytes, type(open)) for name in dir(kind))
 _ABOUT_MODULES = frozenset(["eval", "train", "parameters", "named_parameters", "state_dict", "load_state_dict", "to"])
 _ABOUT_MODULES |= {"cuda", "cpu", "zero_grad", "half", "float", "modules", "named_modules", "children", "apply", "size"}
@@ -109,14 +110,19 @@ def sketches(file: File, defined: Set[str]) -> dict[ast.AST, Sketch]:
         if assigned.target.attr in _STATES:
             for sketch in _around(assigned.context, found, around):
                 sketch.telling = True
+    _judge(found.values(), file, scored)
+    return found
+
+
+def _judge(found: Iterable[Sketch], file: File, scored: bool) -> None:
+    """Mark the functions of which only all their calls together tell that a rule may have something to say."""
     idle = _idle_lines(file.text) if not _WITHOUT_GRADIENT.isdisjoint(file.walk.calls) else []
-    for sketch in found.values():
+    for sketch in found:
         sketch.judged |= not sketch.calls.isdisjoint(_MODES) and (sketch.calls_values or sketch.hands_on)
         sketch.judged |= sketch.calls_modules and _runs_without_gradient(sketch)
         sketch.judged |= sketch.makes_loss or (scored and sketch.scores)
         if idle and not sketch.judged:
             sketch.judged = any(sketch.node.lineno <= line <= (sketch.node.end_lineno or 0) for line in idle)
-    return found
 
 
 def _runs_without_gradient(sketch: Sketch) -> bool:

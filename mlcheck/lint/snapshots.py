@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Hashable
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint import containers, modes
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Place
@@ -15,7 +16,7 @@ from mlcheck.lint.training import SelfCopy, Snapshot
 from mlcheck.lint.values import Object, Params, Symbol, Table, Value, owner_key
 
 STATE = "torch.state_dict"
-_AVERAGE = re.compile(r"(?:^|_)(?:ema|shadow|averaged|polyak)(?:_|$)", re.IGNORECASE)
+_AVERAGE = pattern(r"(?:^|_)(?:ema|shadow|averaged|polyak)(?:_|$)", re.IGNORECASE)
 
 
 def state_dict(m: Machine, module: Value, node: ast.AST) -> Object:

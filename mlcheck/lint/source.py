@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 import codecs
 import io
-import re
 import sys
 import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.slim import slimmed
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.walk import Walk
 
-_GENERIC = re.compile(r"\s*(?:type\s+\w+\s*(?:\[.*\])?\s*=|(?:def|class)\s+\w+\s*\[)")
-_ASYNC = re.compile(r"(?<=[(, ])async(?=\s*=[^=])")
+_GENERIC = pattern(r"\s*(?:type\s+\w+\s*(?:\[.*\])?\s*=|(?:def|class)\s+\w+\s*\[)")
+_ASYNC = pattern(r"(?<=[(, ])async(?=\s*=[^=])")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,18 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import takewhile
 from typing import Any
 
-from mlcheck.lint import accumulation, assignment, contexts, definitions, grad_modes, loops, names, relaxing, ways_out
+from mlcheck.lint import (
+    accumulation,
+    assignment,
+    contexts,
+    definitions,
+    grad_modes,
+    guards,
+    loops,
+    names,
+    relaxing,
+    ways_out,
+)
 from mlcheck.lint.conditions import decide, truth
 from mlcheck.lint.facts import Idle
 from mlcheck.lint.joins import differs_in_state
@@ -77,7 +88,7 @@ def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
 
 def _join(m: Machine, ends: list[Delta], key: Hashable) -> None:
     if len(ends) > 1:
-        ends = [{cell: value for cell, value in end.items() if cell[0] != "if"} for end in ends]
+        ends = [guards.settled(m, end) for end in ends]
     m.merge(ends, key)
 
 
@@ -94,7 +105,7 @@ def _apart(m: Machine, ends: list[Delta], body: Sequence[ast.stmt], start: int) 
         normal, exits = m.capture(run)
         m.emit_again(exits)
         if normal is not None:
-            finals.append({cell: value for cell, value in normal.items() if cell[0] != "if"})
+            finals.append(guards.settled(m, normal))
     m.ways = ways
     if finals:
         m.merge(finals)

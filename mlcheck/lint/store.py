@@ -38,8 +38,10 @@ class Store:
         get = self._cells.get
         return {key: get(key) for key, _ in self._log[mark:]}
 
-    def changed(self, mark: int) -> AbstractSet[Key]:
-        """The cells written since the mark."""
+    def changed(self, mark: int, tag: str = "") -> AbstractSet[Key]:
+        """The cells written since the mark; with a tag, only those that begin with it."""
+        if tag:
+            return {key for key, _ in self._log[mark:] if key[0] == tag}
         return {key for key, _ in self._log[mark:]}
 
     def first_writes(self, mark: int) -> Delta:

@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.dataclasses import dataclass, field
-from mlcheck.lint.nodes import walk
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Facts, Forward, Grads, Loop, Place, Step, Turn
@@ -54,12 +53,13 @@ class Optimizer:
 
 @dataclass(eq=False, slots=True)
 class Clearing:
-    """Gradients set to zero, and those that were there before."""
+    """Gradients set to zero, and those that were there before. `always`: under no condition in their loop."""
 
     place: Place
     key: Hashable
     grads: frozenset[Grads]
     when: Turn
+    always: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -223,43 +223,3 @@ def steps_by_choice(facts: Facts) -> dict[tuple[Hashable, tuple[str, int, int], 
         for grads in step.grads
         if grads.choice is not None
     }
-
-
-def read_later(facts: Facts, snapshot: Snapshot) -> bool:
-    """Whether what the snapshot was bound to is read when the model may have been trained on.
-
-    A variable: after the loop that binds it, or in another branch of that loop. An attribute: anywhere but in the
-    branch or function that binds it, if its name says that it is kept for good.
-    """
-    target, nodes = snapshot.target, walk(snapshot.within)
-    around = [node for node in nodes if isinstance(node, _BLOCKS) and target in set(walk(node))]
-    branch = next((node for node in reversed(around) if isinstance(node, ast.If)), snapshot.within)
-    read: set[ast.AST] = set()
-    if isinstance(target, ast.Name):
-        loop = next((node for node in reversed(around) if not isinstance(node, ast.If)), None)
-        if loop is None:
-            return False
-        inside = set(walk(loop))
-        read = set(nodes) - inside
-        for other in inside:
-            read |= set(walk(other)) if isinstance(other, ast.If) and other not in around else set()
-    else:
-        for file in facts.sites.files.values():
-            read |= set(walk(file.module.source.tree)) if f".{target.attr}" in file.text else set()
-    read -= set(walk(branch))
-    others = {node.value for node in read if isinstance(node, ast.Subscript) and _is_other(node, snapshot.item)}
-    return any(_reads(node, target) and node not in others for node in read)
-
-
-_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While)
-
-
-def _is_other(node: ast.Subscript, item: str) -> bool:
-    """`best["epoch"]`, where the weights are in `best["weights"]`."""
-    return bool(item) and isinstance(node.slice, ast.Constant) and node.slice.value != item
-
-
-def _reads(node: ast.AST, target: ast.Name | ast.Attribute) -> bool:
-    if isinstance(target, ast.Name):
-        return isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load)
-    return isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)

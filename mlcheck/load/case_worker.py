@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.plural import plural
 from mlcheck.load.broken_queries import broken_queries
 from mlcheck.load.compare import difference, judge, not_finite, plain, shown, without
 from mlcheck.load.golden import read_golden
@@ -122,7 +123,7 @@ def _batch(service: Service, inputs: list[Any], names: list[str], job: dict[str,
             return {"skipped": f"these queries cannot be joined to a batch: {error_line(error)}", "cases": []}
         return {"skipped": "", "cases": [(f"a batch of {len(batch)}", f"raised {error_line(error)}")]}
     if len(together) != len(batch):
-        told = f"{len(batch)} queries got {len(together)} answers"
+        told = f"{plural(len(batch), 'query')} got {plural(len(together), 'answer')}"
         return {"skipped": "", "cases": [(f"a batch of {len(batch)}", told)]}
     pairs = zip(names, together, alone, strict=False)
     return {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mlcheck.core.cores import usable_cores
+from mlcheck.core.plural import plural
 from mlcheck.load import records
 from mlcheck.load.arrivals import MOST, arrivals
 from mlcheck.load.crew import Crew
@@ -18,7 +19,6 @@ from mlcheck.load.loops import TICKET
 from mlcheck.load.machine import cpu_times, free_memory, memory
 from mlcheck.load.series import warm_up_end
 from mlcheck.load.wording import number
-from mlcheck.load.wording import workers as counted
 
 _LEAD_NS = 200_000_000
 _HEADROOM = 0.98
@@ -51,7 +51,7 @@ class Climb:
         if told := self._too_large(workers):
             self.stopped = told
             return
-        self.show(f"starting {counted(workers)}")
+        self.show(f"starting {plural(workers, 'worker')}")
         self._crew.resize(workers, threads)
         self._tell_own_threads(threads)
         self._rung(workers, threads)
@@ -64,7 +64,7 @@ class Climb:
         more, free = (workers - self.rungs[-1].workers) * max(own), free_memory()
         if more <= _MOST_OF_FREE * free:
             return ""
-        return f"{counted(workers)} would take {number(more)} MB more, and {number(free)} MB are free"
+        return f"{plural(workers, 'worker')} would take {number(more)} MB more, and {number(free)} MB are free"
 
     def _tell_own_threads(self, threads: int) -> None:
         own = {int(worker.loaded["threads"]) for worker in self._crew.workers} - {0, threads}
@@ -83,7 +83,8 @@ class Climb:
             self.rungs[-1] = Rung(workers, threads, starts, tuple(phases), ())
             dead = [casualty for rung in self.rungs for one in rung.phases for casualty in one.casualties]
             if len(dead) >= _GRAVES:
-                self.stopped = f"{len(dead)} workers died or hung by {counted(workers)}, so the ladder ended there"
+                died = f"{len(dead)} workers died or hung by {plural(workers, 'worker')}"
+                self.stopped = f"{died}, so the ladder ended there"
                 return
             if phase.casualties:
                 self._crew.resize(workers, threads)
@@ -96,7 +97,7 @@ class Climb:
         seconds, share = self._plan.duration_s, self._plan.share_of_capacity
         for name in self._sizes:
             part = 1.0 if name == RANDOM else 0.5
-            self.show(f"{counted(workers)}: capacity, {name} queries")
+            self.show(f"{plural(workers, 'worker')}: capacity, {name} queries")
             closed = self._run(workers, threads, "closed", name, max(min(1.0, seconds), seconds / 3 * part))
             yield closed
             capacity = closed.throughput
@@ -106,7 +107,7 @@ class Climb:
             if name == COMPLEX or not self._plan.rate_qps:
                 rate = min(rate, _FASTEST * workers, 0.98 * MOST / (seconds * part))
             if 0 < rate <= _HEADROOM * capacity:
-                self.show(f"{counted(workers)}: {number(rate)} {name} queries a second")
+                self.show(f"{plural(workers, 'worker')}: {number(rate)} {name} queries a second")
                 yield self._run(workers, threads, "open", name, seconds * part, rate)
 
     def _run(self, workers: int, threads: int, kind: str, name: str, seconds: float, rate: float = 0.0) -> Phase:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mlcheck.core.plural import plural
 from mlcheck.load import records
 from mlcheck.load.binomial import Interval
 from mlcheck.load.crew import Casualty, Sighting
@@ -162,7 +163,7 @@ class Ladder:
     def counted(self, number: int) -> str:
         """`4 workers`, or what they are: connections, users."""
         noun = "user" if self.users else "connection" if self.remote else "worker"
-        return f"{number} {noun}{'' if number == 1 else 's'}"
+        return plural(number, noun)
 
     def carries_too_little(self, rung: Rung, queries: str) -> bool:
         """Whether the planned rate was not sent, since these workers cannot answer it."""

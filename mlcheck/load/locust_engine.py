@@ -22,6 +22,7 @@ import numpy as np
 import mlcheck
 from mlcheck.core.cores import usable_cores
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.plural import plural
 from mlcheck.load.arrivals import arrivals
 from mlcheck.load.http_service import encoded
 from mlcheck.load.ladder import RANDOM, Phase, Rung
@@ -108,7 +109,7 @@ def climb_with_locust(
     phases, users, failed = [], fleet.users(plan.rate_qps), ""
     for name, queries in sets.items():
         rate = plan.rate_qps if name == RANDOM else plan.rate_qps / 2
-        show(f"Locust: {rate:g} {name} queries a second from {users} users")
+        show(f"Locust: {rate:g} {name} queries a second from {plural(users, 'user')}")
         with tempfile.TemporaryDirectory(prefix="mlcheck-") as folder:
             try:
                 phases.append(run_phase(url, queries, name, rate, plan, seed, fleet, Path(folder)))
@@ -120,7 +121,8 @@ def climb_with_locust(
     assert first.planned is not None
     busy = int((first.samples.free > first.samples.due).sum())
     told = (
-        f"Locust with {users} users sent {len(first.samples):,} of {len(first.planned[0]):,} planned random queries; "
+        f"Locust with {plural(users, 'user')} sent {len(first.samples):,} of "
+        f"{plural(len(first.planned[0]), 'planned random query')}; "
         f"{busy:,} were due while every user was busy, and their latency counts from then all the same; Locust itself "
         f"was late by {number(first.usual_lateness_ms)} ms at the median, which is in every latency{failed}"
     )

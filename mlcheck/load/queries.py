@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.plural import plural
 
 _KEYS = ("input", "input_file", "id", "label", "group", "frequency", "prediction", "live")
 _BROKEN_SHARE = 0.01
@@ -116,7 +117,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | str]]:
         if not cells:
             continue
         if len(cells) != len(header):
-            yield reader.line_num, f"has {len(cells)} cells and the header {len(header)}"
+            yield reader.line_num, f"has {plural(len(cells), 'cell')} and the header {len(header)}"
             continue
         row = {name: _cell(cell) for name, cell in zip(header, cells, strict=True) if cell != ""}
         fields = {name: value for name, value in row.items() if name not in _KEYS}

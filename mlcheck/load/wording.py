@@ -31,7 +31,3 @@ def milliseconds(value: Interval) -> str:
 def percent(value: Interval) -> str:
     """`91.2% [88.7%, 93.4%]`."""
     return f"{value.value:.2%} [{value.low:.2%}, {value.high:.2%}]"
-
-
-def workers(count: int) -> str:
-    return f"{count} worker{'' if count == 1 else 's'}"

@@ -13,11 +13,12 @@ from typing import Any
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding, Location
+from mlcheck.core.finding import Finding
 from mlcheck.core.options import RuleOptions
 from mlcheck.core.outcome import Outcome, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.probe import checks
+from mlcheck.probe.dump import last_user_line
 from mlcheck.probe.job import Job
 from mlcheck.probe.result import from_message, relocated, result_of
 from mlcheck.trial.child import child_command
@@ -62,15 +63,32 @@ class ProbeOptions:
     rule_options: RuleOptions = field(default_factory=dict)
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with the report of what had been answered by then."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
+
+
 def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] | None = None) -> Report:
-    """Examine the entry point. Raises UnknownRule for a rule that no page or probe has."""
+    """Examine the entry point. Raises UnknownRule for a rule that no page or probe has, Interrupted for Ctrl-C."""
     started, clock = datetime.now().astimezone().isoformat(timespec="seconds"), time.monotonic()
     run = _Run(options, probe_rules(options.only, options.skip), progress)
     run.leave_out_costly()
-    while run.open and time.monotonic() - clock < options.budget:
-        run.child(options.budget - (time.monotonic() - clock))
-    run.give_up(f"the budget of {options.budget:g} s was spent: raise --budget, or choose probes with --only")
-    return Report(
+    interrupted = False
+    try:
+        while run.open and time.monotonic() - clock < options.budget:
+            run.child(options.budget - (time.monotonic() - clock))
+    except KeyboardInterrupt:
+        if ENTRY_RULE in run.open:
+            raise
+        interrupted = True
+        run.notices.append(f"interrupted with {len(run.open)} of {len(run.rules)} probes open")
+        run.give_up("interrupted before it was answered", Outcome.INCONCLUSIVE)
+    spent = f"the budget of {options.budget:g} s was spent: raise --budget, or choose probes with --only"
+    run.give_up(spent, Outcome.INCONCLUSIVE)
+    report = Report(
         command="probe",
         subject=options.entry,
         results=tuple(
@@ -83,6 +101,9 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
         notices=tuple(dict.fromkeys(run.notices)),
         step_seconds=run.step_seconds,
     )
+    if interrupted:
+        raise Interrupted(report) from None
+    return report
 
 
 def probe_rules(only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -223,27 +244,12 @@ class _Run:
         self.give_up(f"the entry point {'was not seen to' if end.busy > _BUSY else 'does not'} run: {told}")
 
     def _crash(self, rule: str, outcome: Outcome, told: str, end: ChildEnd) -> Result:
-        place = _last_user_line(end.stack, self._options.folder)
+        place = last_user_line(end.stack, self._options.folder)
         finding = Finding(told, place, help=_STOPPED.get(end.how, ""))
         verdict = Verdict(outcome, summary=told, reason=told, findings=(finding,))
         took = time.monotonic() - self._asked_at
         return result_of(self._catalog[rule], verdict, took, end.stack or end.stderr[-4000:])
 
-    def give_up(self, reason: str) -> None:
+    def give_up(self, reason: str, outcome: Outcome = Outcome.SKIP) -> None:
         for rule in self.open:
-            self.results[rule] = result_of(self._catalog[rule], Verdict(Outcome.SKIP, reason=reason))
-
-
-def _last_user_line(stack: str, folder: str) -> Location:
-    """The first frame of a faulthandler dump that lies in the user's folder."""
-    home = os.path.abspath(folder) + os.sep
-    for line in stack.splitlines():
-        line = line.strip()
-        if not line.startswith('File "') or line.startswith('File "<'):  # as what began the process is called
-            continue
-        path, _, rest = line[6:].partition('"')
-        full = os.path.join(home, path)
-        if full.startswith(home) and "site-packages" not in full and f"{os.sep}mlcheck{os.sep}" not in full:
-            number = rest.partition("line ")[2].partition(" ")[0]
-            return Location(os.path.relpath(full, home), int(number) if number.isdigit() else 0)
-    return Location()
+            self.results[rule] = result_of(self._catalog[rule], Verdict(outcome, reason=reason))

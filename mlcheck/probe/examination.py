@@ -28,6 +28,7 @@ from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 _GRACE_S = 10.0
 KEYWORD_ONLY = Parameter.KEYWORD_ONLY
+Asked = tuple[Check, list[type[Measurement]]]
 
 
 class Listener(Protocol):
@@ -63,9 +64,11 @@ class Examination:
             for cell in drawn_next:
                 cell.restore()
 
-    def _ask(self, wanted: list[tuple[Check, list[type[Measurement]]]]) -> None:
+    def _ask(self, wanted: list[Asked]) -> None:
         waiting: list[tuple[Check, Verdict, float, str]] = []
-        for check, types in ordered(wanted, lambda rule: self._catalog[rule].severity):
+        queue = self._ordered(wanted)
+        while queue:
+            check, types = queue.pop(0)
             self._listener.send({"kind": "begun", "rule": check.rule, "time_limit_s": self._limit(_GRACE_S)})
             begun = time.monotonic()
             verdict, trace = self._answer(check, types)
@@ -76,10 +79,17 @@ class Examination:
             self._listener.send({"kind": "finished", "report": to_message(result)})
             if Rehearsal in types:
                 self._block(self._kept.get(Rehearsal))
+                queue = self._ordered(queue)
         for check, verdict, seconds, trace in waiting:
             verdict, trace = self._told_elsewhere(verdict, trace)
             result = result_of(self._catalog[check.rule], verdict, seconds, trace)
             self._listener.send({"kind": "finished", "report": to_message(result)})
+
+    def _ordered(self, wanted: list[Asked]) -> list[Asked]:
+        """By what they tell for their cost, as far as it is known by now."""
+        rehearsal = self._kept.get(Rehearsal)
+        step_seconds = rehearsal.step_seconds if isinstance(rehearsal, Rehearsal) else 0.0
+        return ordered(wanted, lambda rule: self._catalog[rule].severity, step_seconds)
 
     def _told_elsewhere(self, verdict: Verdict, trace: str) -> tuple[Verdict, str]:
         """A step that raises in a longer run, too, is the program's own fault, told once."""
@@ -93,7 +103,7 @@ class Examination:
         if time.monotonic() > self._end:
             budget = self._job.whole_budget or self._job.budget
             reason = f"the budget of {budget:g} s was spent: raise --budget, or choose probes with --only"
-            return Verdict(Outcome.SKIP, reason=reason), ""
+            return Verdict(Outcome.INCONCLUSIVE, reason=reason), ""
         for needed in types:
             if (why := self._out_of_reach(needed)) and needed not in optional_measurements(check.run):
                 return Verdict(Outcome.SKIP, reason=why), ""

@@ -14,11 +14,18 @@ Open = dict[str, frozenset[type[Measurement]]]
 WEIGHT = {Severity.ERROR: 4, Severity.WARNING: 2, Severity.NOTE: 1}
 
 
-def ordered(wanted: Iterable[tuple[Check, Needs]], severity: Callable[[str], Severity]) -> list[tuple[Check, Needs]]:
+SMALL_STEP_S = 0.05
+
+
+def ordered(
+    wanted: Iterable[tuple[Check, Needs]], severity: Callable[[str], Severity], step_seconds: float = 0.0
+) -> list[tuple[Check, Needs]]:
     """Greedily by the weight of all rules that the next measurements would answer, over what these cost.
 
-    The rehearsal comes first: it says what can be asked at all. What is measured already costs nothing.
+    The rehearsal comes first: it says what can be asked at all. What is measured already costs nothing. Where a step is
+    seen to take long, what needs steps costs as much more.
     """
+    slowness = max(1.0, step_seconds / SMALL_STEP_S)
     pairs = {check.rule: (check, needs) for check, needs in wanted}
     weight = {rule: WEIGHT[severity(rule)] for rule in pairs}
     needed: Open = {rule: frozenset(needs) - {Rehearsal} for rule, (_, needs) in sorted(pairs.items())}
@@ -28,11 +35,11 @@ def ordered(wanted: Iterable[tuple[Check, Needs]], severity: Callable[[str], Sev
         found += sorted(answered, key=lambda rule: (Rehearsal not in pairs[rule][1], -weight[rule], rule))
         needed = {rule: needs for rule, needs in needed.items() if needs}
         if needed:
-            next_ones = max(dict.fromkeys(needed.values()), key=lambda group: _worth(group, needed, weight))
+            next_ones = max(dict.fromkeys(needed.values()), key=lambda group: _worth(group, needed, weight, slowness))
             needed = {rule: needs - next_ones for rule, needs in needed.items()}
     return [pairs[rule] for rule in found]
 
 
-def _worth(group: frozenset[type[Measurement]], needed: Open, weight: dict[str, int]) -> float:
+def _worth(group: frozenset[type[Measurement]], needed: Open, weight: dict[str, int], slowness: float) -> float:
     told = sum(weight[rule] for rule, needs in needed.items() if needs <= group)
-    return told / (1 + sum(one.order for one in group))
+    return told / (1 + sum(one.order * (slowness if one.reach in ("step", "loss") else 1.0) for one in group))

@@ -13,6 +13,7 @@ from decimal import Decimal
 from mlcheck.core.causes import Cause
 from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import By, Outcome, Stage
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Change, Item, Report, Result
 
 ALARMS = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
@@ -257,7 +258,3 @@ def moment(started: str) -> str:
     except ValueError:
         return started
     return f"{time:%Y-%m-%d %H:%M %Z}".strip()
-
-
-def plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

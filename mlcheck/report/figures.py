@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from mlcheck.core.finding import Figure
+from mlcheck.core.plural import plural
 from mlcheck.report.digest import number
 from mlcheck.report.safe import block, one_line
 from mlcheck.report.svg_bars import bars
@@ -77,7 +78,7 @@ def _plain_text(figure: Figure) -> str:
 
 
 def _left_out(left: int, noun: str) -> str:
-    return f"<p>{left:,} more {noun}{'' if left == 1 else 's'} left out</p>" if left > 0 else ""
+    return f"<p>{plural(left, f'more {noun}')} left out</p>" if left > 0 else ""
 
 
 _DRAWERS: dict[str, Callable[[Figure], str]] = {

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from mlcheck.core.causes import causes
 from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import By, Outcome
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Item, Report
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest, figures
@@ -87,7 +88,7 @@ def _environment() -> Environment:
         "short_place": digest.short_place,
         "repeat_command": digest.repeat_command,
         "sign_command": digest.sign_command,
-        "plural": digest.plural,
+        "plural": plural,
         "change_words": digest.change_words,
         "changes_counted": digest.changes_counted,
         "opens": _opens,

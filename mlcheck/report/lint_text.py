@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.notebook import is_notebook
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.report.excerpt import Sources, clipped, excerpt, line_of, source_lines
 from mlcheck.report.safe import one_line, visible
@@ -131,15 +132,11 @@ def _counts(report: Report) -> str:
     """`Found 3 errors and 1 warning in 12 files`, or that there is nothing."""
     severities = [result.severity.value for result, _ in _findings(report)]
     kinds = [(severities.count(kind), kind) for kind in ("error", "warning", "note")]
-    told = [_counted(number, kind) for number, kind in kinds if number]
+    told = [plural(number, kind) for number, kind in kinds if number]
     files = report.environment.get("files linted", "")
-    where = f" in {_counted(int(files), 'file')}" if files.isdecimal() else ""
+    where = f" in {plural(int(files), 'file')}" if files.isdecimal() else ""
     found = " and ".join([*([", ".join(told[:-1])] if told[1:] else []), *told[-1:]])
     return f"Found {found}{where}" if found else f"Found nothing{where}"
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def _remembering(sources: Sources) -> Sources:

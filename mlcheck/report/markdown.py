@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.causes import Cause, causes
 from mlcheck.core.finding import LIMIT_COLUMNS
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Item, Report
 from mlcheck.report import digest
 from mlcheck.report.safe import one_line
@@ -65,7 +66,7 @@ def _causes(found: list[Cause]) -> Iterator[str]:
 def _open(waiting: list[Item]) -> Iterator[str]:
     if not waiting:
         return
-    yield f"<details><summary>{digest.plural(len(waiting), 'open question')}</summary>"
+    yield f"<details><summary>{plural(len(waiting), 'open question')}</summary>"
     yield ""
     for item in waiting[:_SHOWN]:
         result = item.decided

@@ -10,9 +10,9 @@ from textwrap import wrap
 
 from mlcheck.core.options import TABLE
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Report
 from mlcheck.core.rule import Rule
-from mlcheck.report.digest import plural
 from mlcheck.report.excerpt import clipped
 from mlcheck.report.safe import visible
 
@@ -57,7 +57,7 @@ def page(rule: Rule, width: int, color: bool, everything: bool = False) -> str:
         lines += ["", _painted(_BOLD, "Sources:", color), *links]
     left = 0 if everything else len(rule.examples) - len({example.kind for example in rule.examples})
     if left > 0:
-        lines += ["", f"{left} more example{'' if left == 1 else 's'}: `mlcheck explain {rule.name} --all`"]
+        lines += ["", f"{plural(left, 'more example')}: `mlcheck explain {rule.name} --all`"]
     return "\n".join(lines).rstrip() + "\n"
 
 

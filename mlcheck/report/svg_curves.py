@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import Any, TypeGuard
 
 from mlcheck.core.finding import Figure
-from mlcheck.report.digest import number, plural
+from mlcheck.core.plural import plural
+from mlcheck.report.digest import number
 from mlcheck.report.svg import ALARM, INK, RULE, SERIES, WIDTH, Scale, label, line, picture, plottable, scale, tick_text
 
 _HEIGHT, _TOP, _BOTTOM, _LEFT, _RIGHT = 250, 26, 210, 58, 486

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlcheck.core.finding import Figure
+from mlcheck.core.plural import plural
 from mlcheck.report.digest import number
 from mlcheck.report.svg import ALARM, INK, MUTED, RULE, SERIES, WIDTH, label, margin, picture, plottable, safe
 
@@ -38,7 +39,7 @@ def matrix(figure: Figure) -> str:
     parts = [*_labels(rows[:_SHOWN], columns[:_SHOWN], grid), *_squares(grid, cells, top)]
     parts += [_told(grid, x, y, value, top) for x, y, value in cells]
     parts += _legend(grid.left, below + 14, fine, top)
-    described = f"{len(rows)} rows, {len(columns)} columns, {_range(fine)}"
+    described = f"{plural(len(rows), 'row')}, {plural(len(columns), 'column')}, {_range(fine)}"
     if max(len(values), max((len(row) for row in values), default=0)) > _SHOWN:
         parts.append(label(grid.left + 330, below + 24, f"the first {_SHOWN} rows and columns"))
     return picture(figure.title, described, below + _LEGEND, parts)

@@ -10,6 +10,7 @@ from rich.text import Text
 from mlcheck.core.causes import Cause, causes
 from mlcheck.core.finding import LIMIT_COLUMNS
 from mlcheck.core.outcome import Outcome, Stage
+from mlcheck.core.plural import plural
 from mlcheck.core.report import Item, Report
 from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
@@ -69,7 +70,7 @@ def _verdict(checklist: list[Item], found: list[Cause]) -> Text:
 
 
 def _counts(checklist: list[Item]) -> Text:
-    line = Text(f"{digest.plural(len(checklist), 'item')}: ")
+    line = Text(f"{plural(len(checklist), 'item')}: ")
     parts = (
         Text(f"{number} {digest.words(outcome)}", style=STYLE[outcome])
         for outcome, number in digest.counts(checklist).items()
@@ -125,7 +126,7 @@ def _together(groups: list[digest.Alike], verbose: bool) -> Iterator[Row]:
     if groups:
         yield from _heading("for one reason")
     for group in groups:
-        told = f"{digest.plural(len(group.items), 'item')}: {one_line(group.reason)}"
+        told = f"{plural(len(group.items), 'item')}: {one_line(group.reason)}"
         yield Row(Text(told), label=Text(label_of(group.outcome), style=STYLE[group.outcome]), margin=MARGIN)
         if verbose or group.outcome is not Outcome.SKIP:
             yield under(Text(", ".join(one_line(item.decided.rule, 80) for item in group.items), style="dim"))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from mlcheck.report.digest import plural
+from mlcheck.core.plural import plural
 
 # As Python writes a frame (`, in forward`) and as faulthandler does (` in forward`).
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<name>.+)')

@@ -43,7 +43,8 @@ class MappingCell:
 class GlobalsCell(MappingCell):
     """The variables of a module. What was imported meanwhile stays, as it would not be imported again.
 
-    So does what begins with `__`: torch.compile keeps there what its compiled functions look up.
+    So does what begins with `__`: torch.compile keeps there what its compiled functions look up. And so does what a
+    script under way has named: its code goes on from where it stands and counts on its variables.
     """
 
     def restore(self) -> None:
@@ -55,7 +56,8 @@ class GlobalsCell(MappingCell):
         return super().change()
 
     def _stays(self, key: Any, value: Any) -> bool:
-        return key not in self._entries and (isinstance(value, ModuleType) or str(key).startswith("__"))
+        is_script = self._entries.get("__name__") == "__main__"
+        return key not in self._entries and (is_script or isinstance(value, ModuleType) or str(key).startswith("__"))
 
 
 @dataclass

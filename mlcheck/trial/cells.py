@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import torch
 
+from mlcheck.core.plural import plural
+
 
 class Cell(Protocol):
     """One piece of state. `name` is where it hangs (`model.fc.weight`)."""
@@ -59,7 +61,7 @@ class SequenceCell:
 
     def change(self) -> str:
         if len(self._items) != len(self.sequence):
-            return f"it has {len(self.sequence)} items instead of {len(self._items)}"
+            return f"it has {plural(len(self.sequence), 'item')} instead of {len(self._items)}"
         return "" if all(map(same_value, self.sequence, self._items)) else "its items changed"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -11,6 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType, TracebackType
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _MLCHECK = f"{Path(__file__).resolve().parent.parent}{os.sep}"
 # Where mlcheck was when it handed over to code that may change the folder; empty elsewhere.
 STARTED_IN: ContextVar[str] = ContextVar("mlcheck_started_in", default="")
@@ -19,7 +21,12 @@ _LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib",
 
 def error_line(exc: BaseException, most: int = 300) -> str:
     """Type and first line of the message, as the last line of a traceback begins."""
-    return f"{type(exc).__name__}: {exc}".splitlines()[0][:most].rstrip(": ")
+    return plain(f"{type(exc).__name__}: {exc}").splitlines()[0][:most].rstrip(": ")
+
+
+def plain(text: str) -> str:
+    """Without the colours that some messages bring for a terminal."""
+    return _COLOURS.sub("", text)
 
 
 def user_traceback(exc: BaseException) -> str:
@@ -38,7 +45,7 @@ def user_traceback(exc: BaseException) -> str:
         seen.add(id(link))
         link.stack = traceback.StackSummary.from_list(_from_the_users_on(link.stack))
         chain += [link.__cause__, link.__context__, *(link.exceptions or ())]
-    return "".join(summary.format())
+    return plain("".join(summary.format()))
 
 
 def _from_the_users_on(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:

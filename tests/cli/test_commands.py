@@ -10,6 +10,7 @@ from mlcheck.cli import main, settings
 from mlcheck.cli.output import exit_code
 from mlcheck.core.outcome import By, Outcome, Severity, Stage
 from mlcheck.core.report import Report, Result
+from mlcheck.probe.engine import Interrupted
 
 FORGETFUL = """\
 import torch
@@ -219,3 +220,21 @@ def test_a_file_that_is_not_there_is_told_before_anything_runs(
     printed = capsys.readouterr()
     assert printed.err == f"mlcheck: {told}\n"
     assert printed.out == ""
+
+
+@pytest.mark.parametrize("command", ["probe", "check"])
+def test_an_interruption_prints_what_was_answered_and_keeps_older_files(
+    command: str, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> Report:
+        raise Interrupted(
+            Report(command="probe", subject="train.py", results=(), notices=("interrupted with 5 probes open",))
+        )
+
+    for module in ("mlcheck.probe.engine", "mlcheck.checklist"):
+        monkeypatch.setattr(f"{module}.run_probes", interrupted)
+    write("train.py", CAREFUL)
+    older = write("mlcheck-report.json", "of yesterday")
+    assert main([command, "train.py"]) == 130
+    assert "interrupted with 5 probes open" in capsys.readouterr().out
+    assert older.read_text(encoding="utf-8") == "of yesterday"

@@ -154,3 +154,12 @@ def test_it_loads_without_what_makes_the_standard_one_slow() -> None:
     code = "import sys, mlcheck.core.finding; print({'dataclasses', 'inspect'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_what_the_standard_module_keeps_is_made_once() -> None:
+    @own.dataclass
+    class Counted:
+        number: int = 0
+
+    assert [each.name for each in standard.fields(Counted)] == ["number"]
+    assert Counted.__dataclass_fields__ is Counted(1).__dataclass_fields__  # type: ignore[attr-defined]

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from mlcheck.lint import names, reading
+from mlcheck.core.check import find_checks
+from mlcheck.lint import checks, names, nodes, reading, roots
 from mlcheck.lint.engine import Crash, analyse
+from mlcheck.lint.interpreter import Interpreter
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import Program
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.sites import File, Named, Sites
 from mlcheck.lint.sites import walk as walking
 from mlcheck.lint.sites.scopes import Binding
-from mlcheck.lint.source import Source, Unreadable
+from mlcheck.lint.source import Source, Unreadable, parse
 from mlcheck.lint.tasks import Seen
 
 PROJECT = {
@@ -48,6 +50,8 @@ if __name__ == "__main__":
 """
 NEVER = {"torch", "numpy", "yaml", "rich", "multiprocessing", "concurrent", "importlib.metadata", "asyncio", "inspect"}
 SLOW = {"dataclasses", "pathlib", "shutil", "threading", "tokenize", "tomllib", "urllib.parse", "textwrap", "traceback"}
+MOST_WALKED, MOST_WALKED_BY_ALL = 2, 8
+"""How often one rule, and all together, may go through the nodes of a program that gives them much to look at."""
 ARGPARSE = """
 import argparse, sys
 argparse.ArgumentParser(formatter_class=lambda prog: argparse.HelpFormatter(prog, width=80)).format_help()
@@ -251,3 +255,34 @@ def test_a_name_that_leads_back_to_itself_is_looked_up_once(monkeypatch: pytest.
     monkeypatch.setattr(File, "meaning", counting)
     assert not [answer for answer in analyse([Source("m.py", code, ast.parse(code), "m")]) if isinstance(answer, Crash)]
     assert looked[0]
+
+
+class Counting(dict[type, tuple[str, ...]]):
+    """The fields of each kind of node, which is asked once for every node that is walked."""
+
+    asked = 0
+
+    def __getitem__(self, kind: type) -> tuple[str, ...]:
+        self.asked += 1
+        return super().__getitem__(kind)
+
+
+def test_rules_look_before_they_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text is searched, and calls are looked up by name, before a rule goes through the nodes of a tree."""
+    fields = Counting(nodes._FIELDS)
+    monkeypatch.setattr(nodes, "_FIELDS", fields)
+    texts = sorted((Path(__file__).parent / "fixtures").glob("*/*.py"))
+    parsed = [parse(str(path), path.read_bytes(), f"{path.parent.name}.{path.stem}") for path in texts]
+    sources = [source for source in parsed if isinstance(source, Source)]
+    size = sum(len(nodes.walk(source.tree)) for source in sources)
+    program = Program(sources)
+    machine = Interpreter(program, Sites(program))
+    for _, run in roots.plan(machine):
+        run()
+    walked: Counter[str] = Counter()
+    for check in find_checks(checks):
+        before = fields.asked
+        list(check.run(machine.facts))
+        walked[check.rule] = fields.asked - before
+    assert [(rule, count / size) for rule, count in walked.items() if count > MOST_WALKED * size] == []
+    assert sum(walked.values()) < MOST_WALKED_BY_ALL * size

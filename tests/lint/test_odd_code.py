@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from circles import circle
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcheck.lint.engine import Crash, analyse
@@ -81,6 +83,7 @@ def test_a_deep_expression_and_deep_nesting() -> None:
         "def f():\n    return f\nf()()()().backward()\n",
         "torch.arange(start=0, end=5).backward()\ntorch.linspace(start=0, end=1, steps=3).backward()\n",
         "class A(A):\n    pass\nA().backward()\n",
+        "class A(A.b):\n    def b(self): pass\nclass C(D().c): pass\nclass D(C().d): pass\nA().backward()\n",
         "class A: pass\nclass B(A): pass\nA.__bases__ = (B,)\nclass A(B): pass\nA().fit().backward()\n",
         "a = [a] = {}\na[0] = a\na.append(a)\na.backward()\n",
         "def g(*, k=(lambda: g)()):\n    yield from g()\nfor x in g():\n    x.backward()\n",
@@ -152,13 +155,69 @@ LINES = st.one_of(
 PROGRAMS = st.lists(st.recursive(LINES, _block, max_leaves=8), min_size=1, max_size=5)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, derandomize=True)
 @given(PROGRAMS)
 def test_generated_programs(program: list[list[str]]) -> None:
     code = HEAD + "\n".join(line for part in program for line in part) + "\nloss.backward()\n"
     assert crashes({"generated": code}) == []
 
 
+@settings(max_examples=25, derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_files_that_import_each_other_in_circles(chance: Random) -> None:
+    """`python tests/fuzz_lint.py --circles 5000` makes more of them."""
+    sources = circle(chance)
+    assert [answer.traceback for answer in analyse(sources) if isinstance(answer, Crash)] == []
+
+
 def test_one_file_twice_under_two_names(tmp_path: Path) -> None:
     code = HEAD + "def train(model, opt, x, y):\n    F.mse_loss(model(x), y).backward()\n    opt.step()\n"
     assert crashes({"a": code, "b": code}) == []
+
+
+MADE_OF_ITSELF = {
+    "functions that return each other's penalty": """
+def penalty(critic, x, deep):
+    x = x.requires_grad_(True)
+    g, = torch.autograd.grad(critic(x).sum(), x)
+    value = ((g.norm(2, 1) - 1) ** 2).mean()
+    if deep:
+        value = value + again(critic, x, False)
+    return value
+def again(critic, x, deep):
+    return penalty(critic, x, deep)
+""",
+    "a list of transforms": """
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+def build(train):
+    steps = [transforms.ToTensor()]
+    if train:
+        steps += [*steps]
+        steps.extend([*steps, transforms.RandomHorizontalFlip()])
+    return transforms.Compose(steps)
+data = DataLoader(datasets.CIFAR10("x", train=False, transform=build(True)), 4)
+""",
+    "pipelines": """
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
+def prepare(x, y):
+    for _ in range(3):
+        one = Pipeline([("a", two)])
+        two = Pipeline([("b", one)])
+    return train_test_split(two.fit_transform(x), y)
+""",
+    "settings": """
+from torch.utils.data import DataLoader
+def run(cfg, data):
+    run(cfg, data)
+    run(cfg.inner, data)
+    return DataLoader(data, **cfg)
+run(dict(shuffle=True), 1)
+""",
+}
+
+
+@pytest.mark.parametrize("code", MADE_OF_ITSELF.values(), ids=list(MADE_OF_ITSELF))
+def test_what_is_made_of_itself(code: str) -> None:
+    assert crashes({"train": HEAD + code}) == []

@@ -10,6 +10,7 @@ from load_phases import Casualty, closed, ladder, phase, rung, survey
 
 from mlcheck.core.finding import limit_rows
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.checks import (
     latency_over_limit,
     query_fails,
@@ -154,7 +155,8 @@ def test_failed_queries(failed: int, allowed: float, outcome: Outcome) -> None:
     found = query_fails.check(seen, survey(), Limits(errors=Errors(max_rate=allowed)))
     assert found.outcome is outcome
     if outcome is Outcome.FAIL:
-        assert found.findings[0].message == f"{failed} queries raised ValueError: too long (query 'second')"
+        asked = plural(failed, "query")
+        assert found.findings[0].message == f"{asked} raised ValueError: too long (query 'second')"
         assert found.traceback == "T"
     if outcome is Outcome.PASS and not failed:
         assert "95 % sure that fewer than 0.3 % do" in found.summary

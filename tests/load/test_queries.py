@@ -53,7 +53,7 @@ def test_a_file_with_many_broken_lines_is_no_log(tmp_path: Path) -> None:
     assert told.startswith("HERE/q.jsonl:99: not JSON: ")
     assert told.endswith(" (and 1 more broken lines)")
     table = complaint(write(tmp_path, "a,b\n1,2\n3\n", "q.csv"), read_log)
-    assert table == "HERE/q.csv:3: has 1 cells and the header 2"
+    assert table == "HERE/q.csv:3: has 1 cell and the header 2"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_table_has_fields_of_input_and_columns_of_ours(tmp_path: Path) -> None
         {"label": "yes", "frequency": 10},
         {"label": "no", "frequency": 2},
     ]
-    assert complaint(write(tmp_path, "a,b\n1,2\n3\n", "u.csv")) == "HERE/u.csv:3: has 1 cells and the header 2"
+    assert complaint(write(tmp_path, "a,b\n1,2\n3\n", "u.csv")) == "HERE/u.csv:3: has 1 cell and the header 2"
 
 
 @pytest.mark.parametrize(

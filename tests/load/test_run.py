@@ -180,7 +180,7 @@ def test_batches_that_mix_or_lose_queries(queries: Path) -> None:
     mixed = batch_changes_answer.check(conducted("Batches", queries))
     assert [finding.message for finding in mixed.findings] == ["'n1' in a batch: answer is 3.0, expected 2.0"]
     uneven = batch_changes_answer.check(conducted("Uneven", queries))
-    assert "8 queries got 1 answers" in uneven.findings[0].message
+    assert "8 queries got 1 answer" in uneven.findings[0].message
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 
+from process_modes import modes_put_back
+from processor_clock import by_the_processor
+
+
 @pytest.fixture(autouse=True)
 def steady() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
+    with modes_put_back(), by_the_processor():
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        yield

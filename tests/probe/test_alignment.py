@@ -53,4 +53,6 @@ def test_masks_of_what_no_colour_shows() -> None:
 
 def test_few_masks_decide_nothing() -> None:
     picture, mask = boxes(20)
-    says(ask("mask-misaligned", segmentation(picture, mask.transpose(1, 2))), Outcome.INCONCLUSIVE, "only 20 masks")
+    says(
+        ask("mask-misaligned", segmentation(picture, mask.transpose(1, 2))), Outcome.INCONCLUSIVE, "too few masks", "20"
+    )

@@ -35,7 +35,11 @@ def test_samples_of_different_length_need_a_collate_function() -> None:
         rows = [torch.nn.functional.pad(x, (0, 7 - len(x))) for x, _ in samples]
         return torch.stack(rows), torch.stack([y for _, y in samples])
 
-    says(ask("unreadable-sample", trial_on(lengths, collate_fn=pad)), Outcome.PASS, "all 320 training samples")
+    says(
+        ask("unreadable-sample", trial_on(lengths, collate_fn=pad)),
+        Outcome.PASS,
+        "320 training samples, and all can be read",
+    )
 
 
 def test_a_data_set_that_cannot_be_indexed_is_left_open() -> None:
@@ -162,6 +166,24 @@ def test_noise_on_validation_samples() -> None:
     says(ask("validation-augmented", trial_on(table(), Changed(table(seed=2), noisy))), Outcome.WARN, "differ between")
     verdict = ask("validation-augmented", trial_on(Changed(table(), noisy), table(seed=2)))
     says(verdict, Outcome.PASS, "training samples vary in `sample[0]`")
+
+
+def flipped(*apart: bool) -> Changed:
+    """A picture and its mask, flipped at random: together, or each on its own."""
+    pictures = torch.randn(40, 2, 1, 6, 6, generator=torch.Generator().manual_seed(5))
+
+    def change(_: int, sample: Any) -> Any:
+        first = bool(torch.rand(()) < 0.5)
+        second = bool(torch.rand(()) < 0.5) if apart else first
+        return tuple(one.flip(-1) if moved else one for one, moved in zip(sample, (first, second)))
+
+    return Changed(TensorDataset(pictures[:, 0], pictures[:, 1]), change)
+
+
+def test_pictures_and_masks_that_are_flipped_in_validation() -> None:
+    still = TensorDataset(torch.randn(40, 1, 6, 6), torch.randn(40, 1, 6, 6))
+    says(ask("validation-augmented", trial_on(still, flipped())), Outcome.WARN, "flipped left to right, together")
+    assert ask("validation-augmented", trial_on(still, flipped(True))).outcome is Outcome.INCONCLUSIVE
 
 
 def test_views_that_are_drawn_at_each_read_are_no_augmented_validation() -> None:

@@ -12,7 +12,7 @@ import pytest
 from mlcheck.core.catalog import UnknownRule
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report, Result, report_from_dict
-from mlcheck.probe.engine import ENTRY_RULE, ProbeOptions, probe_rules, run_probes
+from mlcheck.probe.engine import ENTRY_RULE, Interrupted, ProbeOptions, probe_rules, run_probes
 from mlcheck.trial import child
 
 SEEDED = (
@@ -201,7 +201,28 @@ def test_a_probe_that_takes_too_long_decides_nothing(tmp_path: Path) -> None:
 
 def test_a_budget_that_is_spent_leaves_a_complete_report(tmp_path: Path) -> None:
     report = examine(tmp_path, budget=0.0)
-    assert all("budget" in result.reason or "choose it with --only" in result.reason for result in report.results)
+    left = [one for one in report.results if "choose it with --only" not in one.reason]
+    assert {one.outcome for one in left} == {Outcome.INCONCLUSIVE}, "what was not asked is open, not done with"
+    assert all("the budget of 0 s was spent" in one.reason for one in left)
+
+
+def test_an_interruption_keeps_what_was_answered(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        dedent(PROGRAM).format(building="pass", stepping="pass", loss="", data="data"), encoding="utf-8"
+    )
+
+    def leave(_: str, done: int, __: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    only = ("missing-zero-grad", "dead-units", "samples-repeat", "batch-mixing")
+    with pytest.raises(Interrupted) as cut:
+        run_probes(ProbeOptions(entry="program.py:build", folder=str(tmp_path), only=only), leave)
+    report = cut.value.report
+    left = [one for one in report.results if one.reason == "interrupted before it was answered"]
+    assert [one.outcome for one in left] == [Outcome.INCONCLUSIVE] * 2
+    assert result(report, ENTRY_RULE).outcome is Outcome.PASS
+    assert "interrupted with 2 of 5 probes open" in report.notices
 
 
 def test_the_same_seed_gives_the_same_report(tmp_path: Path) -> None:

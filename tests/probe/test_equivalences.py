@@ -57,6 +57,35 @@ def test_state_that_is_saved_resumes() -> None:
     assert "bit for bit" in verdict.summary
 
 
+class StillBody(nn.Sequential):
+    """A body that stays in evaluation mode, as transfer learning has it."""
+
+    def train(self, mode: bool = True) -> StillBody:
+        super().train(mode)
+        self[0].eval()
+        return self
+
+
+def test_a_mode_that_train_sets_is_not_lost() -> None:
+    model = StillBody(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)), nn.Linear(8, 5))
+    trial = trial_of(model, classes(8), cross_entropy)
+    optimizer, entered = next(iter(trial.optimizers.values())), []
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        if not entered:  # a framework sets the mode where training begins
+            entered.append(model.train())
+        optimizer.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    trial.train_step = step
+    trial.evaluate_step = None
+    trial.saved = {"model": model, "optimizer": optimizer}
+    assert ask(RESUME, trial).outcome is Outcome.PASS
+
+
 def test_state_that_is_not_saved_is_named() -> None:
     verdict = ask(RESUME, stateful(saved=False))
     assert verdict.outcome is Outcome.FAIL

@@ -65,6 +65,30 @@ def test_token_ids_are_written_as_text(vocabulary: Any) -> None:
     assert figure.data["text"].splitlines()[1] == f"1: '{TEXT}'"
 
 
+class Segmented(Tagger):
+    """Reads a few places of a text of two kinds of parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind = nn.Embedding(2, 8)
+
+    def forward(self, ids: Tensor, kinds: Tensor, places: Tensor) -> Tensor:
+        features = self.embed(ids) + self.kind(kinds)
+        return self.head(features.gather(1, places[:, :, None].expand(-1, -1, 8)).mean(1))
+
+
+def test_kinds_and_places_are_no_words() -> None:
+    ids = torch.tensor([[LETTERS[letter] for letter in TEXT]] * 4)
+    batch = (ids, torch.arange(ids.numel()).view_as(ids) % 2, torch.tensor([[0, 2]] * 4), torch.tensor([0, 1, 0, 1]))
+    trial = trial_of(Segmented(), [batch], lambda m, b: F.cross_entropy(m(*b[:3]), b[3]))
+    trial.objects = (Holder(LETTERS),)
+    text, kinds, places = ask("batch-not-reviewed", trial).figures[:3]
+    assert text.data["text"].splitlines()[1] == f"1: '{TEXT}'"
+    assert kinds.title == "input kinds: the first 4 samples"
+    assert kinds.data["text"].startswith("0 1 0 1")
+    assert places.data["text"].splitlines()[0] == "0 2"
+
+
 @pytest.mark.parametrize(
     "vocabulary",
     [None, ["red", "green", "blue", "black", "white"], {"epochs": 3, "lr": 1, "a": 2, "b": 4, "c": 5}, LETTERS.items()],

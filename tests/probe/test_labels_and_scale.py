@@ -103,6 +103,14 @@ def test_validation_that_was_not_scaled_at_all() -> None:
     says(verdict, Outcome.WARN, "9.05e-05 to 955 times the spread", "nearly all of 8 features")
 
 
+@pytest.mark.parametrize(("centre", "told"), [(5.0, Outcome.WARN), (0.0, Outcome.PASS)])
+def test_columns_that_spread_by_one_before_they_were_scaled(centre: float, told: Outcome) -> None:
+    """Without their own centre most of them cannot be told from scaled ones."""
+    raw = table(seed=2).tensors[0] * torch.tensor([1.0, 20.0, 2.0, 0.1, 5.0, 1.0, 1.5, 1.0]) + centre
+    trial = trial_on(table(), TensorDataset(raw, table(seed=2).tensors[1]))
+    assert ask("splits-scaled-differently", trial).outcome is told
+
+
 def test_columns_that_one_split_lacks_are_rare() -> None:
     rare = (torch.rand(640, 40, generator=torch.Generator().manual_seed(0)) < 0.002).float()
     y = torch.zeros(320, dtype=torch.long)

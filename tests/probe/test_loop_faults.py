@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from probe_programs import ask, classes, cross_entropy, examined, fails, mlp, own_loop, trial_of
+from probe_programs import Asked, ask, classes, cross_entropy, examined, fails, mlp, own_loop, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
@@ -30,6 +30,34 @@ def test_gradients_cleared_too_early() -> None:
 def test_sound_orders_pass(order: tuple[str, ...]) -> None:
     for rule in ("missing-zero-grad", "zero-grad-before-step", "parameter-never-changes"):
         assert ask(rule, own_loop(*order)).outcome is Outcome.PASS
+
+
+def without_optimizer(clears: bool) -> Trial:
+    """A loop that changes its weights by its own arithmetic."""
+    model = mlp()
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        if clears:
+            model.zero_grad()
+        cross_entropy(model, batch).backward()
+        for parameter in model.parameters():
+            parameter.data.add_(parameter.grad, alpha=-0.1)
+        return {}
+
+    trial = trial_of(model, classes(8), cross_entropy, step=step)
+    trial.optimizers = {}
+    return trial
+
+
+def test_a_loop_without_an_optimizer_is_judged_by_what_lies_there() -> None:
+    sound = Asked(without_optimizer(clears=True))
+    for rule in ("missing-zero-grad", "parameter-never-changes"):
+        assert sound.verdict(rule).outcome is Outcome.PASS, sound.verdict(rule)
+    for rule in ("zero-grad-before-step", "gradients-clipped-away"):
+        assert sound.verdict(rule).outcome is Outcome.SKIP, sound.verdict(rule)
+    kept = ask("missing-zero-grad", without_optimizer(clears=False))
+    assert kept.outcome is Outcome.INCONCLUSIVE
+    assert "6 parameters kept the gradient of the batch before" in kept.reason
 
 
 def accumulating(every: int, clear_always: bool) -> Trial:

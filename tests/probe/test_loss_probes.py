@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,6 +27,72 @@ def test_a_column_against_a_row() -> None:
     verdict = ask("regression-broadcast", regression(torch.randn(32)))
     says(verdict, Outcome.FAIL, "predictions (32, 1) and targets (32,)", "32 × 32 differences")
     says(ask("regression-broadcast", regression(torch.randn(32, 1))), Outcome.PASS)
+
+
+Written = Callable[[Tensor, Tensor], Tensor]
+WRITTEN: list[Written] = [
+    lambda said, given: (said - given).pow(2).mean(),
+    lambda said, given: ((said > 0) == (given > 0)).float().mean() + said.mean(),
+    lambda said, given: (F.mse_loss(said, given.view_as(said), reduction="none") * given.abs()).mean(),
+]
+MEANT: list[Written] = [
+    lambda said, given: (said.squeeze(1) - given).pow(2).mean(),
+    lambda said, given: (said.squeeze(1)[:, None] - given).abs().min(1).values.mean(),
+    lambda said, given: (said - given[:, None]).pow(2).mean() + ((given[:, None] - given).abs() * said).mean(),
+    lambda said, given: (said - said.T).pow(2).mean(),
+    lambda said, given: (said.mean() - given.mean()).pow(2) + torch.maximum(said.sum(), given.sum()) - given.sum(),
+]
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_all_pairs_in_a_loss_written_by_hand(written: Written) -> None:
+    batches = [(torch.randn(16, 8), torch.randn(16))] * 2
+    trial = trial_of(mlp(8, 1), batches, lambda model, batch: written(model(batch[0]), batch[1]))
+    says(ask("regression-broadcast", trial), Outcome.WARN, "the loss compares every", "(16, 1)", "16 × 16 values")
+
+
+@pytest.mark.parametrize("written", MEANT)
+def test_pairs_that_are_meant_and_none(written: Written) -> None:
+    batches = [(torch.randn(16, 8), torch.randn(16))] * 2
+    trial = trial_of(mlp(8, 1), batches, lambda model, batch: written(model(batch[0]), batch[1]))
+    assert ask("regression-broadcast", trial).outcome in (Outcome.PASS, Outcome.SKIP)
+
+
+def test_all_pairs_in_the_evaluation_alone() -> None:
+    model = mlp(8, 1)
+    batches = [(torch.randn(16, 8), torch.randn(16, 1))] * 2
+    trial = trial_of(model, batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+    trial.evaluate_step = lambda batch: {"mae": (model(batch[0]) - batch[1].flatten()).abs().mean().item()}
+    says(ask("regression-broadcast", trial), Outcome.WARN, "the evaluation compares every prediction")
+
+
+def test_a_mask_without_the_channel_of_the_picture() -> None:
+    batches = [(torch.randn(4, 1, 6, 6), (torch.rand(4, 6, 6) > 0.5).float())] * 2
+
+    def dice(model: nn.Module, batch: Any) -> Tensor:
+        said = model(batch[0]).sigmoid()
+        return 1 - 2 * (said * batch[1]).sum() / (said.sum() + batch[1].sum())
+
+    verdict = ask("regression-broadcast", trial_of(nn.Conv2d(1, 1, 3, padding=1), batches, dice))
+    says(verdict, Outcome.WARN, "`mul` of the model's (4, 1, 6, 6) and the batch's (4, 6, 6)")
+
+
+@pytest.mark.parametrize(("scale", "told"), [(1.0, Outcome.PASS), (255.0, Outcome.FAIL), (-1.0, Outcome.FAIL)])
+def test_labels_of_a_binary_cross_entropy(scale: float, told: Outcome) -> None:
+    batches = [(torch.randn(16, 8), scale * (torch.rand(16, 5) > 0.5).float())] * 2
+    loss = F.binary_cross_entropy_with_logits
+    verdict = ask("label-out-of-range", trial_of(mlp(), batches, lambda model, batch: loss(model(batch[0]), batch[1])))
+    says(verdict, told, f"gets labels {min(0, scale):g} to 1" if told is Outcome.PASS else "between 0 and 1")
+
+
+def test_labels_beyond_one_that_are_weighted_away() -> None:
+    def masked(model: nn.Module, batch: Any) -> Tensor:
+        kept = batch[1] >= 0
+        loss = F.binary_cross_entropy_with_logits(model(batch[0]), batch[1], reduction="none")
+        return (loss * kept).sum() / kept.sum()
+
+    batches = [(torch.randn(16, 8), torch.randint(-1, 2, (16, 5)).float())] * 2
+    assert ask("label-out-of-range", trial_of(mlp(), batches, masked)).outcome is Outcome.SKIP
 
 
 def test_a_loss_with_its_sign_flipped() -> None:

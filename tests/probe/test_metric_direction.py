@@ -87,3 +87,11 @@ def test_two_players_owe_no_metric() -> None:
     run = moved("ranking", 0.8, 0.2)
     run.backwards = 80
     assert validation_worsens.check(run, searched("ranking", smallest=False)).outcome is Outcome.SKIP
+
+
+def test_a_loss_that_a_filling_queue_raises_in_training_and_validation_alike() -> None:
+    rising = [1.2, *[3.0] * 39, *[2.1] * 80]  # of its first steps the mean is high, and its last are below that
+    run = ShortRun(before=[{"loss": 1.18}], after=[{"loss": 2.0}], losses=rising, steps=120)
+    assert validation_worsens.check(run, None).outcome is Outcome.PASS
+    other = ShortRun(before=[{"loss": 0.4}], after=[{"loss": 2.0}], losses=rising, steps=120)
+    says(validation_worsens.check(other, None), Outcome.WARN, "loss rises from 0.4 to 2")

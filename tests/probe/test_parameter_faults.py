@@ -29,7 +29,7 @@ def test_a_bias_that_normalisation_subtracts_again_has_no_gradient_but_rounding(
     trial = trial_of(model, classes(8), cross_entropy, torch.optim.SGD(model.parameters(), lr=0.01))
     verdict = ask("parameter-never-changes", trial)
     assert verdict.outcome is Outcome.PASS, verdict.summary
-    assert "all 5 parameters" in verdict.summary
+    assert "5 parameters with gradients, and all" in verdict.summary
 
 
 def test_updates_below_the_digits_of_a_weight_are_left_to_the_learning_rate() -> None:
@@ -53,6 +53,14 @@ def test_an_optimizer_that_was_given_what_is_frozen() -> None:
     optimizer = torch.optim.SGD([*model[3].parameters()], lr=0.1)
     verdict = fails("parameter-not-in-optimizer", trial_of(model, classes(8), cross_entropy, optimizer))
     assert "`1.weight`, `1.bias`" in verdict.summary
+
+
+def test_layers_that_forward_makes_anew() -> None:
+    model = Function(lambda layers, x: nn.Linear(32, 5)(nn.LayerNorm(32)(layers["first"](x))), first=nn.Linear(8, 32))
+    verdict = fails("parameter-not-in-optimizer", trial_of(model, classes(8), cross_entropy))
+    assert "4 parameters (of `LayerNorm`, `Linear`)" in verdict.summary
+    assert "made anew in every step" in verdict.summary
+    assert "make these layers in `__init__`" in verdict.findings[0].help
 
 
 def test_a_head_that_the_optimizer_does_not_hold() -> None:

@@ -151,7 +151,7 @@ def test_boxes_of_a_padded_batch_in_shares_of_the_picture() -> None:
     boxes = torch.tensor([[[0.1, 0.1, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0]], [[0.2, 0.2, 0.9, 0.9], [0.5, 0.5, 0.6, 0.6]]])
     figure = boxed({"image": torch.zeros(2, 3, 40, 60), "bboxes": boxes}, None)
     assert figure is not None
-    assert [tile["caption"] for tile in figure.data["tiles"]] == ["1 boxes", "2 boxes"]
+    assert [tile["caption"] for tile in figure.data["tiles"]] == ["1 box", "2 boxes"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mlcheck.trial.trial import Trial
 
 
 def costing(steps: int) -> Any:
-    return type(f"Costing{steps}", (), {"order": steps})
+    return type(f"Costing{steps}", (), {"order": steps, "reach": "data"})
 
 
 CHEAP, MIDDLE, DEAR = costing(2), costing(20), costing(200)
@@ -39,6 +39,13 @@ def test_many_rules_make_up_for_a_cost() -> None:
     many = {f"m{place}": [MIDDLE] for place in range(9)}
     assert rules({"b": [CHEAP], **many}) == [*many, "b"]
     assert rules({"b": [CHEAP], "m0": [MIDDLE]}) == ["b", "m0"]
+
+
+def test_where_a_step_takes_seconds_what_needs_none_comes_first() -> None:
+    stepping = type("Stepping", (), {"order": 2, "reach": "step"})
+    wanted: list[Any] = [(Check("steps", lambda: None), [stepping]), (Check("reads", lambda: None), [MIDDLE])]
+    for seconds, first in ((0.01, "steps"), (5.0, "reads")):
+        assert ordered(wanted, lambda _: Severity.ERROR, seconds)[0][0].rule == first
 
 
 def test_a_grave_rule_comes_before_a_slight_one() -> None:
@@ -106,6 +113,6 @@ def test_what_a_budget_leaves_out_names_it() -> None:
     Timed.given.clear()
     (_, finished) = examined(0.0)
     result = from_message(finished["report"])
-    assert result.outcome is Outcome.SKIP
+    assert result.outcome is Outcome.INCONCLUSIVE
     assert "the budget of 60 s was spent" in result.reason
     assert not Timed.given

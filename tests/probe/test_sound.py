@@ -53,6 +53,15 @@ def test_memorising_passes(name: str) -> None:
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
 
 
+def test_a_learning_rate_that_learns_most_of_a_batch_is_enough() -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.035)
+    verdict = ask("cannot-overfit-one-batch", trial_of(model, classes(8), cross_entropy, optimizer))
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+    assert "where a constant prediction costs" in verdict.summary
+    assert "learns the same batch in" in verdict.summary
+
+
 def test_a_slow_learning_rate_warns_and_adam_shows_why() -> None:
     verdict = ask("cannot-overfit-one-batch", SOUND["slow"]())
     assert verdict.outcome is Outcome.WARN

@@ -43,7 +43,7 @@ def test_loading_that_sleeps_is_found_with_its_line(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_few_batches_are_not_timed() -> None:
-    with pytest.raises(NotMeasured, match="4 batches are too few"):
+    with pytest.raises(NotMeasured, match="4 batches read: too few"):
         StepTime.measure(trial_of(mlp(), classes(8, batches=4), cross_entropy), 30.0)
 
 

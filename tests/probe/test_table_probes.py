@@ -136,6 +136,13 @@ def test_a_reading_of_a_billion_and_a_code_for_missing_ones() -> None:
     says(ask("outlier-values", classified(x, rare(0.5, 600))), Outcome.WARN, "a code for a missing value")
 
 
+def test_a_sentinel_among_the_targets() -> None:
+    target = numbers(seed=3)[:, 0]
+    says(ask("outlier-values", regressed(numbers(), target)), Outcome.PASS)
+    target[::97] = 99999.0
+    says(ask("outlier-values", regressed(numbers(), target)), Outcome.WARN, "`batch[1]`", "99999", "missing value")
+
+
 def test_a_code_that_stands_in_many_rows() -> None:
     x = numbers()
     x[::20, 5] = -50_001.5

@@ -134,7 +134,7 @@ def test_a_noisy_machine_gives_no_verdict_on_anybodys_speed() -> None:
         workers_fight_for_cores.check(seen(working(0.6, delay=0.38), (near,) * 3, others=0.5)),
     ):
         assert verdict.outcome is Outcome.INCONCLUSIVE
-        assert "other programs used 50% of the 4 cores" in verdict.reason
+        assert "other programs used 50% of 4 cores" in verdict.reason
 
 
 def test_noise_that_may_hide_a_slow_loader_is_no_pass() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -19,17 +20,27 @@ from mlcheck.trial.trial import Trial
 for folder in (Path(__file__).parent, Path(__file__).parent.parent / "probe"):
     sys.path.insert(0, str(folder))
 
+from process_modes import modes_put_back  # noqa: E402 - beside the tests of probes
+from processor_clock import by_the_processor  # noqa: E402
+
+INSTALLED = tuple(sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib"))
+"""Where the standard library and the packages lie."""
+
 
 @pytest.fixture(autouse=True)
 def untouched_process() -> Iterator[None]:
-    """Loading an entry point changes the path, the modules, the seeds: undo it, and keep to one thread."""
-    path, modules, threads = list(sys.path), dict(sys.modules), torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    """Loading an entry point changes the path, the modules, the seeds: undo it, and keep to one thread.
+
+    What is installed stays imported: frameworks take seconds, and half of a library imported twice is another one.
+    """
+    path, modules = list(sys.path), dict(sys.modules)
+    with modes_put_back(), by_the_processor():
+        torch.set_num_threads(1)
+        yield
     sys.path[:] = path
     for name in set(sys.modules) - set(modules):
-        if not name.startswith(("torch", "numpy", "sympy", "mlcheck")):
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if not (name.startswith("mlcheck") or file.startswith(INSTALLED)):
             del sys.modules[name]
 
 

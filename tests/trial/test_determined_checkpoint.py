@@ -119,7 +119,7 @@ def test_a_trial_that_predicts_is_asked_itself(checkpoint: Make) -> None:
             "asks for the hyperparameter `size`, which .* does not hold: training outside",
         ),
         ({"hparams": {**HPARAMS, "size": 4}}, {}, "do not fit `encoder` of `digits_def:Digits`: .*size mismatch"),
-        ({}, {"models_state_dict": [{}]}, "holds 1 models, and `digits_def:Digits` wraps 2"),
+        ({}, {"models_state_dict": [{}]}, "holds 1 model, and `digits_def:Digits` wraps 2"),
         ({}, {"callbacks": {"mine": Path("x")}}, "holds more than tensors and plain data"),
         ({}, {"models_state_dict": None}, "is no checkpoint of a PyTorchTrial"),
     ],

@@ -46,7 +46,7 @@ def judge(write: Write) -> Judge:
 def test_a_trial_that_keeps_the_contract(judge: Judge) -> None:
     verdict = judge("determined-contract")
     assert verdict.outcome is Outcome.PASS
-    assert "2 validation batches have the same metrics" in verdict.summary
+    assert "2 validation batches with the same metrics" in verdict.summary
 
 
 @pytest.mark.parametrize(

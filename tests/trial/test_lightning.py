@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -93,6 +94,8 @@ def load(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
     def loaded(text: str, package: str = PACKAGE, **values: object) -> Trial:
         if package:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "pytorch_lightning"]:
+                monkeypatch.delitem(sys.modules, name)  # that of an earlier test
             write("pytorch_lightning.py", package)
         write("lit.py", text)
         trials.append(load_trial("lit.py:Lit", EntryOptions(hparams=values)))

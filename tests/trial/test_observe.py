@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlcheck.trial.observe import counters, gpu, stacks, waits
+from mlcheck.trial.observe import counters, gpu, stacks, waits, watch
 from mlcheck.trial.observe.gpu import GpuWatch
 from mlcheck.trial.observe.stacks import Frame, SampledWorker, Sampler, parsed, spied, worker_looks
 from mlcheck.trial.observe.watch import Watch
@@ -235,3 +235,18 @@ def test_a_command_line_of_several_lines_is_one_process() -> None:
     found = parsed(raw, pid=7)
     assert dict(found.trainer) == {(Frame("a.py", 3, "f"),): 12}
     assert dict(found.workers) == {(Frame("b.py", 5, "g"),): 30}
+
+
+@linux
+def test_an_observer_that_takes_too_long_to_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it may not get a core for seconds: what is known by then is told."""
+    with Watch() as seen:
+        monkeypatch.setattr(watch, "_START", "import sys, time; time.sleep(60)")
+        monkeypatch.setattr(watch, "_UNTIL_READY_S", 0.0)
+        with Watch() as slow, slow.phase("load"):
+            pass
+    assert set(slow.phases()) <= {"load"}
+    assert slow._process is not None
+    assert slow._process.poll() is not None
+    assert seen._process is not None
+    assert seen._process.poll() is not None

@@ -254,6 +254,10 @@ def test_what_a_script_raises_comes_out(load_script: LoadScript) -> None:
     [
         ("print('hello')", "ended without a training step"),
         ("import sys; sys.exit('give --data')", "sys.exit.'give --data'."),
+        (
+            "import argparse; p = argparse.ArgumentParser(); p.add_argument('--rate', required=True); p.parse_args()",
+            "refuses its arguments: the following arguments are required: --rate; give others after `--`",
+        ),
         ("import torch; torch.nn.Linear(2, 2)(torch.ones(2)); raise SystemExit", "arguments with which it trains"),
     ],
 )

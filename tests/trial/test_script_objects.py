@@ -13,6 +13,16 @@ from torch import nn
 from mlcheck.trial.script.objects import Newcomers
 
 
+@pytest.fixture(autouse=True)
+def nothing_frozen() -> Iterator[None]:
+    """What the whole run of tests has frozen is let go for each of these, and frozen again."""
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def newcomers() -> Iterator[tuple[nn.Module, Newcomers]]:
     there = nn.Linear(2, 2)
@@ -54,3 +64,16 @@ def test_what_an_ended_run_leaves_is_collected(newcomers: tuple[nn.Module, Newco
 def test_at_the_end_nothing_stays_frozen() -> None:
     Newcomers().close()
     assert gc.get_freeze_count() == 0
+
+
+def test_what_was_frozen_before_stays_so_and_is_not_new() -> None:
+    there = nn.Linear(2, 2)
+    gc.freeze()
+    found = Newcomers()
+    made = nn.Linear(2, 2)
+    assert found.all() == [made]
+    found.close()
+    assert gc.get_freeze_count()
+    gc.freeze()
+    assert found.all() == [made]
+    assert gc.is_tracked(there)

@@ -11,7 +11,7 @@ from script_programs import DRAWN, HEAD, IN_ORDER, SOUND
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.sandbox import restored
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 LoadScript = Callable[..., Trial]
 
@@ -118,3 +118,34 @@ def test_a_fault_is_found_behind_what_was_fitted_before(load_script: LoadScript,
     line = {"missing-zero-grad": "optimizer.zero_grad()", "missing-eval-mode": "model.eval()"}[rule]
     verdict = ask(rule, load_script(PREPARED + SOUND.removeprefix(HEAD).replace(line, "pass")))
     assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
+
+
+NAMED_IN_THE_LOOP = """
+x_all, y_all = next(iter(DataLoader(TensorDataset(x, y), len(x))))
+for step in range(12):
+    optimizer.zero_grad()
+    logits = model(x_all)
+    if step == 2:
+        early = logits.argmax(1)
+    F.cross_entropy(logits, y_all).backward()
+    optimizer.step()
+print(early == model(x_all).argmax(1))
+"""
+
+
+def test_what_a_loop_named_is_there_when_the_script_goes_on_after_it(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that takes long to start goes on where a measurement left it; its variables are those of its code."""
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)
+    trial = load_script(HEAD + NAMED_IN_THE_LOOP)
+
+    def train(steps: int) -> None:
+        with restored(trial):
+            batch = next(trial.train_batches())
+            for index in range(steps):
+                trial.train_step(batch, index)
+
+    train(11)
+    with pytest.raises(NotReached, match=r"ended after \d+ training steps"):
+        train(1000)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import stores, walk
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "optimizer step"
@@ -14,6 +14,7 @@ LOOKS_AT = "optimizer step"
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _after_the_loop(facts)
     yield from _of_lightning(facts)
+    yield from _before_the_last(facts)
     steps = steps_by_choice(facts)
     for clearing in facts.training.clearings:
         around = {loop.node for loop, _ in clearing.when.loops}
@@ -53,6 +54,58 @@ def _of_lightning(facts: Facts) -> Iterator[Finding]:
                     )
 
 
+def _before_the_last(facts: Facts) -> Iterator[Finding]:
+    """Cleared where the same test lets the optimizer step, above the backward: what was gathered is gone."""
+    for file in facts.sites.mentioning(["zero_grad"]):
+        for call in file.calls("zero_grad"):
+            branch, loop = call.context.node, call.loops[0].node if call.loops else None
+            if not isinstance(branch, ast.If) or not isinstance(loop, ast.For | ast.While) or branch not in loop.body:
+                continue
+            owner = _owner_of(branch.body[0], "zero_grad")
+            if len(branch.body) > 1 or branch.orelse or not owner or not _counts(branch.test):
+                continue
+            later = loop.body[loop.body.index(branch) + 1 :]
+            steps = [line for line in later if isinstance(line, ast.If) and _is_same(line.test, branch.test)]
+            text = "".join(ast.unparse(line) for line in steps)
+            if len(steps) != 1 or "zero_grad" in text:
+                continue
+            if f"{owner}.step" not in text and f".step({owner})" not in text:
+                continue
+            between = later[: later.index(steps[0])]
+            if _changes(loop.body, branch.test):
+                continue
+            if any(".backward(" in ast.unparse(line) for line in between if isinstance(line, ast.Expr)):
+                yield Finding(
+                    "This clears what the batches before have gathered, right before the step that was to take it",
+                    call.place.location,
+                    help="clear the gradients after the step",
+                    related=(file.place(steps[0], call.context).location,),
+                )
+
+
+def _counts(test: ast.expr) -> bool:
+    """`(i + 1) % every == 0`, and nothing else."""
+    return (
+        isinstance(test, ast.Compare)
+        and isinstance(test.left, ast.BinOp)
+        and isinstance(test.left.op, ast.Mod)
+        and isinstance(test.ops[0], ast.Eq)
+        and not (isinstance(test.left.right, ast.Constant) and test.left.right.value == 1)
+    )
+
+
+def _changes(body: list[ast.stmt], test: ast.expr) -> bool:
+    """Whether anything that the test asks is set anew in between, as a counter is."""
+    names = {node.id for node in walk(test) if isinstance(node, ast.Name)}
+    return any(
+        stores(node, name) for line in body for node in walk(line) if isinstance(node, ast.stmt) for name in names
+    )
+
+
+def _is_same(one: ast.expr, other: ast.expr) -> bool:
+    return ast.unparse(one) == ast.unparse(other)
+
+
 def _owner_of(line: ast.stmt, method: str) -> str:
     """`optimizer` of the statement `optimizer.zero_grad()`."""
     call = line.value if isinstance(line, ast.Expr) else None
@@ -74,7 +127,8 @@ def _after_the_loop(facts: Facts) -> Iterator[Finding]:
         (clearing.key, grads.loop): clearing
         for clearing in facts.training.clearings
         for grads in clearing.grads
-        if grads.kind == "fresh"
+        if clearing.always
+        and grads.kind == "fresh"
         and grads.choice is None
         and grads.loop in {loop.node for loop, _ in clearing.when.loops}
     }

@@ -46,13 +46,19 @@ def _decided(file: File, node: ast.expr, context: Context, depth: int = 6) -> as
     if not isinstance(node, ast.Call) or depth <= 0:
         return None
     last = last_name(node.func)
-    if last == "argmax" or (last == "round" and len(node.args) + len(node.keywords) <= 1):
+    if last == "argmax" or (last == "round" and _is_to_whole(file, node, context)):
         return node
     if last == "where" and len(node.args) == 3 and [ast.unparse(part) for part in node.args[1:]] == ["1", "0"]:
         return node
     if last in _SAME and isinstance(node.func, ast.Attribute):
         return _decided(file, node.func.value, context, depth - 1)
     return _decided(file, node.args[0], context, depth - 1) if last in _JOINS and node.args else None
+
+
+def _is_to_whole(file: File, node: ast.Call, context: Context) -> bool:
+    """`torch.round(p)` and `p.round()`, and not `p.round(3)`."""
+    is_function = isinstance(file.resolve(node.func, context), str)
+    return len(node.args) == is_function and not node.keywords
 
 
 def _gathered(file: File, name: ast.Name, context: Context, depth: int) -> ast.AST | None:

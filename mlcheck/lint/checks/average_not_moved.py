@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites import Call, Function, canonical
 from mlcheck.lint.sites.optimizers import optimizers
 
 LOOKS_AT = "weight average"
-_AVERAGE = re.compile(
+_AVERAGE = pattern(
     r"(?:^|_)(?:ema|avg|average|averaged|target|teacher|momentum|shadow|swa|polyak|key|encoder_k)(?:_|$)"
 )
-
 _SHORT = 3
+_PLAIN_BASES = ("torch.nn.Module", "builtins.object", "abc.ABC")
 
 
 class _Blend(NamedTuple):
@@ -34,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     held = {name for made in facts.sites.once(optimizers) for name in _held(made)} if blends else set()
     for blend in blends:
         place = blend.function.place(blend.loop).location
-        if blend.moved in held and blend.followed not in held and _AVERAGE.search(blend.followed):
+        if blend.moved in held and _AVERAGE.search(blend.followed) and not _changes(facts, blend, blends, held):
             yield Finding(
                 f"This moves `{blend.moved}`, which is trained, towards `{blend.followed}`, which never changes",
                 place,
@@ -85,12 +86,34 @@ def _held(made: Call) -> Iterator[str]:
             yield name
 
 
+def _changes(facts: Facts, blend: _Blend, blends: list[_Blend], held: set[str]) -> bool:
+    """Whether what is followed here moves itself: it is trained, follows in turn, or takes other weights than these."""
+    name = blend.followed
+    if name in held or any(other.moved == name for other in blends):
+        return True
+    loaded = re.compile(rf"\b{name}\.load_state_dict\((?!(?:\w+\.)*{blend.moved}\.state_dict\(\))")
+    return any(loaded.search(file.text) for file in facts.sites.mentioning([f"{name}.load_state_dict("]))
+
+
 def _is_left_out(facts: Facts, blend: _Blend) -> bool:
     """Whether the copy is made and the model trained right here, and nobody speaks of what blends and does no more."""
     body = blend.function.node.body
-    if blend.loop is not body[-1] or len(body) > _SHORT:
+    if blend.loop is not body[-1] or len(body) > _SHORT or _is_called_by_others(blend.function):
         return False
     text = blend.function.file.text
     made = re.search(rf"\b{blend.moved} = copy\.deepcopy\(|\b{blend.moved}\.load_state_dict\(", text)
     trains = ".backward(" in text and ".step(" in text
     return bool(made) and trains and not facts.sites.is_named(blend.function.name, 2)
+
+
+def _is_called_by_others(function: Function) -> bool:
+    """Whether a decorator, a library's base class or Python itself may call it, without its name being written."""
+    if function.name.startswith("__") or function.name == "forward":
+        return True
+    if any(
+        "grad" not in ast.unparse(each) and "inference" not in ast.unparse(each)
+        for each in function.node.decorator_list
+    ):
+        return True
+    bases = [base for cls in function.cls.line for base in cls.bases] if function.cls is not None else []
+    return any(base is None or (isinstance(base, str) and canonical(base) not in _PLAIN_BASES) for base in bases)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Class, Context, File, Function
@@ -14,13 +15,13 @@ from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import callers, origins
 
 LOOKS_AT = "weight average"
-_COPIES = re.compile(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
+_COPIES = pattern(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
 _BLENDS = ("mul_", "lerp_", "copy_", "add_")
-_WITH_STATISTICS = re.compile(r"BatchNorm[123]d|SyncBatchNorm")
-_TAKES_OVER = re.compile(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
+_WITH_STATISTICS = pattern(r"BatchNorm[123]d|SyncBatchNorm")
+_TAKES_OVER = pattern(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
 _WEIGHTS = ("named_parameters", "state_dict")
 _KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
-_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled")
+_OFF = pattern(r"no_grad|inference_mode|set_grad_enabled")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

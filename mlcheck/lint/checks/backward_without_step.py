@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Class, File, Function, Sites
@@ -14,7 +15,8 @@ from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"
-_STEPS = re.compile(r"(?<!sched)(?<!scheduler)\.step\b|\.grad\b(?!\s*=\s*None)|\bstep\w*\s*=\s*|getattr\(|\.fit\(")
+_STEPS = pattern(r"(?<!sched)(?<!scheduler)\.step\b|\.grad\b(?!\s*=\s*None)|\bstep\w*\s*=\s*|getattr\(|\.fit\(")
+_PRECISION = pattern(r"amp|scaler|fp16|bf16|half|precision|apex|autocast")
 _SCHEDULES = "torch.optim.lr_scheduler."
 
 
@@ -23,10 +25,57 @@ def check(facts: Facts) -> Iterator[Finding]:
     for finding in _seen(facts):
         told.add((finding.location.path, finding.location.line))
         yield finding
+    yield from _in_one_branch(facts.sites)
     for made in facts.sites.once(optimizers):
         for finding in chain(_only_cleared(facts.sites, made), _nobody_steps(facts.sites, made)):
             if (finding.location.path, finding.location.line) not in told:
                 yield finding
+
+
+def _in_one_branch(sites: Sites) -> Iterator[Finding]:
+    """`if amp: scaler.step(optimizer) else: loss.backward()`: the step of the other branch is forgotten."""
+    for file in sites.mentioning([".backward("]):
+        for call in file.calls("backward"):
+            function, branch = call.function, call.context
+            if function is None or not isinstance(branch.node, ast.If) or file.is_test:
+                continue
+            if not _PRECISION.search(ast.unparse(branch.node.test).lower()):
+                continue  # such as every fourth batch, or the last one
+            own, other = branch.node.body, branch.node.orelse
+            if branch.arm == "orelse":
+                own, other = other, own
+            steps = [node for line in other for node in walk(line) if _is_step(node)]
+            if not steps or not any(_called_last(node) == "backward" for line in other for node in walk(line)):
+                continue
+            later = [node for node in function.nodes if getattr(node, "lineno", 0) > (branch.node.end_lineno or 0)]
+            names = {part for node in steps for part in _optimizers_of(node)}
+            if any(_is_step(node) for line in own for node in walk(line)) or any(map(_is_step, later)):
+                continue
+            handed = [ast.unparse(n) for line in [*own, *later] for n in walk(line) if isinstance(n, ast.Call)]
+            if names and not any(name in text for name in names for text in handed):
+                yield Finding(
+                    "This branch computes gradients and takes no step, which the other branch does: nothing is learnt",
+                    call.place.location,
+                    help=f"call `{min(names)}.step()` here too",
+                    related=(file.place(steps[0], call.context).location,),
+                )
+
+
+def _called_last(node: ast.AST) -> str:
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+
+
+def _is_step(node: ast.AST) -> bool:
+    return _called_last(node).startswith("step")
+
+
+def _optimizers_of(step: ast.AST) -> Iterator[str]:
+    """`optimizer` of `optimizer.step()` and of `scaler.step(optimizer)`."""
+    if isinstance(step, ast.Call) and isinstance(step.func, ast.Attribute) and step.func.attr == "step":
+        if step.args:
+            yield ast.unparse(step.args[0])
+        elif "sched" not in ast.unparse(step.func.value).lower():
+            yield ast.unparse(step.func.value)
 
 
 def _only_cleared(sites: Sites, made: Call) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
@@ -13,14 +14,14 @@ from mlcheck.lint.sites.modules import text_of
 LOOKS_AT = "sequence layer"
 _POSITIONS = {"LSTM": 4, "GRU": 4, "RNN": 5, "MultiheadAttention": 8}
 _POSITIONS |= {"TransformerEncoderLayer": 6, "TransformerDecoderLayer": 6, "Transformer": 9}
-_SWAPS = re.compile(
+_SWAPS = pattern(
     r"transpose|permute|swapaxes|rearrange|\.t\(\)|\.T\b|movedim|einsum|pack_padded|stack\(|unsqueeze\((?:dim=)?0\)|\[None\b"
 )
 _BATCH = r"(?:batch(?:_?size)?|bsz?|B|N)"
 _TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n_tokens|num_tokens|patches)"
-_BATCH_FIRST = re.compile(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
-_BATCH_SIZE = re.compile(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
-_TIME_FIRST = re.compile(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
+_BATCH_FIRST = pattern(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
+_BATCH_SIZE = pattern(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
+_TIME_FIRST = pattern(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
 
 _ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
 """The last of, or the mean over, the second dimension."""

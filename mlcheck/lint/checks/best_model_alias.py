@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.training import read_later
+from mlcheck.lint.rereading import read_later
 
 LOOKS_AT = "kept model"
 

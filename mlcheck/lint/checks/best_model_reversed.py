@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import last_name, own_nodes, walk
@@ -23,9 +24,9 @@ _LIGHTNING = tuple(
 )
 _TRAINER = tuple(f"transformers.{name}" for name in ("TrainingArguments", "Seq2SeqTrainingArguments"))
 _IGNITE = tuple(f"ignite.handlers.{name}" for name in ("Checkpoint", "ModelCheckpoint", "EarlyStopping"))
-_BEST = re.compile(r"best", re.IGNORECASE)
+_BEST = pattern(r"best", re.IGNORECASE)
 # An attack looks for the highest loss, and calls it the best: what is selected here is a model, or the end of training.
-_SELECTS = re.compile(r"save|state_dict|checkpoint|deepcopy|patience|stop", re.IGNORECASE)
+_SELECTS = pattern(r"save|state_dict|checkpoint|deepcopy|patience|stop", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

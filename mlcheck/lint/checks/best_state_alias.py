@@ -5,14 +5,15 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import own_nodes, stores, walk
+from mlcheck.lint.rereading import read_later
 from mlcheck.lint.sites import Class
-from mlcheck.lint.training import read_later
 
 LOOKS_AT = "kept model"
-_TRAINS = re.compile(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
-_EXCHANGES = re.compile(r"\.data\s*=[^=]")
+_TRAINS = pattern(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
+_EXCHANGES = pattern(r"\.data\s*=[^=]")
 """Weights that get another storage leave the one that was kept as it was."""
 _WHY = "`state_dict()` shares its memory with the model: what is kept here changes with every further step"
 

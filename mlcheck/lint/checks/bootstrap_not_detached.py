@@ -1,19 +1,19 @@
 """bootstrap-not-detached: the target of a temporal difference is computed with gradients."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.latest import origin
 
 LOOKS_AT = "temporal difference"
-_REWARD = re.compile(r"^(?:r|rs|rew|rews|reward|rewards|r_t)(?:_?(?:batch|tensor|b|t))?$|^(?:batch|b)_rewards?$")
-_DISCOUNT = re.compile(r"gamma|discount")
-_NEXT = re.compile(r"next|^(?:s2|s_|ns|obs2|s_prime|s1|o2|new_(?:s|obs|states?)|s_?next|s_tp1|obs_tp1)$|_2$|prime")
+_REWARD = pattern(r"^(?:r|rs|rew|rews|reward|rewards|r_t)(?:_?(?:batch|tensor|b|t))?$|^(?:batch|b)_rewards?$")
+_DISCOUNT = pattern(r"gamma|discount")
+_NEXT = pattern(r"next|^(?:s2|s_|ns|obs2|s_prime|s1|o2|new_(?:s|obs|states?)|s_?next|s_tp1|obs_tp1)$|_2$|prime")
 _CUTS = frozenset(["detach", "detach_", "item", "numpy", "tolist", "no_grad"])
 _SAME = frozenset(
     ["max", "min", "amax", "gather", "squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "mean"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function
 
 LOOKS_AT = "clipped objective"
@@ -14,13 +14,15 @@ _WHOLE = ("mean", "sum", "squeeze", "view", "unsqueeze")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    seen = 0
+    facts.sites.seen[LOOKS_AT] = 0
+    if any(True for _ in facts.sites.mentioning(["maximize=True"])):
+        return  # an optimizer that goes uphill
     for call in facts.sites.calls(*_SMALLER, *_LARGER):
         if call.function is None or len(call.node.args) != 2 or not _is_surrogate(call):
             continue
-        seen += 1
+        facts.sites.seen[LOOKS_AT] += 1
         signs = _signs(call.function, call.node)
-        if _is_negated(call) or signs is None:
+        if _is_negated(call) or signs is None or _turns_gradients(call.function):
             continue
         if call.name in _LARGER and signs == {-1}:
             yield Finding(
@@ -34,7 +36,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="put a minus before it: `-torch.min(ratio * advantage, clipped * advantage).mean()`",
             )
-    facts.sites.seen[LOOKS_AT] = seen
 
 
 def _is_surrogate(call: Call) -> bool:
@@ -68,7 +69,15 @@ def _is_negated(call: Call) -> bool:
     return False
 
 
-def _signs(function: Function, node: ast.expr) -> set[int] | None:
+def _turns_gradients(function: Function) -> bool:
+    """Whether the gradients are taken in hand, or come with a factor of their own: `loss.backward(-one)`."""
+    if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in function.nodes):
+        return True
+    backwards = [n for n in function.nodes if isinstance(n, ast.Call) and last_name(n.func) == "backward"]
+    return any(call.args or any(keyword.arg == "gradient" for keyword in call.keywords) for call in backwards)
+
+
+def _signs(function: Function, node: ast.expr, followed: frozenset[str] = frozenset()) -> set[int] | None:
     """The signs with which what `node` comes to enters a loss; None where that cannot be followed."""
     around = {child: outer for outer in walk(function.node) for child in ast.iter_child_nodes(outer)}
     sign: int = 1
@@ -88,19 +97,19 @@ def _signs(function: Function, node: ast.expr) -> set[int] | None:
                 other = right if left is inner else left
                 if not isinstance(other, ast.Constant) or not isinstance(other.value, int | float) or other.value < 0:
                     return None
-            case ast.Assign(targets=[ast.Name(id=name)]):
-                return _of_reads(function, outer, name, sign)
+            case ast.Assign(targets=[ast.Name(id=name)]) if name not in followed:
+                return _of_reads(function, name, sign, followed | {name})
             case _:
                 return None
         assert outer is not None
         inner = outer
 
 
-def _of_reads(function: Function, line: ast.Assign, name: str, sign: int) -> set[int] | None:
-    """The sign of a variable: a loss by its name that is added up and differentiated, or what it is assigned to."""
+def _of_reads(function: Function, name: str, sign: int, followed: frozenset[str]) -> set[int] | None:
+    """The signs of a variable where it is differentiated, itself or in what it is added up to."""
     reads = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
     stores = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    if len(stores) != 1 or not reads or not any(loads(part, name) for part in function.node.body):
+    if len(stores) != 1:
         return None
     found: set[int] = set()
     for read in reads:
@@ -108,6 +117,6 @@ def _of_reads(function: Function, line: ast.Assign, name: str, sign: int) -> set
         if outer is not None and outer.attr == "backward":
             found.add(sign)
         elif outer is None or outer.attr in _WHOLE:
-            further = _signs(function, read)
+            further = _signs(function, read, followed)
             found |= {sign * each for each in further} if further else set()
     return found or None

@@ -1,64 +1,37 @@
 """constant-not-buffer: a constant tensor that stays behind when its module is moved to another device."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_plain, module_classes, text_of
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.origins import origins, returns
 from mlcheck.lint.sites.tensors import is_on_cpu
 
 LOOKS_AT = "module class"
-_FACTORIES = frozenset(
-    f"torch.{name}"
-    for name in (
-        "tensor",
-        "zeros",
-        "ones",
-        "full",
-        "eye",
-        "arange",
-        "linspace",
-        "randn",
-        "rand",
-        "FloatTensor",
-        "Tensor",
-    )
-)
+_NAMES = "tensor zeros ones full eye arange linspace randn rand FloatTensor Tensor"
+_FACTORIES = frozenset(f"torch.{name}" for name in _NAMES.split())
 _RANDOM = ("torch.rand", "torch.randn")
-_KEEPS = frozenset(
-    [
-        "float",
-        "view",
-        "reshape",
-        "unsqueeze",
-        "double",
-        "repeat",
-        "expand",
-        "long",
-        "t",
-        "transpose",
-        "clone",
-        "div",
-        "tril",
-        "triu",
-        "bool",
-    ]
-)
+_SPREADS = frozenset(["view", "reshape", "unsqueeze", "repeat", "expand", "transpose", "t", "tril", "triu"])
+_KEEPS = _SPREADS | {"float", "double", "long", "bool", "clone", "div"}
 _ELSEWHERE = ("cuda", "to(device", "device=", "LightningModule", "accelerat", "mps", ".double()", ".half()", "bfloat16")
+_ANY = "torch.tensor of anything"  # perhaps of a single number, which works from the CPU
+_PROGRAM = (".backward(", ".step(", "__main__")  # modules alone are made for programs that will move them
 _WITH_TENSORS = frozenset(
     ["cdist", "matmul", "bmm", "mm", "linear", "conv1d", "conv2d", "mse_loss", "cosine_similarity"]
 )
 _WITH_MASK = ("masked_fill", "masked_fill_", "where", "masked_select")
-_AS_MASK = ("attn_mask", "src_mask", "tgt_mask")
+_AS_OPERAND = ("attn_mask", "src_mask", "tgt_mask", "weight", "pos_weight")
+_NUMBERS = ("size", "numel", "dim", "item", "tolist", "nelement")
 _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tensor", ".type(", "as_tensor")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    moved = _mentions(facts.sites, _ELSEWHERE)
+    moved = _mentions(facts.sites, _ELSEWHERE) or not _mentions(facts.sites, _PROGRAM)
     saved = _mentions(facts.sites, ("state_dict",))
     if not moved and not saved:
         return
@@ -73,7 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if made is None or not (moved or (saved and made in _RANDOM)):
                 continue
             used = _used_with_input(cls, name)
-            if used is not None:
+            if used is not None and (made != _ANY or isinstance(used, ast.keyword)):
                 yield _finding(cls, name, function, assigned, made, used)
 
 
@@ -92,8 +65,9 @@ def _mentions(sites: Sites, words: tuple[str, ...]) -> bool:
 
 
 def _renews(name: str, later: AttributeSet) -> bool:
-    """`self.mean = 0.9 * self.mean + ...`: a state that is carried on."""
-    return later.value is not None and f"self.{name}" in ast.unparse(later.value)
+    """`self.mean = 0.9 * self.mean + ...`: a state that is carried on, and no parameter or buffer is made of it."""
+    text = ast.unparse(later.value) if later.value is not None else ""
+    return f"self.{name}" in text and "Parameter(" not in text and "Buffer(" not in text
 
 
 def _made(cls: Class, assigned: AttributeSet) -> str | None:
@@ -103,11 +77,14 @@ def _made(cls: Class, assigned: AttributeSet) -> str | None:
     seen: set[ast.expr] = set()
     while todo:
         node, context = todo.pop()
+        spread = False
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+            spread = spread or node.func.attr in _SPREADS
             of_torch = cls.file.resolve(node.func, context) in ("torch.tril", "torch.triu") and bool(node.args)
             node = node.args[0] if of_torch else node.func.value
         if not isinstance(node, ast.Name):
-            found.add(_factory(cls, node, context))
+            made = _factory(cls, node, context)
+            found.add("torch.tensor" if made == _ANY and spread else made)
             continue
         bindings = cls.file.bindings(node.id, context)
         held = [(b.value, b.context) for b in bindings if b.kind == "value" and isinstance(b.value, ast.expr)]
@@ -119,23 +96,54 @@ def _made(cls: Class, assigned: AttributeSet) -> str | None:
 
 
 def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
-    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant | ast.BinOp | ast.Name):
-        return _factory(cls, node.left, context)
+    if isinstance(node, ast.BinOp):
+        return _of_sides(cls, node, context)
     made = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
     if isinstance(made, Function) and made.cls is None:
         given = list(returns(made))
         on_cpu = bool(given) and all(is_on_cpu(made.file, each, made.inner) for each in given)
         return "torch.tensor" if on_cpu else None
-    named = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
-    if not isinstance(node, ast.Call) or named not in _FACTORIES or not isinstance(named, str):
+    if not isinstance(node, ast.Call) or made not in _FACTORIES or not isinstance(made, str):
         return None
     if any(keyword.arg in ("device", "requires_grad", None) for keyword in node.keywords) or not node.args:
         return None
     first = node.args[0]
-    listed = isinstance(first, ast.List | ast.Tuple)
-    if named == "torch.tensor" and not listed:
-        return None
-    return None if isinstance(first, ast.List | ast.Tuple) and not first.elts else named
+    if made == "torch.tensor" and not _is_listed(cls, first, context):
+        return None if isinstance(first, ast.Constant) else _ANY
+    return None if isinstance(first, ast.List | ast.Tuple) and not first.elts else made
+
+
+def _of_sides(cls: Class, node: ast.BinOp, context: Context) -> str | None:
+    """`1.0 / counts`, `weights / weights.sum()`: one side is made here, and the other is a number or made of it too."""
+    left, right = (_factory(cls, _unnamed(cls, side, context), context) for side in (node.left, node.right))
+    if left is None or right is None:
+        other = node.right if left is not None else node.left
+        own = _unreduced(other)
+        if not isinstance(other, ast.Constant | ast.BinOp | ast.Name) and own is None:
+            return None
+        if own is not None and _factory(cls, _unnamed(cls, own, context), context) is None:
+            return None
+        return "torch.tensor" if own is not None else left or right  # a reduction has something to reduce
+    return left if left != _ANY else right
+
+
+def _unnamed(cls: Class, node: ast.expr, context: Context) -> ast.expr:
+    return source(cls.file, node, context)[0]
+
+
+def _unreduced(node: ast.expr) -> ast.expr | None:
+    """`w` of `w.sum()`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.value if node.func.attr in ("sum", "mean", "max", "min", "norm", "std") else None
+    return None
+
+
+def _is_listed(cls: Class, node: ast.expr, context: Context) -> bool:
+    """Whether several numbers are written out, here or where this is called."""
+    if isinstance(node, ast.List | ast.Tuple | ast.ListComp):
+        return True
+    found = origins(cls.file, node, context)
+    return all(isinstance(each.node, ast.List | ast.Tuple | ast.ListComp) for each in found)
 
 
 def _used_with_input(cls: Class, name: str) -> ast.AST | None:
@@ -173,17 +181,20 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
             masks = [arg.left if isinstance(arg, ast.Compare) else arg for arg in node.args]
             if any(is_attribute(_bare(mask), receiver, name) for mask in masks):
                 return node
-        if isinstance(node, ast.keyword) and node.arg in _AS_MASK and is_attribute(_bare(node.value), receiver, name):
-            return node.value
+        if (
+            isinstance(node, ast.keyword)
+            and node.arg in _AS_OPERAND
+            and is_attribute(_bare(node.value), receiver, name)
+        ):
+            return node
         if isinstance(node, ast.Call) and last_name(node.func) in _WITH_TENSORS and len(node.args) > 1:
             given = any(is_attribute(_bare(arg), receiver, name) for arg in node.args)
             if given and any(_has_local((arg, arg), receiver) for arg in node.args):
                 return node
         if isinstance(node, ast.BinOp):
-            sides = (node.left, node.right)
-            if any(is_attribute(_bare(side), receiver, name) for side in sides):
-                if not any(isinstance(side, ast.Constant) for side in sides) and _has_local(sides, receiver):
-                    return node
+            parts = list(_operands(node))
+            if any(is_attribute(_bare(part), receiver, name) for part in parts) and _has_local(parts, receiver):
+                return node
     return None
 
 
@@ -192,12 +203,21 @@ def _bare(node: ast.expr) -> ast.expr:
     while True:
         if isinstance(node, ast.Subscript):
             node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in _NUMBERS:
             node = node.func.value
         else:
             return node
 
 
-def _has_local(sides: tuple[ast.expr, ast.expr], receiver: str) -> bool:
+def _operands(node: ast.expr) -> Iterator[ast.expr]:
+    """What an arithmetic expression is made of, down to what is no arithmetic; constants are left out."""
+    if isinstance(node, ast.BinOp):
+        yield from _operands(node.left)
+        yield from _operands(node.right)
+    elif not isinstance(node, ast.Constant):
+        yield node
+
+
+def _has_local(sides: Iterable[ast.expr], receiver: str) -> bool:
     """Whether a side computes with a local name, as an input is."""
     return any(isinstance(node, ast.Name) and node.id != receiver for side in sides for node in walk(side))

@@ -5,12 +5,13 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, Location
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "cross-entropy"
-_SMOOTHS = re.compile(r"\*\s*\(\s*1(?:\.0*)?\s*-\s*([\w.]+)\s*\)\s*\+\s*\1\s*/")
+_SMOOTHS = pattern(r"\*\s*\(\s*1(?:\.0*)?\s*-\s*([\w.]+)\s*\)\s*\+\s*\1\s*/")
 _ONE_HOT = ("one_hot", "scatter", "eye(")
 
 

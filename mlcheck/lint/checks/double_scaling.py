@@ -51,13 +51,13 @@ def _in_loops(loader: Loader) -> Iterator[tuple[File, ast.AST, Context]]:
     """`for x, y in loader: x = x / 255`."""
     file = loader.call.file
     for name in loader.names:
-        for loop in walk(file.module.source.tree):
+        for loop, _ in file.walk.loops:
             if not isinstance(loop, ast.For) or not _runs_over(loop.iter, name):
                 continue
             first = _first(loop.target)
-            for node in (child for line in loop.body for child in walk(line)):
-                if first and _divides(node, {first}):
-                    yield file, node, file.walk.module
+            nodes = [child for line in loop.body for child in walk(line)]
+            if first and not any(_multiplies(node) for node in nodes):
+                yield from ((file, node, file.walk.module) for node in nodes if _divides(node, {first}))
 
 
 def _runs_over(over: ast.expr, name: str) -> bool:
@@ -85,6 +85,16 @@ def _divides(node: ast.AST, names: set[str]) -> bool:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("div", "div_"):
         return bool(node.args) and _is_255(node.args[0]) and _owner(node.func.value) in names
     return False
+
+
+def _multiplies(node: ast.AST) -> bool:
+    """`x * 255`: dequantised, or rounded to bytes, on the way."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return _is_255(node.left) or _is_255(node.right)
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Mult):
+        return _is_255(node.value)
+    named = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    return named in ("mul", "mul_") and any(_is_255(arg) for arg in getattr(node, "args", ()))
 
 
 def _is_255(node: ast.expr) -> bool:

@@ -1,39 +1,36 @@
 """fit-on-eval: the preprocessing is fitted on data that is held out."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Class, File, Sites
+from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.cutting import cut_in_two
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.latest import latest, origin, source
+from mlcheck.lint.sites.latest import latest
+from mlcheck.lint.sites.learning import fitted, of_origin, target_by_group, targets
+from mlcheck.lint.sites.lineage import Passed, lineage
 from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.splitting import splits_of_rows
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "call that fits"
-_AXIS = re.compile(r"mean\((?:[a-zA-Z_]\w*(?:, |(?=\))))?(?:(?:axis|dim)=)?0?(?:, keepdims?=True)?\)$")
-"""A mean over all rows: of each column, or of everything."""
 _RETURNING = ("fit_transform", "fit_resample")
 _FITS = ("fit", "fit_transform", "partial_fit", "adapt")
-_LEARNS = (
-    *("StandardScaler", "MinMaxScaler", "RobustScaler", "MaxAbsScaler", "QuantileTransformer", "PowerTransformer"),
-    *("PCA", "TruncatedSVD", "SimpleImputer", "KNNImputer", "TfidfVectorizer", "CountVectorizer", "SelectKBest"),
-)
-_RESAMPLERS = ("imblearn.over_sampling.", "imblearn.combine.")
-_SPLITS = ("sklearn.model_selection.train_test_split",)
+_TEST = "sklearn.model_selection.train_test_split"
+_SEEN = {
+    "": "the training data has seen the test data",
+    "The samples are multiplied": "the held-out data has copies of training samples",
+}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     fits = list(_fits(facts.sites))
     facts.sites.seen["call that fits"] = len(fits)
-    yield from _oversampled(facts.sites)
-    yield from _normalised(facts.sites)
-    yield from _standardised(facts.sites)
+    yield from _learned_before(facts.sites)
     for call, kind in fits:
         data = call.node.args[0]
         name = _name(data)
@@ -50,7 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="fit on the training part, and call `transform` on the rest",
                 related=(call.file.place(cut, call.context).location,),
             )
-        elif (split := _split_later(call) or _split_itself(call)) is not None:
+        elif (split := _split_itself(call)) is not None:
             yield Finding(
                 f"`{kind}` is fitted on all data before it is split: the training data has seen the test data",
                 call.place.location,
@@ -68,91 +65,26 @@ def _cut_later(fit: Call) -> ast.Subscript | None:
     return cut_in_two(around(fit), made, names[0]) if made is not None else None
 
 
-def _standardised(sites: Sites) -> Iterator[Finding]:
-    """`x = (x - x.mean(0)) / x.std(0)`, and then `train, test = x[:n], x[n:]`."""
-    for file in sites.mentioning([".std("]):
-        for call in file.calls("std"):
-            whole = around(call)
-            for made in walk(whole):
-                target = made.targets[0] if isinstance(made, ast.Assign) else None
-                if not isinstance(made, ast.Assign) or not isinstance(target, ast.Name):
-                    continue
-                if not _is_scaled_by(file, made.value, call):
-                    continue
-                cut = cut_in_two(whole, made, target.id)
-                if cut is not None:
+def _learned_before(sites: Sites) -> Iterator[Finding]:
+    """What learned from all rows, and of which the rows are split then."""
+    for split in splits_of_rows(sites):
+        for data in split.node.args:
+            for passed in lineage(split.file, data, split.context):
+                said = fitted(passed) or _target_told(split, passed, data)
+                if said:
                     yield Finding(
-                        "Mean and deviation are those of all data before it is split: the training data has seen "
-                        "the test data",
-                        file.place(made, call.context).location,
-                        help="take both from the training part alone",
-                        related=(file.place(cut, call.context).location,),
+                        f"{said} before it is split: {_SEEN.get(said, _SEEN[''])}",
+                        passed.file.place(passed.node, passed.context).location,
+                        help="split first; learn from the training part alone, and apply that to the rest",
+                        related=(split.place.location,),
                     )
 
 
-def _is_scaled_by(file: File, node: ast.expr, std: Call) -> bool:
-    """Whether it is `(x - m) / s` of one `x`, with `m` its mean and `s` the deviation that this call takes."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
-        return False
-    shifted, scale = node.left, node.right
-    if isinstance(scale, ast.BinOp) and isinstance(scale.op, ast.Add):
-        scale = scale.left
-    if not isinstance(shifted, ast.BinOp) or not isinstance(shifted.op, ast.Sub):
-        return False
-    mean = file.value(shifted.right, std.context)[0]
-    owners = [
-        part.func.value
-        for part, name in ((mean, "mean"), (file.value(scale, std.context)[0], "std"))
-        if isinstance(part, ast.Call)
-        and isinstance(part.func, ast.Attribute)
-        and part.func.attr == name
-        and _is_over_samples(part)
-    ]
-    if len(owners) != 2 or file.value(scale, std.context)[0] is not std.node:
-        return False
-    return isinstance(shifted.left, ast.Name) and {ast.unparse(owner) for owner in owners} == {shifted.left.id}
-
-
-def _is_over_samples(call: ast.Call) -> bool:
-    """`x.mean()`, `x.mean(0)`, `x.mean(axis=(0, 1))`: each sample has part in it."""
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in ("axis", "dim"))]
-    return not given or any(isinstance(node, ast.Constant) and node.value == 0 for node in ast.walk(given[0]))
-
-
-def _oversampled(sites: Sites) -> Iterator[Finding]:
-    """Samples made out of others before the split: their likes end up on both sides of it."""
-    for file in sites.mentioning(["imblearn"]):
-        for call in file.calls("fit_resample"):
-            owner = call.node.func
-            made = origins(file, owner.value, call.context) if isinstance(owner, ast.Attribute) else []
-            certain = bool(made) and all(origin.name.startswith(_RESAMPLERS) for origin in made)
-            if certain and (split := _split_later(call)) is not None:
-                yield Finding(
-                    "The samples are multiplied before the split: the held-out data has copies of training samples",
-                    call.place.location,
-                    help="split first, and resample the training part alone",
-                    related=(split.place.location,),
-                )
-
-
-def _normalised(sites: Sites) -> Iterator[Finding]:
-    """`x = (x - x.mean(0)) / x.std(0)` above `train_test_split(x, ...)`."""
-    for call in sites.calls(*_SPLITS):
-        for data in call.node.args[:1]:
-            node, context = source(call.file, data, call.context)
-            match node:
-                case ast.BinOp(left=ast.BinOp(left=ast.Name(id=name), op=ast.Sub(), right=mean), op=ast.Div()):
-                    made, there = source(call.file, mean, context)
-                    texts = (f"{name}.mean(", f"np.mean({name}", f"numpy.mean({name}")
-                    over = _AXIS.search(ast.unparse(made))
-                    if isinstance(data, ast.Name) and ast.unparse(made).startswith(texts) and over is not None:
-                        yield Finding(
-                            "The mean is that of all data, and the split comes after: the training data has seen "
-                            "the test data",
-                            call.file.place(made, there).location,
-                            help="split first; take mean and deviation of the training part for both",
-                            related=(call.place.location,),
-                        )
+def _target_told(split: Call, passed: Passed, data: ast.expr) -> str:
+    """Each row gets the average target of its group, its own among them."""
+    groups = target_by_group(passed)
+    told = groups & (targets(split.node) | passed.dropped)
+    return f"Each row is given the average of the target, `{min(told)}`, over all data" if told else ""
 
 
 def _fits(sites: Sites) -> Iterator[tuple[Call, str]]:
@@ -164,10 +96,7 @@ def _fits(sites: Sites) -> Iterator[tuple[Call, str]]:
             if not isinstance(owner, ast.Attribute) or not call.node.args:
                 continue
             found = origins(file, owner.value, call.context)
-            kinds = {origin.name.rpartition(".")[2] for origin in found if origin.name.startswith("sklearn.")}
-            if len(found) == 1 and kinds and kinds <= set(_LEARNS):
-                yield call, kinds.pop()
-            elif len(found) == 1 and (kind := _of_project(found[0], owner.attr)):
+            if len(found) == 1 and (kind := of_origin(found[0]) or _of_project(found[0], owner.attr)):
                 yield call, kind
 
 
@@ -183,8 +112,8 @@ def _of_project(made: Origin, method: str) -> str:
             continue
         name, first = own_attribute(node.func.value, fit), node.args[0]
         if name and node.func.attr in _FITS and isinstance(first, ast.Name) and first.id == given:
-            parts = [Origin(f.file, a.value, a.context).name for f, a in cls.attribute(name) if a.value is not None]
-            if len(parts) == 1 and parts[0].startswith("sklearn.") and parts[0].rpartition(".")[2] in _LEARNS:
+            parts = [Origin(f.file, a.value, a.context) for f, a in cls.attribute(name) if a.value is not None]
+            if len(parts) == 1 and of_origin(parts[0]):
                 return cls.name
     return ""
 
@@ -208,19 +137,6 @@ def _name(node: ast.expr) -> str:
             return ""
 
 
-def _split_later(fit: Call) -> Call | None:
-    """The call that splits what this one returned."""
-    if not isinstance(fit.node.func, ast.Attribute) or fit.node.func.attr not in _RETURNING:
-        return None
-    for call in fit.file.calls("train_test_split"):
-        if fit.file.resolve(call.node.func, call.context) not in _SPLITS:
-            continue
-        for data in call.node.args:
-            if fit.node.lineno < call.node.lineno and _above(fit, data, call):
-                return call
-    return None
-
-
 def _split_itself(fit: Call) -> Call | None:
     """The call beneath that splits the very data it was fitted on, where what was fitted is used on the parts."""
     data, owner = fit.node.args[0], fit.node.func
@@ -229,7 +145,7 @@ def _split_itself(fit: Call) -> Call | None:
     names = [*fit.file.names_given(fit.node), *([owner.value.id] if isinstance(owner.value, ast.Name) else [])]
     held = latest(fit.file, data, fit.context)
     for call in fit.file.calls("train_test_split") if held is not None else ():
-        if fit.file.resolve(call.node.func, call.context) not in _SPLITS or call.function is not fit.function:
+        if fit.file.resolve(call.node.func, call.context) != _TEST or call.function is not fit.function:
             continue
         same = [each for each in call.node.args if isinstance(each, ast.Name) and each.id == data.id]
         later = [node for node in walk(around(fit)) if getattr(node, "lineno", 0) > (call.node.end_lineno or 0)]
@@ -237,11 +153,3 @@ def _split_itself(fit: Call) -> Call | None:
         if fit.node.lineno < call.node.lineno and same and used and latest(fit.file, same[0], call.context) is held:
             return call
     return None
-
-
-def _above(fit: Call, data: ast.expr, split: Call) -> bool:
-    """Whether the split is given what the fit returned, and not what had the same name before or after."""
-    node, context = origin(split.file, data, split.context)
-    if node is data or isinstance(node, ast.Name | ast.Attribute):
-        return any(found.node is fit.node for found in origins(split.file, data, split.context))
-    return any(found.node is fit.node for found in origins(split.file, node, context))

@@ -1,10 +1,10 @@
 """flatten-batch: a forward pass flattens the batch along with the features."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
@@ -12,7 +12,7 @@ from mlcheck.lint.sites.guards import in_forward
 from mlcheck.lint.sites.latest import latest
 
 LOOKS_AT = "flattening"
-_ONE = re.compile(r"obs(?:ervation)?|state|sample|board")
+_ONE = pattern(r"obs(?:ervation)?|state|sample|board")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import loads, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 
@@ -23,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             loss = _negated(call)
             found = _mean_loss(file, loss, call.context) if loss is not None else None
             power = _focal_weight(call) if found is not None else None
-            if found is None or power is None:
+            if found is None or power is None or _is_of_one_sample(file, *found):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
             yield Finding(
@@ -55,6 +56,16 @@ def _mean_loss(file: File, node: ast.expr, context: Context) -> tuple[ast.Call, 
     held, inner = file.value(made.func, where) if isinstance(made.func, ast.Attribute | ast.Name) else (None, where)
     kind = file.resolve(held.func, inner) if isinstance(held, ast.Call) else None
     return (made, where) if isinstance(kind, str) and isinstance(held, ast.Call) and _is_mean(kind, held) else None
+
+
+def _is_of_one_sample(file: File, loss: ast.Call, context: Context) -> bool:
+    """Whether the mean is of a single sample: in a loop over them, or under `vmap`."""
+    if "vmap" in file.text:
+        return True
+    loop = next((outer.node for outer in context.outwards() if outer.kind == "loop"), None)
+    if not isinstance(loop, ast.For) or not any(word in ast.unparse(loop.iter) for word in ("zip(", "range(")):
+        return False
+    return any(isinstance(part, ast.Name) and loads(loss, part.id) for part in walk(loop.target))
 
 
 def _focal_weight(call: Call) -> ast.AST | None:

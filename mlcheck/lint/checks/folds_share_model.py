@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.nodes import loads, own_nodes, walk
+from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.blocks import for_loops
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Object
@@ -20,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         loop.node: file
         for file in facts.sites.mentioning(["sklearn.model_selection"])
         for loop in for_loops(file)
-        if _is_over_folds(file, loop.node.iter, loop.context)
+        if _is_over_folds(file, loop.node.iter, loop.context) and _takes_all(loop.node)
     }
     facts.sites.seen[LOOKS_AT] = len(folds)
     turns: dict[tuple[ast.AST, Hashable], set[int]] = defaultdict(set)
@@ -53,7 +54,22 @@ def _is_over_folds(file: File, over: ast.expr, context: Context) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "split":
         return False
     made, inner = source(file, node.func.value, context)
-    return file.called(made, inner).startswith("sklearn.model_selection.")
+    splitter = file.called(made, inner)
+    if not splitter.startswith("sklearn.model_selection.") or splitter.endswith(".TimeSeriesSplit"):
+        return False  # walking forward in time, a model may go on from what lies behind it
+    return not isinstance(made, ast.Call) or Call(file, made, inner).constant("n_splits", 0) != 1
+
+
+def _takes_all(loop: ast.For) -> bool:
+    """Whether every fold is trained on: `if fold != args.fold: continue` and `break` leave but one."""
+    counted = loop.target.elts[0] if isinstance(loop.target, ast.Tuple) else None
+    asks = (line for line in loop.body if isinstance(line, ast.If))
+    if isinstance(counted, ast.Name) and any(loads(line.test, counted.id) for line in asks):
+        return False
+    leaving = [line for line in own_nodes(loop) if isinstance(line, ast.Break | ast.Continue | ast.Return)]
+    inner = [line for line in own_nodes(loop) if isinstance(line, ast.For | ast.While) and line is not loop]
+    within = {node for line in inner for node in walk(line)}
+    return all(line in within and not isinstance(line, ast.Return) for line in leaving)
 
 
 def _resets(facts: Facts) -> bool:

@@ -16,6 +16,7 @@ LOOKS_AT = "functional dropout"
 _KINDS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _DROPOUT = tuple(f"torch.nn.functional.{kind}" for kind in _KINDS)
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+_ON_PURPOSE = ("prenet", "mcdropout", "montecarlo", "bayes")  # Tacotron's prenet drops when it speaks, too
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -103,6 +104,9 @@ def _is_stored(helper: Function, name: str) -> bool:
 
 
 def _is_always_on(call: Call, rate: ast.expr | None, attention: bool) -> bool:
+    name = call.cls.name.lower().replace("_", "") if call.cls is not None else ""
+    if any(word in name for word in _ON_PURPOSE):
+        return False
     if in_branch_of_mode(call) or (not attention and call.argument("training", 2) is not None):
         return False
     return rate is None or _is_positive(call, rate)

@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Forward
 from mlcheck.lint.sites import AttributeSet, Class, Function
 from mlcheck.lint.sites.modules import module_classes
 
-_LETS_GO = re.compile(r"detach|repackage|\.data\b|no_grad")
+_LETS_GO = pattern(r"detach|repackage|\.data\b|no_grad")
 LOOKS_AT = "backward pass"
 
 
@@ -37,8 +38,15 @@ def _differentiated_before(facts: Facts, backward: Backward, forward: Forward, e
         and (loop := backward.when.later_turn(other.when)) is not None
         and forward.when.later_turn(earlier.when) is loop
         and not _LETS_GO.search(ast.unparse(loop.node))
+        and (not _retains(backward) or any(loop.node is around.node for s in facts.steps for around, _ in s.when.loops))
         for other in facts.backwards
     )
+
+
+def _retains(backward: Backward) -> bool:
+    """`loss.backward(retain_graph=True)`: asked for, and for gradients alone where no optimizer steps."""
+    keywords = getattr(backward.place.node, "keywords", ())
+    return any(keyword.arg == "retain_graph" and ast.unparse(keyword.value) == "True" for keyword in keywords)
 
 
 def _kept_inside(facts: Facts) -> Iterator[Finding]:

@@ -4,14 +4,15 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function, Sites
 
 LOOKS_AT = "Ignite engine"
 _ENGINES = ("ignite.engine.Engine", "ignite.engine.engine.Engine")
 _MADE = "ignite.engine.create_supervised_evaluator"
-_EVAL = re.compile(r"\.eval\(\)|\.train\((?:mode=)?False\)")
-_TRAIN = re.compile(r"\.train\((?:mode=)?(?:True)?\)|\.train\(mode|create_supervised_trainer")
+_EVAL = pattern(r"\.eval\(\)|\.train\((?:mode=)?False\)")
+_TRAIN = pattern(r"\.train\((?:mode=)?(?:True)?\)|\.train\(mode|create_supervised_trainer")
 _NO_GRAD = ("no_grad", "inference_mode")
 
 

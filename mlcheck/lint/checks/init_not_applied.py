@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
@@ -12,9 +13,9 @@ from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes,
 from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "weight initialisation"
-_FILLS = re.compile(r"\binit\.\w+_\(|\b(?:xavier|kaiming|trunc_normal|orthogonal)\w*_\(|\.weight(?:\.data)?\.\w+_\(")
-_NAMED = re.compile(r"(?:^|_)init(?:ial\w*)?(?:_|$)|reset_parameters", re.IGNORECASE)
-_OWN_WAYS = re.compile(r"init|fill_|normal_|uniform_|zero_|copy_")
+_FILLS = pattern(r"\binit\.\w+_\(|\b(?:xavier|kaiming|trunc_normal|orthogonal)\w*_\(|\.weight(?:\.data)?\.\w+_\(")
+_NAMED = pattern(r"(?:^|_)init(?:ial\w*)?(?:_|$)|reset_parameters", re.IGNORECASE)
+_OWN_WAYS = pattern(r"init|fill_|normal_|uniform_|zero_|copy_")
 _TRAINS = (".backward(", "Trainer(", ".fit(")
 
 

@@ -1,16 +1,16 @@
 """iterable-not-sharded: every worker yields the whole stream, so each sample comes several times."""
 
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, canonical
 from mlcheck.lint.sites.loaders import ITERABLE, loaders
 
 LOOKS_AT = "iterable data set"
-_SHARES = re.compile(r"worker|shard|rank|split_by|split_dataset")
-_DRAWS = re.compile(r"while True|\brand(?:n|int|perm)?\(|random\.|rng|choice|sample\(|cycle\(|generator")
+_SHARES = pattern(r"worker|shard|rank|split_by|split_dataset")
+_DRAWS = pattern(r"while True|\brand(?:n|int|perm)?\(|random\.|rng|choice|sample\(|cycle\(|generator")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

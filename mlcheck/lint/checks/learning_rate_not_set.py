@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Context, File, canonical
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import Context, File, Function, Sites, canonical
 from mlcheck.lint.sites.optimizers import OPTIMIZERS
 from mlcheck.lint.sites.origins import origins
 
@@ -20,11 +20,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning([".lr", ".learning_rate", "defaults[", "learning_rate"]):
         if "optim" not in file.text:
             continue
-        for target, owner in _settings(file):
-            where = _context_of(file, target) or file.walk.module
+        for line, target, owner in _settings(file):
+            function = _function_of(file, target)
+            where = function.inner if function is not None else file.walk.module
             if _is_optimizer(file, owner, where):
                 facts.sites.seen[LOOKS_AT] += 1
-                if not _is_read(file, target):
+                around = function.node if function is not None else file.module.source.tree
+                if not _is_read(facts.sites, target, owner) and not _notes_down(line, around):
                     yield Finding(
                         f"`{ast.unparse(target)}` is read by no optimizer: the learning rate stays what it was",
                         file.place(target, where).location,
@@ -33,13 +35,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                     )
 
 
-def _settings(file: File) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What is assigned that may be a learning rate, and whose it would be."""
+def _settings(file: File) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.expr, ast.expr]]:
+    """What is assigned that may be a learning rate, and whose it would be, with the line."""
     for node in walk(file.module.source.tree):
         if isinstance(node, ast.Assign | ast.AugAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if (owner := _written(target)) is not None:
-                    yield target, owner
+                    yield node, target, owner
 
 
 def _written(target: ast.expr) -> ast.expr | None:
@@ -63,14 +65,35 @@ def _is_optimizer(file: File, node: ast.expr, context: Context) -> bool:
     return bool(names) and all(n.startswith("torch.optim.") and n.rpartition(".")[2] in OPTIMIZERS for n in names)
 
 
-def _is_read(file: File, target: ast.expr) -> bool:
-    """Whether anything reads it again: the writer may hand it on by hand."""
-    text = re.escape(ast.unparse(target)).replace("'", "['\"]")
-    return re.search(rf"{text}(?!\s*[-+*/]?=[^=])(?!\w)", file.text) is not None
+def _is_read(sites: Sites, target: ast.expr, owner: ast.expr) -> bool:
+    """Whether anything may read it again, by whatever name the optimizer goes: the writer may hand it on by hand."""
+    if isinstance(target, ast.Attribute):
+        reads = re.compile(
+            rf"(?<!cfg\.)(?<!config\.)(?<!args\.)(?:{re.escape(last_name(owner))}|opt\w*)\.{target.attr}\b(?!\s*[-+*/]?=[^=])"
+            rf"|attr\([^()]*[\"']{target.attr}[\"']",
+        )
+        return any(reads.search(file.text) for file in sites.mentioning([target.attr], tests=True))
+    if "defaults" in ast.unparse(target):
+        reads = re.compile(r"add_param_group|defaults(?!\[[\"']\w+[\"']\]\s*[-+*/]?=[^=])")
+    else:
+        reads = re.compile(r"[\"']learning_rate[\"'](?!\]\s*[-+*/]?=[^=])")
+    return any(reads.search(file.text) for file in sites.mentioning(["learning_rate", "defaults", "add_param_group"]))
 
 
-def _context_of(file: File, target: ast.AST) -> Context | None:
-    for function in reversed(file.functions):
-        if any(node is target for node in function.nodes):
-            return function.inner
-    return None
+def _notes_down(line: ast.Assign | ast.AugAssign, around: ast.AST) -> bool:
+    """Whether it only keeps a copy: of what a scheduler has set, or beside the groups that are set as well."""
+    if any(word in ast.unparse(line.value) for word in ("get_last_lr", "param_groups")):
+        return True
+    return any(
+        isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.slice, ast.Constant)
+        and node.slice.value == "lr"
+        and last_name(node.value) != "defaults"
+        for node in walk(around)
+    )
+
+
+def _function_of(file: File, target: ast.AST) -> Function | None:
+    found = (function for function in reversed(file.functions) if any(node is target for node in function.nodes))
+    return next(found, None)

@@ -4,13 +4,19 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.modules import text_of
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "Lightning module"
+_LOG_MANY = ("log_dict", "callback_metrics", "logged_metrics", "import_module(", "setattr(")
+_WATCHERS = tuple(
+    f"{package}.callbacks.{name}"
+    for package in ("lightning.pytorch", "pytorch_lightning")
+    for name in ("ModelCheckpoint", "EarlyStopping")
+)
 _CUTS = ("item", "detach", "cpu_item", "tolist", "numpy")
 
 
@@ -18,7 +24,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _past_fabric(facts)
     modules = [cls for cls in facts.sites.classes if _is_lightning(cls)]
     facts.sites.seen[LOOKS_AT] = len(modules)
+    yield from _monitored(facts.sites, modules)
     for cls in modules:
+        yield from _no_optimizer(cls)
         step = cls.methods.get("training_step")
         if step is None or "?" in cls.libraries:
             continue
@@ -27,6 +35,53 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         yield from _by_hand(cls, step)
         yield from _returned(cls, step)
+
+
+def _monitored(sites: Sites, modules: list[Class]) -> Iterator[Finding]:
+    """A scheduler or callback that watches a metric which nobody logs."""
+    logged = _logged(sites, modules)
+    for place, metric in _watched(sites, modules) if logged else ():
+        if isinstance(metric, str) and metric.partition("/dataloader_idx_")[0] not in logged:
+            yield Finding(
+                f"`{metric}` is watched, and nothing logs it: Lightning stops at the end of the first epoch",
+                place.location,
+                help=f'`self.log("{metric}", ...)`, or watch what is logged',
+            )
+
+
+def _watched(sites: Sites, modules: list[Class]) -> Iterator[tuple[Place, object]]:
+    for call in sites.calls(*_WATCHERS):
+        if call.constant("strict", None, True) is True:
+            yield call.place, call.constant("monitor", 0 if call.name.endswith("EarlyStopping") else 2)
+    for cls in modules:
+        configure = cls.methods.get("configure_optimizers")
+        for node in configure.nodes if configure is not None else ():
+            if configure is None or not isinstance(node, ast.Dict):
+                continue
+            for key, value in zip(node.keys, node.values, strict=True):
+                if isinstance(key, ast.Constant) and key.value == "monitor":
+                    yield configure.place(value), cls.file.constant(value, configure.inner)
+
+
+def _logged(sites: Sites, modules: list[Class]) -> frozenset[str]:
+    """The names of all metrics that are logged; none where one is not written out, or others may log."""
+    found = {"epoch", "step"}
+    if any(_others(cls) for cls in modules) or any(sites.mentioning([*_LOG_MANY])):
+        return frozenset()
+    for file in sites.mentioning([".log("]):
+        for call in file.calls("log"):
+            if not isinstance(call.node.func, ast.Attribute) or len(call.node.args) + len(call.node.keywords) < 2:
+                continue
+            name = call.constant("name", 0)
+            if not isinstance(name, str):
+                return frozenset()
+            found |= {name, f"{name}_step", f"{name}_epoch"}
+    return frozenset(found) if len(found) > 2 else frozenset()
+
+
+def _others(cls: Class) -> bool:
+    """Whether bases that are not known may log as well."""
+    return any(not _is_lightning_name(name) and name != "builtins.object" for name in cls.libraries)
 
 
 def _past_fabric(facts: Facts) -> Iterator[Finding]:
@@ -113,6 +168,23 @@ def _returned(cls: Class, step: Function) -> Iterator[Finding]:
             "`training_step` returns nothing: Lightning skips every step without a word",
             step.place().location,
             help="return the loss",
+        )
+
+
+def _no_optimizer(cls: Class) -> Iterator[Finding]:
+    """`configure_optimizers` that makes an optimizer and returns nothing."""
+    configure = cls.methods.get("configure_optimizers")
+    if configure is None or list(returns(configure)):
+        return
+    made = [node for node in configure.nodes if isinstance(node, ast.Call)]
+    names = [configure.file.resolve(node.func, configure.inner) for node in made]
+    last = configure.node.body[-1]
+    yields = any(isinstance(node, ast.Raise | ast.Yield | ast.YieldFrom) for node in configure.nodes)
+    if not yields and any(isinstance(name, str) and name.startswith("torch.optim.") for name in names):
+        yield Finding(
+            "`configure_optimizers` returns nothing: Lightning trains without an optimizer, and no weight changes",
+            configure.place(last if isinstance(last, ast.Expr) else None).location,
+            help="return the optimizer",
         )
 
 

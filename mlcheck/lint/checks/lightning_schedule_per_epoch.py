@@ -1,20 +1,20 @@
 """lightning-schedule-per-epoch: a schedule counted in batches, which Lightning steps once an epoch."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, Context, File
 from mlcheck.lint.sites.origins import Origin, origins, returns
 
 LOOKS_AT = "Lightning schedule"
-_SCHEDULES = re.compile(r"OneCycleLR|get_\w*schedule\w*|CyclicLR")
-_IN_BATCHES = re.compile(
+_SCHEDULES = pattern(r"OneCycleLR|get_\w*schedule\w*|CyclicLR")
+_IN_BATCHES = pattern(
     r"estimated_stepping_batches|steps_per_epoch|total_steps|training_steps|len\(|num_batches|max_steps"
 )
-_IN_EPOCHS = re.compile(r"epochs?\b")
+_IN_EPOCHS = pattern(r"epochs?\b")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

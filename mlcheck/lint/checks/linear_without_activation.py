@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.modules import module_classes, text_of
@@ -12,7 +13,7 @@ from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "linear layer"
 _LINEAR = "torch.nn.Linear"
-_FACTORS = re.compile(r"proj|embed|adapt|lora|latent", re.IGNORECASE)
+_FACTORS = pattern(r"proj|embed|adapt|lora|latent", re.IGNORECASE)
 _MADE_AND_CALLED = 2
 
 

@@ -1,21 +1,24 @@
 """loss-rewrapped: a backward from a new tensor that holds the loss's value and nothing of its graph."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Context, File, Function
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "backward pass"
 _MAKERS = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor")
-_COMPUTED = re.compile(r"loss|log_?p|logits")
+_COMPUTED = pattern(r"loss|log_?p|logits")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _collected(facts)
+    yield from _of_decisions(facts)
     for backward in facts.backwards:
         if backward.severed is not None:
             yield Finding(
@@ -31,17 +34,81 @@ def _collected(facts: Facts) -> Iterator[Finding]:
     for call in facts.sites.calls(*_MAKERS):
         given = call.node.args[0] if call.node.args else None
         function = call.function
-        if function is None or not isinstance(given, ast.Name) or not _COMPUTED.search(given.id.lower()):
+        if function is None or not isinstance(given, ast.Name):
+            continue
+        if not _COMPUTED.search(given.id.lower()) and not _is_loss(function):
             continue
         called = {ast.unparse(node.func) for node in function.nodes if isinstance(node, ast.Call)}
         if f"{given.id}.append" not in called or not _asks_gradient(call):
             continue
-        if any(name.endswith(".backward") for name in called) and any(name.endswith(".step") for name in called):
+        trains = any(name.endswith(".backward") for name in called) and any(name.endswith(".step") for name in called)
+        if trains or (_is_loss(function) and _is_returned(call, function)):
             yield Finding(
                 f"A new tensor of the numbers in `{given.id}`: no gradient reaches what they were computed with",
                 call.place.location,
                 help=f"`torch.stack({given.id})`, of the tensors as they were computed, without `item()`",
             )
+
+
+def _of_decisions(facts: Facts) -> Iterator[Finding]:
+    """`loss = ce + dice(logits.argmax(1).float(), masks)`: a term that is made of decisions alone."""
+    for file in facts.sites.mentioning(["argmax"]):
+        for call in file.calls("backward"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            sum_, context = source(file, owner, call.context) if isinstance(owner, ast.Name) else (None, call.context)
+            for term in _terms(sum_):
+                decided = [arg for arg in term.args if _is_decision(source(file, arg, context)[0])]
+                others = [arg for arg in term.args if arg not in decided]
+                if len(decided) == 1 and others and all(_is_of_data(file, arg, context) for arg in others):
+                    yield Finding(
+                        f"`{ast.unparse(term)}` is computed from `argmax`, which has no gradient: it teaches nothing",
+                        file.place(term, context).location,
+                        help="compute it from the probabilities, as `softmax` gives them",
+                        related=(call.place.location,),
+                    )
+
+
+def _terms(node: ast.expr | None) -> Iterator[ast.Call]:
+    """The calls that a sum of at least two is made of, their factors left out."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        for side in (node.left, node.right):
+            inner = side
+            while isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Mult):
+                inner = inner.right if isinstance(inner.right, ast.Call) else inner.left
+            if isinstance(inner, ast.Call):
+                yield inner
+            yield from _terms(side)
+
+
+def _is_decision(node: ast.expr) -> bool:
+    """`logits.argmax(dim=1).float()`, `torch.argmax(logits, 1)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr == "argmax":
+            return True
+        node = node.func.value
+    return False
+
+
+def _is_of_data(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether it is computed from what a loop or a parameter brings alone, by methods and comparisons."""
+    names = [part.id for part in walk(node) if isinstance(part, ast.Name) and part.id != "torch"]
+    bound = [binding for name in names for binding in file.bindings(name, context)]
+    moved = [b for b in bound if b.kind == "item" or (b.kind == "value" and ".to(" in ast.unparse(b.value or b.node))]
+    moved += [b for b in bound if isinstance(b.node, ast.For)]
+    return bool(names) and all(binding.kind in ("loop", "param") or binding in moved for binding in bound)
+
+
+def _is_loss(function: Function) -> bool:
+    """A loss as a function or a module: `def total_loss(...)`, `class MultiTaskLoss: def forward(...)`."""
+    name = function.cls.name if function.cls is not None and function.name in ("forward", "__call__") else function.name
+    return "loss" in name.lower()
+
+
+def _is_returned(call: Call, function: Function) -> bool:
+    """Whether it is what the function returns, added up or not."""
+    return any(
+        part is call.node for given in returns(function) for part in walk(source(call.file, given, call.context)[0])
+    )
 
 
 def _asks_gradient(call: Call) -> bool:

@@ -1,16 +1,18 @@
 """masked-score-kept: masked scores are set to nought before a softmax, which gives them weight all the same."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import loads, walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.latest import latest
+from mlcheck.lint.sites.latest import latest, source
 
 LOOKS_AT = "masked score"
-_BROKEN_NUMBERS = re.compile(r"isnan|isinf|isfinite|inf\b|!=")
+_BROKEN_NUMBERS = pattern(r"isnan|isinf|isfinite|inf\b|!=")
+_DRAWN = pattern(r"\brand|bernoulli|dropout")
 _SOFTMAX = "softmax"  # a logarithm is a loss, where whole rows are blanked and left out later
 _AS_IT_IS = ("float", "to", "type_as", "contiguous", "view", "reshape", "unsqueeze", "squeeze", "transpose", "permute")
 
@@ -25,10 +27,10 @@ def check(facts: Facts) -> Iterator[Finding]:
             mask = call.argument("mask", 0)
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e-2:
                 continue
-            if mask is None or _BROKEN_NUMBERS.search(ast.unparse(mask)):
+            if mask is None or _BROKEN_NUMBERS.search(ast.unparse(mask)) or _is_of_scores(call, mask):
                 continue
             softmax = next((other for other in softmaxes if _takes(other, call)), None)
-            if softmax is not None:
+            if softmax is not None and not _is_row(call, mask, softmax) and not _is_mended(call, mask, softmax):
                 yield Finding(
                     f"A masked score of {ast.unparse(_given(call))} is an ordinary one to the softmax: "
                     "what is masked gets weight all the same",
@@ -41,6 +43,35 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _given(call: Call) -> ast.expr:
     value = call.argument("value", 1)
     return value if value is not None else call.node
+
+
+def _is_of_scores(fill: Call, mask: ast.expr) -> bool:
+    """Whether the mask is a threshold of the scores themselves, or drawn: nought is a score that is wanted then."""
+    made = source(fill.file, mask, fill.context)[0]
+    filled = fill.node.func.value if isinstance(fill.node.func, ast.Attribute) else None
+    is_own = isinstance(filled, ast.Name) and loads(made, filled.id)
+    return is_own or _DRAWN.search(ast.unparse(made)) is not None
+
+
+def _is_row(fill: Call, mask: ast.expr, softmax: Call) -> bool:
+    """Whether the mask is the same for all that the softmax weighs: whole rows, which are left out later."""
+    dim = softmax.constant("dim", 1 if softmax.name else 0, -1)
+    made = source(fill.file, mask, fill.context)[0]
+    last = made.slice.elts[-1] if isinstance(made, ast.Subscript) and isinstance(made.slice, ast.Tuple) else None
+    is_last = isinstance(last, ast.Constant) and last.value is None
+    return dim == -1 and (is_last or "unsqueeze(-1)" in ast.unparse(made) or "keepdim=True" in ast.unparse(made))
+
+
+def _is_mended(fill: Call, mask: ast.expr, softmax: Call) -> bool:
+    """Whether the mask is applied once more to what the softmax gave, as in `w * mask / (w * mask).sum()`."""
+    names = {part.id for part in walk(mask) if isinstance(part, ast.Name)}
+    return fill.function is not None and any(
+        isinstance(node, ast.Name)
+        and node.id in names
+        and node.lineno >= softmax.node.lineno
+        and node not in walk(mask)
+        for node in fill.function.nodes
+    )
 
 
 def _takes(softmax: Call, fill: Call) -> bool:

@@ -1,21 +1,21 @@
 """mean-loss-over-dataset: batch means are summed and divided by the number of samples."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loaders import LOADER
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.values import Const
 
 LOOKS_AT = "loss"
 _DATA_SETS = ("dataset", "_set", "trainset", "testset", "valset")
-_BATCH_SIZE = re.compile(r"len\(\w+\)|\w+\.size\((?:dim=)?0\)|\w+\.shape\[0\]")
+_BATCH_SIZE = pattern(r"len\(\w+\)|\w+\.size\((?:dim=)?0\)|\w+\.shape\[0\]")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -131,14 +131,16 @@ def _counts_samples(scope: ast.AST, name: str) -> bool:
 def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
     """`correct += (prediction == y).sum().item()`, and `correct / len(loader)`."""
     for file in facts.sites.mentioning(["+="]):
-        if any(word not in file.text for word in ("torch", "sum", "len(")):
+        if any(word not in file.text for word in ("torch", "len(")):
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if any(word not in text for word in ("+=", "sum", "len(")):
+            if any(word not in text for word in ("+=", "len(")):
                 continue
             for name, values in _added_up(file, scope, context).items():
-                for division in _batch_divisions(scope, name) if all(_counts(value) for value in values) else ():
+                for division in (
+                    _batch_divisions(scope, name) if all(_is_count(file, value, context) for value in values) else ()
+                ):
                     yield Finding(
                         f"`{name}` is a sum over samples and is divided by the number of batches",
                         file.place(division, context).location,
@@ -165,6 +167,16 @@ def _weighed_again(facts: Facts) -> Iterator[Finding]:
                     help="give the meter the mean of the batch: `.float().mean().item()`",
                     related=(update.place(update.node).location,),
                 )
+
+
+def _is_count(file: File, node: ast.expr, context: Context) -> bool:
+    """As `_counts`, also through a name and a function of the project that returns nothing else."""
+    node, where = source(file, node, context)
+    named = file.resolve(node.func, where) if isinstance(node, ast.Call) else None
+    if isinstance(named, Function) and not named.node.decorator_list:
+        given = list(returns(named))
+        return bool(given) and all(_counts(source(named.file, each, named.inner)[0]) for each in given)
+    return _counts(node)
 
 
 def _counts(node: ast.expr) -> bool:

@@ -1,10 +1,10 @@
 """mean-of-batch-means: a metric averaged over batches, of which the last one is smaller."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File, Function
@@ -12,10 +12,10 @@ from mlcheck.lint.sites.loaders import loaders
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "evaluation loop"
-_MEANS = re.compile(
+_MEANS = pattern(
     r"\.mean\(\)\.item\(\)|(?:loss|criterion|entropy)\w*\(.*\)\.item\(\)|^loss\.item\(\)$|^loss$|float\(loss\)"
 )
-_SUMS = re.compile(r"reduction\s*=\s*[\"']sum|\*\s*(?:len|x\.|y\.|\w+\.size\(|\w+\.shape|batch_size|bs\b|n\b)|\.sum\(")
+_SUMS = pattern(r"reduction\s*=\s*[\"']sum|\*\s*(?:len|x\.|y\.|\w+\.size\(|\w+\.shape|batch_size|bs\b|n\b)|\.sum\(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

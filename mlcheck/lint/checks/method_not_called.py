@@ -13,18 +13,22 @@ _METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _own_methods(facts)
-    for file in facts.sites.mentioning([f".{name}" for name in _METHODS], tests=True):
+    for file in facts.sites.mentioning([*(f".{name}" for name in _METHODS), ".__init__"], tests=True):
         if "torch" not in file.text:
             continue
         facts.sites.seen[LOOKS_AT] += len(file.calls(*_METHODS))
         for node, _ in file.walk.bare:
-            if node.attr in _METHODS:
+            if node.attr in _METHODS or (node.attr == "__init__" and _is_super(node.value)):
                 facts.sites.seen[LOOKS_AT] += 1
                 yield Finding(
                     f"`{ast.unparse(node)}` is named and not called: this line does nothing",
                     file.place(node, file.walk.module).location,
                     help=f"write `{ast.unparse(node)}()`",
                 )
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
 def _own_methods(facts: Facts) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
@@ -16,8 +17,8 @@ _LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics
 _NOT_MEANS = frozenset(["f1_score", "fbeta_score", "roc_auc_score", "average_precision_score", "precision_score"])
 _NOT_MEANS |= {"recall_score", "matthews_corrcoef", "r2_score", "cohen_kappa_score", "balanced_accuracy_score"}
 _NOT_MEANS |= {"multiclass_f1_score", "binary_f1_score", "auroc", "binary_auroc", "multiclass_auroc", "auc"}
-_OVER_DATA = re.compile(r"loader|\bdl\b|_dl\b|batches|dataloader", re.IGNORECASE)
-_SAMPLES = re.compile(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
+_OVER_DATA = pattern(r"loader|\bdl\b|_dl\b|batches|dataloader", re.IGNORECASE)
+_SAMPLES = pattern(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -4,17 +4,33 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Function, Sites
+from mlcheck.lint.sites import Class, Function, Sites
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
 
 LOOKS_AT = "distributed sampler"
+_MEAN = pattern(r"(?:^|_)(?:mean|avg|average)(?:_|$)")
+_DIVIDES = ("world_size", "AVG", "/", "div", "num_gpus", "n_gpu", "num_processes")
 _SAMPLER = "torch.utils.data.DistributedSampler"
-_TOGETHER = ("all_reduce", "all_gather", "gather", "reduce(", "reduce_", "metrics", "synchronize", "broadcast_object")
+_TOGETHER = (
+    "all_reduce",
+    "all_gather",
+    "gather",
+    "reduce(",
+    "reduce_",
+    "torchmetrics",
+    "torcheval",
+    "synchronize",
+    "broadcast_object",
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _sums_called_means(facts.sites)
     samplers = [call for call in facts.sites.calls(_SAMPLER) if is_for_evaluation(call)]
     facts.sites.seen[LOOKS_AT] = len(samplers)
     if not samplers or not facts.sites.once(starts) or owned(facts.sites):
@@ -23,7 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _half_reduced(facts.sites)
         return
     for function in _evaluations(facts.sites):
-        if (share := _share(function)) is not None:
+        if (share := _share(function) or _average(function)) is not None:
             yield Finding(
                 "Each rank evaluates its own part of the data, and this is the metric of that part alone",
                 function.place(share).location,
@@ -43,15 +59,53 @@ def _evaluations(sites: Sites) -> Iterator[Function]:
 
 def _share(function: Function) -> ast.BinOp | None:
     """`correct / total` of what a loop over a loader has added up; `total` may be the size of the data."""
-    for loop in function.nodes:
-        if not isinstance(loop, ast.For) or "loader" not in ast.unparse(loop.iter).lower():
-            continue
+    for loop in _loops(function):
         added = {ast.unparse(node.target).split("[")[0] for node in walk(loop) if isinstance(node, ast.AugAssign)}
         for node in function.nodes:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and node.lineno > loop.lineno:
                 if ast.unparse(node.left).split("[")[0].removesuffix(".item()") in added:
                     return node
     return None
+
+
+def _loops(function: Function) -> Iterator[ast.For]:
+    return (n for n in function.nodes if isinstance(n, ast.For) and "loader" in ast.unparse(n.iter).lower())
+
+
+def _average(function: Function) -> ast.Attribute | None:
+    """`meter.avg` of a meter of the project's own that a loop over a loader has filled."""
+    for loop in _loops(function):
+        filled = {
+            ast.unparse(node.func.value)
+            for node in walk(loop)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update"
+        }
+        for node in function.nodes:
+            if not isinstance(node, ast.Attribute) or node.attr not in ("avg", "average", "mean"):
+                continue
+            if node.lineno > (loop.end_lineno or 0) and ast.unparse(node.value) in filled:
+                made, context = source(function.file, node.value, function.inner)
+                cls = function.file.resolve(made.func, context) if isinstance(made, ast.Call) else None
+                if isinstance(cls, Class) and not cls.libraries - {"builtins.object"}:
+                    return node
+    return None
+
+
+def _sums_called_means(sites: Sites) -> Iterator[Finding]:
+    """`def reduce_mean(loss): dist.all_reduce(loss); return loss`: nobody divides by the number of ranks."""
+    for call in sites.calls("torch.distributed.all_reduce"):
+        function, reduced = call.function, call.argument("tensor", 0)
+        if function is None or not _MEAN.search(function.name) or not isinstance(reduced, ast.Name):
+            continue
+        around = [other.function or other.file for other in callers(sites, function)]
+        texts = [f.file.module.text_of(f.node) if isinstance(f, Function) else f.text for f in [function, *around]]
+        returned = [node.id for node in returns(function) if isinstance(node, ast.Name)]
+        if returned == [reduced.id] and around and not any(word in text for text in texts for word in _DIVIDES):
+            yield Finding(
+                f"`{function.name}` sums over the ranks and divides by nothing: its result grows with their number",
+                call.place.location,
+                help=f"divide by their number: `return {reduced.id} / dist.get_world_size()`",
+            )
 
 
 def _half_reduced(sites: Sites) -> Iterator[Finding]:

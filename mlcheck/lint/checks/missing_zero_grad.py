@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mlcheck.core.finding import Finding, first_of_each_line
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
@@ -13,9 +14,7 @@ from mlcheck.lint.sites.optimizers import optimizers
 
 LOOKS_AT = "optimizer step"
 _HARMLESS = r"(?!\s*=[^=]|\.step\(\)|\.(?:load_)?state_dict\(|\.param_groups)"
-_CLEARS = re.compile(
-    r"zero_grad|\.grad\s*=|\.grad\S*\.(?:fill_|mul_|set_)|autograd\.grad|_foreach_zero_|zero_\(|\bdel\b"
-)
+_CLEARS = pattern(r"zero_grad|\.grad\s*=|\.grad\S*\.(?:fill_|mul_|set_)|autograd\.grad|_foreach_zero_|zero_\(|\bdel\b")
 _PLAIN_BASES = frozenset(["torch.nn.Module", "abc.ABC", "builtins.object", "object"])
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_attribute, walk
-from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.guards import conditions, in_forward
-from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters
+from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
+from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "layer"
 _MODED = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
@@ -35,6 +36,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         else:
             message = f"`{layer}` is made anew in every forward pass, in train mode: it drops in evaluation too"
         yield Finding(message, call.place.location, help="make it in `__init__` and keep it as an attribute")
+    for call, maker in _made_by_functions(facts.sites):
+        yield Finding(
+            f"`{maker.name}` makes new layers in every forward pass: their weights are random and never trained",
+            call.place.location,
+            help="make them in `__init__` and keep them as an attribute",
+        )
     for call in facts.sites.calls(PARAMETER, "torch.nn.parameter.Parameter"):
         if in_forward(call) is not None and not conditions(call.context) and _is_new_parameter(call):
             yield Finding(
@@ -42,6 +49,21 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="make it in `__init__` and keep it as an attribute",
             )
+
+
+def _made_by_functions(sites: Sites) -> Iterator[tuple[Call, Function]]:
+    """`make_block(dim)(x)` in a forward pass, of a function that returns new layers whatever it is given."""
+    for cls in sites.once(module_classes):
+        forward = cls.methods.get("forward")
+        for node in forward.nodes if forward is not None else ():
+            maker = cls.file.resolve(node.func, forward.inner) if isinstance(node, ast.Call) and forward else None
+            if not isinstance(maker, Function) or maker.cls is not None or maker.node.decorator_list:
+                continue
+            assert forward is not None
+            assert isinstance(node, ast.Call)
+            call, made = Call(cls.file, node, forward.inner), list(returns(maker))
+            if made and all(holds_parameters(maker.file, each, maker.inner) for each in made) and _is_used_here(call):
+                yield call, maker
 
 
 def _is_new_parameter(call: Call) -> bool:

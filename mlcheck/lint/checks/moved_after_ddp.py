@@ -44,8 +44,17 @@ def _move(wrap: Call, name: str) -> Call | None:
         ]
         if between or wrap.context.excludes(call.context) or _has_trained(wrap, call, name):
             return None
-        return call
+        return None if _was_there(wrap, call) else call
     return None
+
+
+def _was_there(wrap: Call, move: Call) -> bool:
+    """Whether the same move came before the wrap: the second finds nothing left to move."""
+    again = ast.unparse(move.node)
+    return any(
+        call.function is wrap.function and call.node.lineno < wrap.node.lineno and ast.unparse(call.node) == again
+        for call in wrap.file.calls(last_name(move.node.func))
+    )
 
 
 def _has_trained(wrap: Call, move: Call, name: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Context, File
@@ -13,7 +14,7 @@ from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "comparison with NaN"
 _BEFORE = r"(?:[=!]=|\b(?:is|not|in)\b)[\s(\[{]*(?:[\w.]+\()*[\w.]*['\"]?nan\b"
-_SUSPECT = re.compile(_BEFORE + r"|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|,\s*[\w.(]*['\"]?nan\b", re.IGNORECASE)
+_SUSPECT = pattern(_BEFORE + r"|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|,\s*[\w.(]*['\"]?nan\b", re.IGNORECASE)
 _NAMES = frozenset(["math.nan", "numpy.nan", "numpy.NaN", "numpy.NAN", "torch.nan", "cmath.nan"])
 
 

@@ -1,15 +1,15 @@
 """no-seed: a run is meant to be repeatable, and nothing is seeded."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.sites import Sites
 
 LOOKS_AT = "reproducibility flag"
-_SEEDS = re.compile(r"manual_seed|seed_everything|set_seed|seed_all|random_seed|\w*seed\w*\(|initial_seed|fork_rng")
+_SEEDS = pattern(r"manual_seed|seed_everything|set_seed|seed_all|random_seed|\w*seed\w*\(|initial_seed|fork_rng")
 _TRAINS = (".backward(", "Trainer(", ".fit(")
 
 

@@ -1,16 +1,16 @@
 """num-workers-zero: files are read and decoded in the process that trains, while the GPU waits."""
 
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.loaders import LOADER, Loader, loaders
 from mlcheck.lint.sites.origins import Origin
 
 LOOKS_AT = "training loader"
-_READS = re.compile(
+_READS = pattern(
     r"Image\.open|imread\(|np\.load\(|numpy\.load\(|torch\.load\(|torchaudio\.load|read_image|librosa\.load|sf\.read\("
     r"|\bopen\(|h5py|decode_|read_video|nib\.load|pydicom"
 )

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.loaders import Loader, loaders
 
 LOOKS_AT = "multi-process loader"
 _GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random")
-_RESEEDS = re.compile(r"worker_info|worker_id|initial_seed|set_epoch|reseed")
+_RESEEDS = pattern(r"worker_info|worker_id|initial_seed|set_epoch|reseed")
 _DRAWS = "random|uniform|normal|integers|randint|choice|rand|randn|shuffle|permutation|permuted|gauss|sample|beta"
 
 

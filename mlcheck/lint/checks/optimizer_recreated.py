@@ -1,16 +1,16 @@
 """optimizer-recreated: every epoch, or every batch, makes a new optimizer for the same model."""
 
 import ast
-import re
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loop
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "optimizer"
-_RESTARTS = re.compile(r"load_state_dict|deepcopy|reset|reinit|\.apply\(|init_weights|clone")
+_RESTARTS = pattern(r"load_state_dict|deepcopy|reset|reinit|\.apply\(|init_weights|clone")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

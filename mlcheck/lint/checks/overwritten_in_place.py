@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import assigned, walk
@@ -19,6 +20,7 @@ _TENSORS = frozenset(
     f"torch.{name}"
     for name in ("stack", "cat", "tensor", "from_numpy", "as_tensor", "randn", "rand", "zeros", "FloatTensor", "Tensor")
 )
+_PICTURE = pattern(r"^(?:im|img|image|frame|volume|wav|audio|waveform|spec|spectrogram|patch|crop)s?$")
 _OF_TENSORS = "float|size|unsqueeze|permute|view|double|long|numel"
 
 
@@ -26,6 +28,74 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _in_modules(facts.sites)
     yield from _in_datasets(facts.sites)
+    for file in facts.sites.mentioning(["torch"]):
+        for function in file.functions:
+            text = file.module.text_of(function.node)
+            if "_(" in text:
+                yield from _beside_itself(function)
+            if "] = " in text:
+                yield from _one_for_two(function)
+
+
+def _beside_itself(function: Function) -> Iterator[Finding]:
+    """`noisy = x.add_(noise)`, and `loss(net(noisy), x)`: the two are one tensor."""
+    for change in overwritings(function):
+        if change.is_layer or not change.certain or change.result in ("", change.name):
+            continue
+        for node in function.nodes:
+            if isinstance(node, ast.Call) and node.lineno > change.node.lineno and len(node.args) > 1:
+                one, *others = node.args
+                apart = [{n.id for n in walk(arg) if isinstance(n, ast.Name)} for arg in (one, *others)]
+                both = [names for names in apart if names & {change.name, change.result}]
+                if (
+                    len(both) == 2
+                    and not both[0] & both[1] & {change.name, change.result}
+                    and not _rebinds(function, change, node)
+                ):
+                    yield Finding(
+                        f"This changes `{change.name}` in place: `{change.result}` is the same tensor, and they are "
+                        f"held against each other in line {node.lineno}",
+                        function.place(change.node).location,
+                        help="compute a new tensor, without the `_`",
+                        related=(function.place(node).location,),
+                    )
+                    break
+
+
+def _rebinds(function: Function, change: Overwriting, use: ast.Call) -> bool:
+    return any(rebound_between(function.node, change.node, use, name) for name in (change.name, change.result))
+
+
+def _one_for_two(function: Function) -> Iterator[Finding]:
+    """`labels = ids`, then `labels[~mask] = -100` and `ids[mask] = mask_id`: both lines write into one tensor."""
+    for line in function.nodes:
+        target = line.targets[0] if isinstance(line, ast.Assign) and len(line.targets) == 1 else None
+        if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or not isinstance(line.value, ast.Name):
+            continue
+        names = (target.id, line.value.id)
+        writes = [_written_at(function, name, line) for name in names]
+        if writes[0] is None or writes[1] is None or names[0] == names[1]:
+            continue
+        last = max(writes[0], writes[1], key=lambda node: node.lineno)
+        if all(read_after(function.node, last, name) is not None for name in names):
+            if not any(rebound_between(function.node, line, last, name) for name in names):
+                yield Finding(
+                    f"`{names[0]}` and `{names[1]}` are one tensor, and both are written to: each write changes both",
+                    function.place(line).location,
+                    help=f"`{names[0]} = {names[1]}.clone()`",
+                    related=tuple(function.place(write).location for write in writes if write is not None),
+                )
+
+
+def _written_at(function: Function, name: str, after: ast.Assign) -> ast.Assign | None:
+    """The first `name[index] = ...` behind a line; what is written by a word goes into a dictionary."""
+    for node in function.nodes:
+        if isinstance(node, ast.Assign) and node.lineno > after.lineno:
+            target = node.targets[0]
+            if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == name:
+                if not isinstance(target.slice, ast.Constant | ast.JoinedStr):
+                    return node
+    return None
 
 
 def _in_modules(sites: Sites) -> Iterator[Finding]:
@@ -112,7 +182,7 @@ def _in_datasets(sites: Sites) -> Iterator[Finding]:
             if held is None:
                 continue
             sites.seen[LOOKS_AT] += 1
-            if change.certain or _is_tensor(cls, held.attr):
+            if change.certain or _is_tensor(cls, held.attr) or _PICTURE.search(change.name):
                 yield Finding(
                     f"This changes what `self.{held.attr}` holds: the next epoch starts from the changed sample",
                     reads.place(change.node).location,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, walk
+from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "optimizer step"
@@ -73,12 +74,17 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
             found = [method for method in cls.methods.values() if f".{name}(" in cls.file.module.text_of(method.node)]
             if len(found) != 1:
                 continue
-            cuts = {statement: _is_cut(found[0].node, statement) for statement in _assignments(found[0].node, name)}
+            helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := _cuts_argument(m)) is not None}
+            cutting = frozenset(helpers)
+            made = _assignments(found[0].node, name)
+            cuts = {statement: _is_cut(found[0].node, statement, cutting) for statement in made}
             if cuts and all(cuts.values()) and _mentions(facts, name) == len(cuts) + 1:
                 statement = next(iter(cuts))
+                at = cuts[statement]
+                method, cut = helpers.get(ast.unparse(at.func) if isinstance(at, ast.Call) else "", (found[0], at))
                 yield Finding(
                     f"The graph is cut behind `self.{name}`: its parameters never get a gradient",
-                    found[0].place(cuts[statement]).location,
+                    method.place(cut).location,
                     help=f"take out the cut; or freeze `{name}` openly with `requires_grad_(False)`",
                     related=(forward.place(sets[0][1].target).location,),
                 )
@@ -92,6 +98,7 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
         text = cls.file.module.text_of(cls.node) if forward is not None and cls.node in trained else ""
         if forward is None or "no_grad()" not in text or any(word in text.lower() for word in _KEPT_STILL):
             continue
+        yield from _under_decorator(facts, cls, forward)
         for block in forward.nodes:
             if not isinstance(block, ast.With) or ast.unparse(block.items[0].context_expr) != "torch.no_grad()":
                 continue
@@ -106,6 +113,25 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                         help=f"take out the `no_grad`; or freeze `{name}` openly with `requires_grad_(False)`",
                         related=(forward.place(block).location,),
                     )
+
+
+def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Finding]:
+    """`@torch.no_grad()` above a method that `forward` calls, and that alone calls new layers of the module."""
+    text = forward.file.module.text_of(forward.node)
+    for method in cls.methods.values():
+        off = [one for one in method.node.decorator_list if ast.unparse(one) in ("torch.no_grad()", "torch.no_grad")]
+        if not off or f"self.{method.name}(" not in text or method is forward:
+            continue
+        for name, sets in cls.attributes.items():
+            found = [node for node in method.nodes if is_attribute(node, "self", name)]
+            if len(sets) == 1 and _is_layer(sets[0][1].value) and len(found) == 1 and _mentions(facts, name) == 2:
+                yield Finding(
+                    f"`self.{name}` runs without gradients: the optimizer holds it, and it never gets one",
+                    method.place(off[0]).location,
+                    help=f"take off the `no_grad`; or freeze `{name}` openly with `requires_grad_(False)`",
+                    related=(method.place(found[0]).location,),
+                )
+                break
 
 
 def _classes(owners: Collection[Hashable], facts: Facts) -> Iterator[ast.AST]:
@@ -134,7 +160,20 @@ def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Retu
             yield node
 
 
-def _is_cut(function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.Assign | ast.Return) -> ast.AST | None:
+def _cuts_argument(method: Function) -> ast.AST | None:
+    """The cut in `def compress(self, h): return torch.from_numpy(np.log1p(h.detach().numpy()))`, and nothing else."""
+    names = list(method.parameters)
+    if len(names) != 2 or method.name in ("forward", "__init__") or method.node.decorator_list:
+        return None
+    around = {child: node for node in method.nodes for child in ast.iter_child_nodes(node)}
+    reads = [node for node in around if isinstance(node, ast.Name) and node.id == names[1]]
+    cuts = [_cut_around(node, around, frozenset()) if isinstance(node.ctx, ast.Load) else None for node in reads]
+    return next((cut for cut in cuts if isinstance(cut, ast.AST)), None) if None not in cuts else None
+
+
+def _is_cut(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.Assign | ast.Return, cutting: frozenset[str]
+) -> ast.AST | None:
     """Where what the statement computes is cut off: at its end, or wherever its name is read."""
     if statement.value is not None and _ends_in_a_cut(statement.value):
         return statement.value
@@ -144,21 +183,23 @@ def _is_cut(function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.Ass
     names = target.elts if isinstance(target, ast.Tuple) else [target]
     first = None
     for name in names:
-        reads = _reads_after(function, statement, name.id) if isinstance(name, ast.Name) else None
+        reads = _reads_after(function, statement, name.id, cutting) if isinstance(name, ast.Name) else None
         if reads is None:
             return None
         first = first or next(iter(reads), None)
     return first
 
 
-def _reads_after(function: ast.FunctionDef | ast.AsyncFunctionDef, after: ast.stmt, name: str) -> list[ast.AST] | None:
+def _reads_after(
+    function: ast.FunctionDef | ast.AsyncFunctionDef, after: ast.stmt, name: str, cutting: frozenset[str]
+) -> list[ast.AST] | None:
     """The cuts that all further uses of a variable lie in; None where one of them lies in none."""
     found: list[ast.AST] = []
     for statement in function.body[function.body.index(after) + 1 :]:
         around = {child: node for node in walk(statement) for child in ast.iter_child_nodes(node)}
         mentions = [node for node in around if isinstance(node, ast.Name) and node.id == name]
         for node in mentions:
-            cut = _cut_around(node, around) if isinstance(node.ctx, ast.Load) else "asked"
+            cut = _cut_around(node, around, cutting) if isinstance(node.ctx, ast.Load) else "asked"
             if cut is None:
                 return None
             if isinstance(cut, ast.AST):
@@ -168,13 +209,15 @@ def _reads_after(function: ast.FunctionDef | ast.AsyncFunctionDef, after: ast.st
     return found
 
 
-def _cut_around(node: ast.AST, around: dict[ast.AST, ast.AST]) -> ast.AST | str | None:
+def _cut_around(node: ast.AST, around: dict[ast.AST, ast.AST], cutting: frozenset[str]) -> ast.AST | str | None:
     """The expression that cuts off what `node` is part of; "asked" where only its shape or device is asked for."""
     while isinstance(parent := around.get(node), ast.expr):
         if isinstance(parent, ast.Attribute) and parent.attr in (*_CUTS, "data"):
             return parent
         if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "device", "dtype", "ndim", "size"):
             return "asked"
+        if isinstance(parent, ast.Call) and node in parent.args and ast.unparse(parent.func) in cutting:
+            return parent
         node = parent
     return None
 

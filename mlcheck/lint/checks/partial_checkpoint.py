@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Sites
@@ -12,6 +13,19 @@ from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "checkpoint save"
 _STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
+_SCHEDULES = tuple(
+    f"torch.optim.lr_scheduler.{name}"
+    for name in (
+        "StepLR",
+        "MultiStepLR",
+        "ExponentialLR",
+        "CosineAnnealingLR",
+        "LinearLR",
+        "PolynomialLR",
+        "OneCycleLR",
+    )
+)
+_LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
 _PROGRESS = ("epoch", "epochs", "start_epoch", "step", "iteration")
 
 
@@ -27,6 +41,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call it: `{ast.unparse(node)}()`",
                 )
     yield from _resumed_without_optimizer(facts.sites)
+    yield from _resumed_without_schedule(facts.sites)
 
 
 def _is_method(file: File, owner: ast.expr) -> bool:
@@ -73,6 +88,42 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
                 call.place.location,
                 help="call `optimizer.load_state_dict(...)`, and that of the scheduler and the scaler",
             )
+
+
+def _resumed_without_schedule(sites: Sites) -> Iterator[Finding]:
+    """A run that goes on at the saved epoch, with its optimizer, and with a schedule that begins anew."""
+    for call in sites.calls("torch.load"):
+        names = call.file.names_given(call.node)
+        if call.function is None or len(names) != 1 or _hands_on(call.function.node, names[0]):
+            continue
+        read = _keys_read(call.function.node, names[0])
+        epoch = next((key for key in read if key.lower() in _PROGRESS), None)
+        schedule = _schedule(call) if epoch is not None and any(map(_is_optimizer, read)) and _trains(call) else None
+        if schedule is not None:
+            yield Finding(
+                f"The run goes on at the saved `{epoch}`, and its learning rate schedule begins anew",
+                call.place.location,
+                help="save `scheduler.state_dict()` beside the optimizer's, and load it here",
+                related=(schedule.place.location,),
+            )
+
+
+def _schedule(load: Call) -> Call | None:
+    """The one schedule that the function that loads, or its object, makes; None where something may set it right."""
+    made = [
+        call
+        for call in load.file.sites.calls(*_SCHEDULES)
+        if (load.cls is not None and call.cls is load.cls) or call.function is load.function
+    ]
+    if len(made) != 1 or made[0].argument("last_epoch") is not None:
+        return None
+    names = made[0].file.names_given(made[0].node)
+    steps = rf"(?<!\w){re.escape(names[0].rpartition('.')[2])}\.step\(" if len(names) == 1 else "(?!)"
+    own = load.file.module.text_of(load.function.node) if load.function is not None else ""
+    loads = any(_LOADS_SCHEDULE.search(file.text) for file in load.file.sites.files.values())
+    caught_up = made[0].function is not load.function and re.search(steps, own) is not None
+    caught_up = caught_up or re.search(rf"for \w+ in range\([^\n]*:\s*[\w.]*{steps}", load.file.text) is not None
+    return None if loads or caught_up or re.search(steps, load.file.text) is None else made[0]
 
 
 def _keys_read(function: ast.AST, name: str) -> list[str]:

@@ -5,13 +5,17 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "gradient of a gradient"
-_NAMED = re.compile(r"penalty|(?:^|_)gp(?:_|$)|(?:^|_)r[12](?:_|$)", re.IGNORECASE)
+_NAMED = pattern(
+    r"penalty|^(?:gp|r1)$|_(?:gp|r1)$|(?:^|_)(?:gp|r[12])_(?:loss|reg|term)|regulari[sz]|(?:^|_)(?:loss|reg)(?:_|$)",
+    re.IGNORECASE,
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -39,7 +43,7 @@ def _penalised(call: Call, function: Function) -> ast.AST | None:
         if base is None or not _mentions(base, derived, call.node):
             continue
         to_one = isinstance(base, ast.BinOp) and isinstance(base.op, ast.Sub) and isinstance(base.right, ast.Constant)
-        if (to_one or _NAMED.search(function.name)) and _goes_on(function, node, derived):
+        if (to_one or _NAMED.search(function.name)) and _is_learnt_from(function, node):
             return node
     return None
 
@@ -69,8 +73,35 @@ def _mentions(node: ast.AST, names: set[str], call: ast.Call) -> bool:
     return any(part is call or (isinstance(part, ast.Name) and part.id in names) for part in walk(node))
 
 
-def _goes_on(function: Function, square: ast.AST, derived: set[str]) -> bool:
-    """Whether the function returns it as it is, or asks a gradient of it; a number that is logged is neither."""
+def _is_learnt_from(function: Function, square: ast.AST) -> bool:
+    """Whether a gradient is asked of it here, or by who calls this; of what nobody calls, the name tells."""
+    todo, seen = [(function, square)], set[ast.AST]()
+    while todo:
+        here, made = todo.pop()
+        if made in seen:
+            continue
+        seen.add(made)
+        own = _own(here, made)
+        asked = [
+            node.func.value
+            for node in here.nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+        ]
+        if any(_reads(node, own, made) for node in asked):
+            return True
+        if not any(_reads(node, own, made) for node in returns(here)):
+            continue
+        calls = [
+            (call.function, call.node) for call in callers(here.file.sites, here) if call.function not in (None, here)
+        ]
+        if not calls and _NAMED.search(here.name) is not None:
+            return True
+        todo += calls
+    return False
+
+
+def _own(function: Function, square: ast.AST) -> set[str]:
+    """The names that hold the penalty, or what is computed from it."""
     own = {
         part.id
         for node in function.nodes
@@ -84,13 +115,7 @@ def _goes_on(function: Function, square: ast.AST, derived: set[str]) -> bool:
             if isinstance(node, ast.Assign | ast.AugAssign) and _reads(node.value, own, square):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 own |= {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}
-    asked = [
-        n.func.value
-        for n in function.nodes
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "backward"
-    ]
-    given = [*returns(function), *asked]
-    return any(_reads(node, own, square) for node in given)
+    return own
 
 
 def _reads(node: ast.AST, own: set[str], square: ast.AST) -> bool:

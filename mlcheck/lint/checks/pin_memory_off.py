@@ -1,14 +1,14 @@
 """pin-memory-off: batches are copied to the GPU from memory that cannot be copied from in the background."""
 
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.loaders import LOADER, loaders
 
 LOOKS_AT = "training loader"
-_MOVES = re.compile(r"\.cuda\(|\.to\(\s*(?:self\.)?(?:device|args\.device|dev|rank|local_rank|[\"']cuda)")
+_MOVES = pattern(r"\.cuda\(|\.to\(\s*(?:self\.)?(?:device|args\.device|dev|rank|local_rank|[\"']cuda)")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

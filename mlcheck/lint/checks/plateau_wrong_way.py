@@ -2,9 +2,11 @@
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.metrics import better
 from mlcheck.lint.training import Scheduler
 
@@ -25,6 +27,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"make the scheduler with `mode='{wanted}'`",
                 related=(step.scheduler.place.location,),
             )
+    yield from _monitored(facts.sites)
+
+
+def _monitored(sites: Sites) -> Iterator[Finding]:
+    """`{"scheduler": scheduler, "monitor": "val_loss"}`, as Lightning takes it."""
+    for call in sites.calls("torch.optim.lr_scheduler.ReduceLROnPlateau"):
+        mode = call.constant("mode", 1, "min")
+        for table in _tables(call):
+            entries = {key.value: value for key, value in zip(table.keys, table.values, strict=True) if _is_word(key)}
+            held = [entries[name] for name in ("scheduler", "lr_scheduler") if name in entries]
+            metric = call.file.constant(entries.get("monitor"), call.context)
+            wanted = {"higher": "max", "lower": "min"}.get(better(metric), "") if isinstance(metric, str) else ""
+            if mode in ("min", "max") and wanted not in ("", mode):
+                if any(call.file.value(each, call.context)[0] is call.node for each in held):
+                    yield Finding(
+                        f"`{metric}` is better when it is {better(str(metric))}, and the scheduler waits for the "
+                        f"other: `mode='{mode}'`",
+                        call.place.location,
+                        help=f"make the scheduler with `mode='{wanted}'`",
+                        related=(call.file.place(table, call.context).location,),
+                    )
+
+
+def _tables(call: Call) -> list[ast.Dict]:
+    """The dictionaries with a `monitor` in the function around it."""
+    nodes = call.function.nodes if call.function is not None else ()
+    return [node for node in nodes if isinstance(node, ast.Dict) and any(_is_word(k, "monitor") for k in node.keys)]
+
+
+def _is_word(key: ast.expr | None, word: str = "") -> TypeGuard[ast.Constant]:
+    return isinstance(key, ast.Constant) and (not word or key.value == word)
 
 
 def _mode(scheduler: Scheduler) -> str:

@@ -1,10 +1,10 @@
 """pretrained-normalisation: a pretrained network gets images in another range than it was trained with."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.loaders import loaders
@@ -27,7 +27,7 @@ _MODELS = (
     ),
 )
 _SCALES = ("ToTensor", "ToDtype", "ConvertImageDtype", "ToImageTensor", "ToImage", "PILToTensor")
-_ELSEWHERE = re.compile(r"[Nn]ormali[sz]|0\.485|transforms\(\)|\bmeans?\b(?!\()|MEAN|_mean\b(?!\()")
+_ELSEWHERE = pattern(r"[Nn]ormali[sz]|0\.485|transforms\(\)|\bmeans?\b(?!\()|MEAN|_mean\b(?!\()")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -50,6 +50,8 @@ def _moved(wrap: Call, starts: bool) -> int | None:
     """
     given = wrap.argument("module", 0)
     node, context = source(wrap.file, given, wrap.context) if given is not None else (None, wrap.context)
+    if isinstance(node, ast.Attribute):
+        node, context = wrap.file.value(node, context)
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     if node.func.attr == "cuda" and not node.args and not node.keywords:

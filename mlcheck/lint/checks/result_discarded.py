@@ -1,11 +1,13 @@
 """result-discarded: a method that returns a new tensor is called as a statement, so nothing comes of it."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.straight import read_after
 
@@ -20,6 +22,26 @@ _FUNCTIONS = (
     *(f"torch.nn.functional.{name}" for name in ("dropout", "normalize", "relu")),
 )
 _RAISES = ("raises", "assertRaises", "suppress", "assertRaisesRegex")
+_OF_TENSORS = frozenset(
+    [
+        *("detach", "detach_", "shape", "size", "dim", "device", "dtype", "data", "grad", "requires_grad", "grad_fn"),
+        *("norm", "mean", "sum", "abs", "max", "min", "item", "numpy", "cpu", "to", "clone", "float", "requires_grad_"),
+        *("view", "reshape", "squeeze", "unsqueeze", "transpose", "permute", "contiguous", "repeat", "expand", "numel"),
+        *(
+            "zero_",
+            "fill_",
+            "mul_",
+            "add_",
+            "backward",
+            "softmax",
+            "argmax",
+            "index_select",
+            "gather",
+            "chunk",
+            "split",
+        ),
+    ]
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -27,7 +49,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     wanted = {*_METHODS, *_OF_WEIGHTS, "dropout", "normalize", "relu"}
     for file in sites.mentioning([f".{name}(" for name in sorted(wanted)]):
         for call in file.calls(*sorted(wanted)) if "torch" in file.text else ():
-            if call.node not in file.statements or _is_to_raise(call):
+            if call.node not in file.statements or _is_tried(call):
                 continue
             seen += 1
             what = _changed(call)
@@ -38,7 +60,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                     call.place.location,
                     help=_how(call, what),
                 )
+    for file in sites.mentioning([".parameters()", "state_dict()", "named_parameters()"]):
+        for loop, context in file.walk.loops:
+            for line in _given_to_a_name(loop) if isinstance(loop, ast.For) else ():
+                yield Finding(
+                    f"`{ast.unparse(line.targets[0])} = ...` is a name for new weights alone: the model keeps the old",
+                    file.place(line, context).location,
+                    help="change them in place, under `torch.no_grad()`: `weight.copy_(...)`, `weight.mul_(...)`",
+                )
     sites.seen[LOOKS_AT] = seen
+
+
+def _given_to_a_name(loop: ast.For) -> Iterator[ast.Assign]:
+    """`for p in model.parameters(): p = p - lr * p.grad`, where nothing reads `p` after it."""
+    if re.search(r"\.(?:named_)?parameters\(\)|state_dict\(\)\.(?:items|values)\(\)", ast.unparse(loop.iter)) is None:
+        return
+    of_two = isinstance(loop.iter, ast.Call) and all(ast.unparse(a).endswith("parameters()") for a in loop.iter.args)
+    names = {node.id for node in walk(loop.target) if isinstance(node, ast.Name)}
+    for line in walk(loop):
+        target = line.targets[0] if isinstance(line, ast.Assign) else None
+        if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or target.id not in names:
+            continue
+        if not isinstance(line.value, ast.BinOp) or not loads(line.value, target.id):
+            continue
+        if isinstance(loop.iter, ast.Call) and loop.iter.args and of_two:
+            continue  # the average of two models is spoken of by itself
+        if not any(isinstance(n, ast.Name) and n.id == target.id and _reads(n, line) for n in walk(loop)):
+            yield line
+
+
+def _reads(node: ast.Name, line: ast.Assign) -> bool:
+    return isinstance(node.ctx, ast.Load) and node.lineno > (line.end_lineno or line.lineno)
 
 
 def _own_methods(sites: Sites) -> frozenset[str]:
@@ -91,15 +143,37 @@ def _is_read(call: Call, name: str) -> bool:
 def _may_be_tensor(call: Call, owner: ast.Name) -> bool:
     """Whether the name holds what an expression or a call came to; a parameter of any kind may change in place."""
     found = latest(call.file, owner, call.context)
+    cuts = last_name(call.node.func) == "detach"
     if found is None or found.value is None:
-        return call.node.func.attr != "detach" if isinstance(call.node.func, ast.Attribute) else False
+        return not cuts
     made = call.file.resolve(found.value.func, found.context) if isinstance(found.value, ast.Call) else None
-    return not isinstance(found.value, ast.Call) or made is None or isinstance(made, str)
+    if cuts and call.function is not None and not _is_used_as_tensor(call.function, owner.id):
+        return False
+    return not isinstance(found.value, ast.Call) or made is None or (isinstance(made, str) and made.startswith("torch"))
 
 
-def _is_to_raise(call: Call) -> bool:
+def _is_used_as_tensor(function: Function, name: str) -> bool:
+    """Whether nothing is asked of it that a tensor does not have: handles, streams and trackers detach in place."""
+    asked = [n for n in function.nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
+    return all(node.attr in _OF_TENSORS for node in asked if last_name(node.value) == name)
+
+
+def _is_tried(call: Call) -> bool:
+    """Whether it is run to see if it raises, or for the time that it takes."""
+    around = list(call.context.outwards())
+    if any(isinstance(outer.node, ast.Try) and outer.arm == "body" and len(outer.node.body) == 1 for outer in around):
+        return True
+    if call.loops and _does_nothing_else(call.loops[0].node, call.node):
+        return True
     withs = [outer.node for outer in call.context.outwards() if isinstance(outer.node, ast.With | ast.AsyncWith)]
     return any(word in ast.unparse(item.context_expr) for node in withs for item in node.items for word in _RAISES)
+
+
+def _does_nothing_else(loop: ast.AST, call: ast.Call) -> bool:
+    """`for _ in range(1000): x.clamp(0, 1)`: each turn does the same again, for a clock."""
+    if not isinstance(loop, ast.For) or not all(isinstance(line, ast.Expr) for line in loop.body):
+        return False
+    return not any(loads(call, part.id) for part in walk(loop.target) if isinstance(part, ast.Name))
 
 
 def _how(call: Call, what: ast.expr) -> str:

@@ -9,6 +9,12 @@ from mlcheck.lint.nodes import assigned, loads, own_nodes, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 
 LOOKS_AT = "loop"
+_OF_ONE = frozenset(
+    [
+        *("one", "once", "single", "first", "step", "batch", "peek", "smoke", "sanity", "check", "dry", "debug"),
+        *("overfit", "warmup", "warm", "bench", "benchmark"),
+    ]
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -31,15 +37,16 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _runs_once(loop: ast.For) -> bool:
-    """Whether nothing takes a turn of the loop past its last line, to the next turn."""
-    return not loop.orelse and not any(isinstance(node, ast.Continue | ast.Try | ast.Yield) for node in walk(loop))
+    """Whether nothing takes a turn of the loop past its last line, to the next turn or behind the loop."""
+    around = (ast.Continue, ast.Break, ast.Try, ast.Yield)
+    return not loop.orelse and not any(isinstance(node, around) for node in walk(loop))
 
 
 def _meant_for_all(loop: LoopSite, last: ast.Return) -> str | None:
     """What the loop does that only makes sense in several turns."""
     assert last.value is not None
     text = loop.file.module.text_of(loop.node)
-    if ".backward(" in text and ".step(" in text:
+    if ".backward(" in text and ".step(" in text and not _is_for_one(loop.scope):
         return "trains: the rest of the batches is never seen"
     begun = {
         target.id
@@ -50,10 +57,16 @@ def _meant_for_all(loop: LoopSite, last: ast.Return) -> str | None:
     }
     if isinstance(loop.scope, ast.FunctionDef):
         begun |= {argument.arg for argument in loop.scope.args.args}
-    for name in sorted(begun):
+    turn = {part.id for part in walk(loop.node.target) if isinstance(part, ast.Name)}
+    for name in sorted(begun - turn):
         if loads(last.value, name) and any(_goes_on(node, name) for node in own_nodes(loop.node)):
             return f"goes on from `{name}`: the other turns are never taken"
     return None
+
+
+def _is_for_one(scope: ast.AST) -> bool:
+    """`train_one_batch`, `smoke_test`: a function that says it looks no further than the first."""
+    return isinstance(scope, ast.FunctionDef) and not _OF_ONE.isdisjoint(scope.name.lower().split("_"))
 
 
 def _goes_on(node: ast.AST, name: str) -> bool:
@@ -64,5 +77,5 @@ def _goes_on(node: ast.AST, name: str) -> bool:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=target), attr="append" | "extend")):
             return target == name
         case ast.Assign(targets=[ast.Name(id=target)], value=value):
-            return target == name and loads(value, name)
+            return target == name and isinstance(value, ast.Call | ast.BinOp) and loads(value, name)
     return False

@@ -4,14 +4,30 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import assigned, last_name, walk
+from mlcheck.lint.sites import File
+from mlcheck.lint.sites.blocks import LoopSite, for_loops
 
 LOOKS_AT = "running sum"
+_SIZE = pattern(r"\blen\(|\.size\(|\.shape\b|numel\(|batch_size")
+_UNITS = ("60", "3600", "1000", "1024", "1000000", "1000.0", "1000000.0")
+_MEASURED = pattern(r"loss|acc|err|correct|hits|reward|score|metric|iou|dice|psnr|norm")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(["+="]):
+        for epochs, mean, added in _over_epochs(file) if "torch" in file.text and "len(" in file.text else ():
+            facts.sites.seen[LOOKS_AT] += 1
+            sum_ = ast.unparse(mean.left)
+            yield Finding(
+                f"`{sum_}` is divided by the size of one epoch, and holds the sum of all epochs so far",
+                file.place(mean, epochs.context).location,
+                help=f"set `{sum_} = 0.0` at the beginning of each epoch",
+                related=(file.place(added, epochs.context).location,),
+            )
     for file in facts.sites.mentioning(["%"]):
         if "torch" not in file.text or "+=" not in file.text:
             continue
@@ -27,31 +43,85 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
 
 
+def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssign]]:
+    """`total / len(loader)` in every turn of a loop over epochs, of a total that begins at zero before them all."""
+    for epochs in for_loops(file):
+        begun = {name for statement in epochs.before for name in _zeroed(statement)}
+        inner = [line for line in epochs.node.body if isinstance(line, ast.For)] if begun else []
+        for batches in inner:
+            sums = {
+                line.target.id: line
+                for line in walk(batches)
+                if isinstance(line, ast.AugAssign)
+                and isinstance(line.target, ast.Name)
+                and (_is_sum(line) or _weighs(line))
+            }
+            for node in walk(epochs.node):
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.left, ast.Name):
+                    name = node.left.id
+                    behind = node.lineno > (batches.end_lineno or 0)
+                    if behind and name in begun & set(sums) and _is_size_of(node.right, batches.iter):
+                        stores = [n for n in walk(epochs.node) if isinstance(n, ast.Name) and n.id == name]
+                        if len([n for n in stores if _is_set(n)]) == 1:
+                            yield epochs, node, sums[name]
+
+
+def _zeroed(statement: ast.stmt) -> Iterator[str]:
+    for target, value in assigned(statement) if isinstance(statement, ast.Assign) else ():
+        if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and value.value in (0, 0.0):
+            yield target.id
+
+
+def _is_size_of(node: ast.expr, over: ast.expr) -> bool:
+    """`len(loader)` and `len(loader.dataset)` of the loader that the loop runs over."""
+    if not isinstance(node, ast.Call) or last_name(node.func) != "len" or len(node.args) != 1:
+        return False
+    counted = ast.unparse(node.args[0]).removesuffix(".dataset")
+    return any(ast.unparse(part) == counted for part in walk(over) if isinstance(part, ast.Name | ast.Attribute))
+
+
 def _means(loop: ast.For | ast.While, facts: Facts) -> Iterator[tuple[ast.BinOp, ast.AugAssign]]:
     """`if i % n == 0: print(total / n)`, where this very loop adds to `total` and nothing in it starts it anew."""
-    sums = {
-        line.target.id: line
-        for line in loop.body
-        if isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add) and isinstance(line.target, ast.Name)
-    }
+    sums = {last_name(line.target): line for line in loop.body if isinstance(line, ast.AugAssign) and _is_sum(line)}
     for line in loop.body if sums else ():
         period = _period(line.test) if isinstance(line, ast.If) else None
-        if period is None or not isinstance(line, ast.If):
+        if period is None or not isinstance(line, ast.If) or _is_only_report(loop, line, period):
             continue
         for node in (node for inner in line.body for node in walk(inner)):
-            if (
-                not isinstance(node, ast.BinOp)
-                or not isinstance(node.op, ast.Div)
-                or not isinstance(node.left, ast.Name)
-            ):
+            if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or last_name(node.left) not in sums:
                 continue
-            added = sums.get(node.left.id)
-            if added is None or ast.unparse(node.right) != period:
+            added = sums[last_name(node.left)]
+            if not isinstance(node.left, ast.Name) or ast.unparse(node.right) != period or _is_unit(period, added):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
             stores = [n for n in walk(loop) if isinstance(n, ast.Name) and n.id == node.left.id and _is_set(n)]
             if len(stores) == 1:
                 yield node, added
+
+
+def _is_sum(line: ast.AugAssign) -> bool:
+    """`total += loss.item()`, and not a count of turns, samples or bytes, which grows on purpose."""
+    if not isinstance(line.op, ast.Add) or not isinstance(line.target, ast.Name):
+        return False
+    return not isinstance(line.value, ast.Constant) and not _SIZE.search(ast.unparse(line.value))
+
+
+def _weighs(line: ast.AugAssign) -> bool:
+    """`total += loss.item() * len(y)`."""
+    text = ast.unparse(line.value).lower()
+    return isinstance(line.op, ast.Add) and (".item()" in text or _MEASURED.search(text) is not None)
+
+
+def _is_only_report(loop: ast.For | ast.While, line: ast.If, period: str) -> bool:
+    """Whether there is no second report in this loop: it is left with the first, or is no longer than one period."""
+    if isinstance(line.body[-1], ast.Return | ast.Break | ast.Raise):
+        return True
+    return isinstance(loop, ast.For) and ast.unparse(loop.iter) == f"range({period})"
+
+
+def _is_unit(period: str, added: ast.AugAssign) -> bool:
+    """`seconds / 60`, `tokens / 1000`: the same thing in other units, every so often."""
+    return period in _UNITS and not _MEASURED.search(ast.unparse(added).lower())
 
 
 def _is_set(node: ast.Name) -> bool:

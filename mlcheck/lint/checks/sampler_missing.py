@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, mentions_rank, owned
 
 LOOKS_AT = "data loader"
-_SHARED = re.compile(
+_SHARED = pattern(
     r"^(?!\s*(?:from|import)\b).*(?:shard|num_replicas|split_dataset|rank::|[\w)\]]\[(?:\w+_)?rank\b|world_size\]"
     r"|distributed_sampler|DistributedBatch|Sampler\b)|torchdata",
     re.MULTILINE,

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import Context, File
-from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.nodes import last_name, loads
+from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites.latest import origin, source
 
 LOOKS_AT = "weighted sampler"
 _SAMPLER = "torch.utils.data.WeightedRandomSampler"
 _WRAPPERS = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "DoubleTensor", "Tensor", "array", "asarray", "list")
 _METHODS = ("float", "double", "tolist", "to", "astype", "numpy", "sqrt", "clamp", "cpu", "values", "log1p")
-_COUNTS = ("bincount", "value_counts", "compute_class_weight", "Counter")
+_COUNTS = ("bincount", "value_counts", "Counter")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -21,8 +21,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in facts.sites.calls(_SAMPLER):
         facts.sites.seen[LOOKS_AT] += 1
         weights = call.argument("weights", 0)
-        made = _counted(call.file, weights, call.context) if weights is not None else None
-        if made is not None and not call.file.is_test:
+        made = _inverted_counts(call.file, weights, call.context) if weights is not None else None
+        if made is not None and not call.file.is_test and _draws_samples(call):
             yield Finding(
                 "These are the weights of the classes, and the sampler takes one for each sample: "
                 "it draws the first few samples of the data set, over and over",
@@ -32,22 +32,34 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _counted(file: File, node: ast.expr, context: Context) -> ast.AST | None:
-    """The counting of classes that the weights are, inverted or scaled as may be; None of anything longer."""
+def _draws_samples(call: Call) -> bool:
+    """Whether it draws from a data set: as many as there are, or for a loader. Classes may be drawn on purpose."""
+    wanted = call.argument("num_samples", 1)
+    if wanted is not None and "len(" in ast.unparse(source(call.file, wanted, call.context)[0]):
+        return True
+    names = call.file.names_given(call.node)
+    return any(
+        keyword.arg == "sampler" and (keyword.value is call.node or last_name(keyword.value) in names)
+        for loader in call.file.calls("DataLoader")
+        for keyword in loader.node.keywords
+    )
+
+
+def _inverted_counts(file: File, node: ast.expr, context: Context, inverse: bool = False) -> ast.AST | None:
+    """The counting of classes that the weights are the inverse of; None of anything longer, and of the counts."""
     for _ in range(12):
         node, context = origin(file, node, context)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Mult | ast.Add | ast.Pow):
-            sides = [_counted(file, node.left, context), _counted(file, node.right, context)]
-            return next((side for side in sides if side is not None), None)
+        if isinstance(node, ast.BinOp):
+            return _in_sides(file, node, context, inverse)
         if isinstance(node, ast.ListComp):
-            return _of_counts(file, node, context)
+            return _in_list(file, node, context, inverse)
         if not isinstance(node, ast.Call):
             return None
         last = last_name(node.func)
-        if last in _COUNTS:
+        if last == "compute_class_weight":
             return node
-        if last == "unique" and any(keyword.arg == "return_counts" for keyword in node.keywords):
-            return node
+        if last in _COUNTS or (last == "unique" and any(keyword.arg == "return_counts" for keyword in node.keywords)):
+            return node if inverse else None
         if last in _METHODS and isinstance(node.func, ast.Attribute):
             node = node.func.value
         elif last in _WRAPPERS and node.args:
@@ -57,10 +69,21 @@ def _counted(file: File, node: ast.expr, context: Context) -> ast.AST | None:
     return None
 
 
-def _of_counts(file: File, made: ast.ListComp, context: Context) -> ast.AST | None:
+def _in_sides(file: File, node: ast.BinOp, context: Context, inverse: bool) -> ast.AST | None:
+    """`1 / counts`, `counts ** -0.5`, `2 * (1 / counts)`."""
+    turned = isinstance(node.op, ast.Pow) and ast.unparse(node.right).startswith("-")
+    if not isinstance(node.op, ast.Div | ast.Mult | ast.Add | ast.Pow):
+        return None
+    left = _inverted_counts(file, node.left, context, inverse != turned)
+    return left or _inverted_counts(file, node.right, context, inverse != isinstance(node.op, ast.Div))
+
+
+def _in_list(file: File, made: ast.ListComp, context: Context, inverse: bool) -> ast.AST | None:
     """`[1 / c for c in counts]`, `[(y == c).sum() for c in range(10)]`: one item for each class."""
-    over = made.generators[0].iter
+    item, over = made.elt, made.generators[0].iter
     if isinstance(over, ast.Call) and last_name(over.func) == "range" and "len(" not in ast.unparse(over):
-        counted = "==" in ast.unparse(made.elt) and ("sum" in ast.unparse(made.elt) or "count" in ast.unparse(made.elt))
-        return made if counted else None
-    return _counted(file, over, context)
+        counted = "==" in ast.unparse(item) and ("sum" in ast.unparse(item) or "count" in ast.unparse(item))
+        return made if counted and inverse else None
+    one = last_name(made.generators[0].target)
+    turned = isinstance(item, ast.BinOp) and isinstance(item.op, ast.Div) and loads(item.right, one)
+    return _inverted_counts(file, over, context, inverse != turned)

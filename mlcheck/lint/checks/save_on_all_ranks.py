@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.ranks import mentions_rank, owned, runs_on_every_rank, starts
+from mlcheck.lint.sites.ranks import DDP, mentions_rank, owned, runs_on_every_rank, starts
 
 LOOKS_AT = "distributed start"
 _SHARDED = ("FSDP", "FullyShardedDataParallel", "fully_shard", "checkpoint.state_dict", "DTensor", "tensor.parallel")
@@ -38,7 +38,7 @@ def _names_rank(call: Call) -> bool:
     """Whether the file's name, or what is saved, differs by rank."""
     for node in call.node.args:
         value, _ = call.file.value(node, call.context)
-        if mentions_rank(value) or mentions_rank(node):
+        if _differs(call, value) or _differs(call, node):
             return True
         if any(isinstance(part, ast.Name) and _depends(call, part) for part in walk(value)):
             return True
@@ -47,6 +47,18 @@ def _names_rank(call: Call) -> bool:
 
 def _depends(call: Call, name: ast.Name) -> bool:
     return any(
-        isinstance(binding.value, ast.expr) and mentions_rank(binding.value)
+        isinstance(binding.value, ast.expr) and _differs(call, binding.value)
         for binding in call.file.bindings(name.id, call.context)
     )
+
+
+def _differs(call: Call, node: ast.expr) -> bool:
+    """Whether the rank is named in an expression; on which device a model was put makes no difference."""
+    while isinstance(node, ast.Call):
+        if call.file.resolve(node.func, call.context) == DDP and node.args:
+            node = node.args[0]
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+            node = node.func.value
+        else:
+            break
+    return mentions_rank(node)

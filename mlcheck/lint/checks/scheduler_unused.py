@@ -15,11 +15,12 @@ from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
 LOOKS_AT = "learning-rate scheduler"
+_KINDS = frozenset(["sched", "scheduler", "schedule", "lr", "opt", "optim", "optimizer", "optimiser", "schd"])
 _ASKED = ("state_dict", "load_state_dict", "get_last_lr")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    yield from first_of_each_line(chain(_left_behind(facts), _idle(facts)))
+    yield from first_of_each_line(chain(_left_behind(facts), _idle(facts), _of_another(facts)))
 
 
 def _idle(facts: Facts) -> Iterator[Finding]:
@@ -43,6 +44,41 @@ def _idle(facts: Facts) -> Iterator[Finding]:
             help="call its `step()` after the optimizer's, or leave it out",
             related=(stepped[optimizer].place.location,),
         )
+
+
+def _of_another(facts: Facts) -> Iterator[Finding]:
+    """`sched_d = StepLR(opt_g, 30)` beside `sched_g = StepLR(opt_g, 30)`, where `opt_d` has no schedule."""
+    made = [(call, name) for call in facts.sites.once(optimizers) for name in call.file.names_given(call.node)[:1]]
+    for file in facts.sites.mentioning(["lr_scheduler"]) if len(made) > 1 else ():
+        calls = [call for call in file.calls(*SCHEDULERS) if len(file.names_given(call.node)) == 1]
+        moved = [(call, last_name(call.argument("optimizer", 0)), file.names_given(call.node)[0]) for call in calls]
+        for call, given, name in moved:
+            own = [other for other, optimizer in _moved_beside(moved, call) if optimizer == given and other != name]
+            left = [
+                (other, optimizer)
+                for other, optimizer in made
+                if other.file is file and other.function is call.function and _tag(optimizer) == _tag(name)
+            ]
+            if not _tag(name) or len(left) != 1 or not any(_tag(other) == _tag(given) for other in own):
+                continue
+            lost = left[0][1]
+            if lost != given and lost not in [optimizer for _, optimizer in _moved_beside(moved, call)]:
+                yield Finding(
+                    f"`{name}` moves the learning rate of `{given}`, and `{lost}` has no schedule",
+                    call.place.location,
+                    help=f"give it `{lost}`",
+                    related=(left[0][0].place.location,),
+                )
+
+
+def _moved_beside(moved: list[tuple[Call, str, str]], beside: Call) -> list[tuple[str, str]]:
+    """The schedules of the same function with the optimizers they move."""
+    return [(name, optimizer) for call, optimizer, name in moved if call.function is beside.function]
+
+
+def _tag(name: str) -> frozenset[str]:
+    """`d` of `sched_d`, `opt_d` and `d_optimizer`."""
+    return frozenset(name.lower().split("_")) - _KINDS
 
 
 def _left_behind(facts: Facts) -> Iterator[Finding]:
@@ -100,7 +136,10 @@ def _owner(call: Call) -> str:
 
 
 def _heir(facts: Facts, key: Hashable) -> Optimizer | None:
-    """The optimizer that steps for the same modules, where the one with that key never does."""
+    """The optimizer that steps for the same modules, where the one with that key never does.
+
+    Two that are each made under a condition may be one or the other.
+    """
     optimizers = facts.training.optimizers
     made = optimizers.get(key)
     used = {step.key for step in facts.steps}
@@ -108,7 +147,7 @@ def _heir(facts: Facts, key: Hashable) -> Optimizer | None:
     if made is None or made.handed_on or not made.owners or made.place.spot in spots:
         return None
     others = (optimizers[step] for step in used if step in optimizers)
-    return next((other for other in others if other.owners == made.owners), None)
+    return next((other for other in others if other.owners == made.owners and (made.always or other.always)), None)
 
 
 def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
@@ -180,7 +219,7 @@ def _unpacked(calls: list[Call], item: int) -> list[tuple[Call, ast.expr]] | Non
 def _is_read_by(facts: Facts, call: Call, bound: ast.expr) -> bool:
     """Whether anything reads what a caller bound it to."""
     if isinstance(bound, ast.Name) and call.function is not None:
-        return bound.id != "_" and loads(around(call), bound.id)
+        return bound.id != "_" and _is_used(around(call), bound.id)
     if isinstance(bound, ast.Name):
         return any(loads(file.module.source.tree, bound.id) for file in facts.sites.mentioning([bound.id], tests=True))
     if isinstance(bound, ast.Attribute):
@@ -190,6 +229,16 @@ def _is_read_by(facts: Facts, call: Call, bound: ast.expr) -> bool:
             _is_read_here(file.module.source.tree, bound.attr) for file in texts
         )
     return True
+
+
+def _is_used(code: ast.AST, name: str) -> bool:
+    """Whether a variable is read for more than its state and the rate it is at."""
+    nodes = walk(code)
+    asked = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ASKED}
+    return any(
+        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in asked
+        for node in nodes
+    )
 
 
 def _is_read_here(tree: ast.AST, name: str) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
@@ -17,8 +18,8 @@ _SEEDS = (
     *("torch.manual_seed", "torch.random.manual_seed", "transformers.set_seed", "accelerate.utils.set_seed"),
     *("lightning.seed_everything", "lightning.pytorch.seed_everything", "pytorch_lightning.seed_everything"),
 )
-_ANEW = re.compile(r"load_state_dict|reset_parameters|\.apply\(|init\w*\(|from_pretrained|deepcopy")
-_OTHER_SEED = re.compile(r"\bseed\w*\(|_seed\w*\(|fork_rng|set_rng_state")
+_ANEW = pattern(r"load_state_dict|reset_parameters|\.apply\(|init\w*\(|from_pretrained|deepcopy")
+_OTHER_SEED = pattern(r"\bseed\w*\(|_seed\w*\(|fork_rng|set_rng_state")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

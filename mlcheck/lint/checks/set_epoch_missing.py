@@ -5,45 +5,141 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import UNKNOWN, Call, Class, Sites
+from mlcheck.lint.sites.loaders import LOADER
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned
+from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "distributed sampler"
 _SAMPLER = "torch.utils.data.DistributedSampler"
-_EPOCHS = re.compile(r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|while[^\n]*epoch", re.IGNORECASE)
+_EPOCHS = pattern(
+    r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|\bfor\s+\w+\s+in\s+t?range\([^\n]*epochs?\b|while[^\n]*epoch", re.IGNORECASE
+)
+_HOLDERS = ("sampler", "batch_sampler")
+_DEPTH = 4
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(_SAMPLER))
     facts.sites.seen["distributed sampler"] = len(calls)
     texts = [file.text for file in facts.sites.files.values()]
-    if not calls or facts.sites.once(owned):
+    if not calls or facts.sites.once(owned) or not any(_EPOCHS.search(text) for text in texts):
         return
-    if any("set_epoch" in text for text in texts):
-        yield from _always_alike(facts)
-        return
-    if not any(_EPOCHS.search(text) for text in texts):
+    told = _told(facts.sites)
+    if told is None:
         return
     for call in calls:
-        if call.constant("shuffle", 3, True) is not False and not is_for_evaluation(call):
+        if call.constant("shuffle", 3, True) is False or is_for_evaluation(call):
+            continue
+        tellers = [teller for teller, samplers in told if id(call.node) in samplers]
+        if not tellers:
             yield Finding(
-                "`set_epoch` is never called: every epoch shuffles the data in the same order",
+                f"`set_epoch` is never called{' on this sampler' if told else ''}: every epoch shuffles the data in "
+                "the same order",
                 call.place.location,
                 help="call `sampler.set_epoch(epoch)` at the beginning of each epoch",
             )
+        elif len(tellers) == 1 and (number := _same_number(tellers[0])):
+            yield Finding(
+                f"`set_epoch` is given {number} in every epoch: each shuffles the data in the same order",
+                tellers[0].place.location,
+                help="pass the number of the epoch",
+            )
 
 
-def _always_alike(facts: Facts) -> Iterator[Finding]:
-    """`set_epoch(0)` in every epoch, and no other."""
-    told = [call for file in facts.sites.mentioning(["set_epoch"]) for call in file.calls("set_epoch")]
-    if all(len(call.node.args) == 1 and isinstance(call.node.args[0], ast.Constant) for call in told):
-        for call in told:
-            if any(
-                isinstance(loop.node, ast.For) and _EPOCHS.search(f"for {ast.unparse(loop.node.target)} in")
-                for loop in call.loops
-            ):
-                yield Finding(
-                    "`set_epoch` is given the same number in every epoch: each shuffles the data in the same order",
-                    call.place.location,
-                    help="pass the number of the epoch",
-                )
+def _told(sites: Sites) -> list[tuple[Call, set[int]]] | None:
+    """The calls of `set_epoch`, each with the nodes of all samplers it may mean; None where one may mean any."""
+    found: list[tuple[Call, set[int]]] = []
+    for file in sites.mentioning(["set_epoch"], tests=True):
+        calls = file.calls("set_epoch")
+        if file.uses["set_epoch"] > len(calls) or re.search(r"getattr\([^\n]*['\"]set_epoch['\"]", file.text):
+            return None
+        for call in calls:
+            samplers = _samplers(call)
+            if samplers is None:
+                return None
+            found.append((call, samplers))
+    return found
+
+
+def _samplers(call: Call) -> set[int] | None:
+    """The samplers that `sampler.set_epoch(...)` or `loader.sampler.set_epoch(...)` may mean."""
+    if not isinstance(call.node.func, ast.Attribute):
+        return set()
+    return _all_meant(origins(call.file, call.node.func.value, call.context), _DEPTH)
+
+
+def _meant(origin: Origin, depth: int) -> set[int] | None:
+    """The samplers behind an expression; none for what is certainly another thing, None where it may be any."""
+    file, node, context = origin.file, origin.node, origin.context
+    if origin.name == "torch.utils.data.BatchSampler":
+        return _held([origin], "sampler", depth)
+    if isinstance(node, ast.Constant) or origin.name.startswith("torch.utils.data."):
+        return {id(node)} if origin.name.endswith(".DistributedSampler") else set()
+    if isinstance(node, ast.Call) and isinstance(file.resolve(node.func, context), Class):
+        return set()  # a class of the project, whose own `set_epoch` tells its samplers
+    if depth and isinstance(node, ast.Attribute) and node.attr in _HOLDERS:
+        return _held(origins(file, node.value, context), node.attr, depth)
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return set() if split_of_name(name) in ("val", "test") else None
+
+
+def _held(holders: list[Origin], name: str, depth: int) -> set[int] | None:
+    """The samplers that loaders, or samplers of batches, were given."""
+    found: set[int] = set()
+    for holder in holders:
+        if isinstance(holder.node, ast.Constant):
+            continue
+        inner: set[int] | None = None
+        if isinstance(holder.node, ast.Call) and holder.name.startswith("torch.utils.data."):
+            call = Call(holder.file, holder.node, holder.context)
+            position = {"sampler": 3, "batch_sampler": 4}[name] if holder.name.endswith("DataLoader") else 0
+            given = call.argument(name, position)
+            inner = set() if given is None else _all_meant(origins(holder.file, given, holder.context), depth - 1)
+        elif isinstance(holder.node, ast.Attribute | ast.Name):
+            inner = _meant(holder, depth - 1)
+        if inner is None:
+            return None
+        found |= inner
+    return found
+
+
+def _all_meant(found: list[Origin], depth: int) -> set[int] | None:
+    samplers: set[int] = set()
+    for origin in found:
+        inner = _meant(origin, depth)
+        if inner is None:
+            return None
+        samplers |= inner
+    return samplers
+
+
+def _same_number(teller: Call) -> str:
+    """`the same number` for a constant, `the number of the batch` for that of the loop over the loader; else ""."""
+    around = teller.function.name if teller.function is not None else ""
+    if len(teller.node.args) != 1 or split_of_name(around) in ("val", "test"):
+        return ""
+    given = teller.node.args[0]
+    if teller.file.constant(given, teller.context) is not UNKNOWN:
+        return "the same number"
+    for loop in teller.loops[:1]:
+        over = _counted(loop.node, given)
+        made = origins(teller.file, over, loop) if over is not None else []
+        if made and all(origin.name == LOADER for origin in made):
+            return "the number of the batch"
+    return ""
+
+
+def _counted(loop: ast.AST, number: ast.expr) -> ast.expr | None:
+    """The loader of `for number, batch in enumerate(loader)` where the loop goes through all of it."""
+    match loop:
+        case ast.For(
+            target=ast.Tuple(elts=[ast.Name(id=name), *_]),
+            iter=ast.Call(func=ast.Name(id="enumerate"), args=[over], keywords=[]),
+        ) if isinstance(number, ast.Name) and number.id == name:
+            return None if any(isinstance(node, ast.Break) for node in walk(loop)) else over
+    return None

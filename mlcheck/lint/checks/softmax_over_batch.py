@@ -124,6 +124,18 @@ def _in_forward(facts: Facts) -> Iterator[Finding]:
         for call in cls.file.calls("softmax", "log_softmax", "normalize"):
             if call.cls is cls and _is_over_first(call.node) and _is_of_linear(call, cls):
                 yield _finding(call.place)
+        for call in _layers_over_first(cls):
+            if _is_of_linear(call, cls):
+                yield _finding(call.place)
+
+
+def _layers_over_first(cls: Class) -> Iterator[Call]:
+    """`self.norm(x)`, where `self.norm = nn.Softmax(dim=0)`."""
+    for name, sets in cls.attributes.items():
+        made = sets[0][1].value if len(sets) == 1 else None
+        if isinstance(made, ast.Call) and last_name(made.func) in ("Softmax", "LogSoftmax") and _is_over_first(made):
+            own = (call for call in cls.file.calls(name) if call.cls is cls)
+            yield from (call for call in own if own_attribute(call.node.func, call.function))
 
 
 def _finding(place: Place) -> Finding:
@@ -136,7 +148,9 @@ def _finding(place: Place) -> Finding:
 
 def _is_of_linear(call: Call, cls: Class) -> bool:
     """Whether it is taken of what a linear layer of the class returns as it is."""
-    of_function = isinstance(call.file.resolve(call.node.func, call.context), str)
+    of_function = isinstance(call.file.resolve(call.node.func, call.context), str) or bool(
+        own_attribute(call.node.func, call.function)
+    )
     given = call.argument("input", 0) if of_function else getattr(call.node.func, "value", None)
     if not isinstance(given, ast.expr) or call.function is None:
         return False

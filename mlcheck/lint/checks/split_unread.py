@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Class, Context, File, Function
@@ -14,6 +15,8 @@ from mlcheck.lint.values import split_of_name
 LOOKS_AT = "pair of splits"
 _SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
 _ASKS = ("eval", "valid", "test", "accuracy", "score")
+_ADAPTS = pattern(r"temperature|calibrat|(?<!cross)(?<!cross_)entropy|adapt|last_layer|fine_?tun", re.IGNORECASE)
+_COMPARES = pattern(r"==|loss|criterion|correct|acc|score|metric|error", re.IGNORECASE)
 
 
 class _Scope(NamedTuple):
@@ -48,8 +51,16 @@ def _pairs(scope: _Scope) -> Iterator[tuple[str, str]]:
         for unread, other in (names, names[::-1]):
             if split_of_name(unread) == split_of_name(other) or _is_known_elsewhere(scope, unread):
                 continue
-            if not _reads(inside, unread) and _reads(inside, other):
+            if not _reads(inside, unread) and _reads(inside, other) and not _may_be_left(scope, unread):
                 yield unread, other
+
+
+def _may_be_left(scope: _Scope, unread: str) -> bool:
+    """Whether training data is not needed: a model, or a part of it, is fitted to what was held out, on purpose."""
+    if split_of_name(unread) != "train":
+        return False
+    text = scope.file.module.text_of(scope.node) if isinstance(scope.node, ast.stmt) else scope.file.text
+    return _ADAPTS.search(text) is not None
 
 
 def _alike(names: Iterable[str]) -> list[list[str]]:
@@ -78,12 +89,13 @@ def _judged_class(cls: Class, unread: str, other: str) -> Iterator[Finding]:
     judged: list[tuple[Function, ast.expr]] = []
     for method in cls.methods.values():
         text = cls.file.module.text_of(method.node)
+        of_training = "train" in method.name.lower()
         for loop in method.nodes:
             if isinstance(loop, ast.For) and f"{method.receiver}.{other}" in ast.unparse(loop.iter):
                 inside = cls.file.module.text_of(loop)
                 if ".backward(" in inside:
                     trained.append((method, loop.iter))
-                elif ".eval()" in text and ".step(" not in inside:
+                elif ".eval()" in text and ".step(" not in inside and _COMPARES.search(inside) and not of_training:
                     judged.append((method, loop.iter))
     found = (
         trained if split_of_name(unread) == "train" else judged if trained and split_of_name(other) == "train" else []
@@ -170,15 +182,9 @@ def _is_of_folds(scope: _Scope, name: str) -> bool:
 
 
 def _is_given_to_data(nodes: list[ast.AST], read: ast.Name) -> bool:
-    """`Subset(data, index)` and `features[index]`."""
-    for node in nodes:
-        if (
-            isinstance(node, ast.Call)
-            and read in node.args
-            and last_name(node.func) in ("Subset", "SubsetRandomSampler")
-        ):
-            return True
-    return False
+    """`Subset(data, index)`, `SubsetRandomSampler(index)`."""
+    calls = (node for node in nodes if isinstance(node, ast.Call) and read in node.args)
+    return any(last_name(call.func) in ("Subset", "SubsetRandomSampler") for call in calls)
 
 
 def _is_trained_elsewhere(nodes: list[ast.AST], reads: list[ast.Name]) -> bool:
@@ -190,13 +196,25 @@ def _is_trained_elsewhere(nodes: list[ast.AST], reads: list[ast.Name]) -> bool:
 
 
 def _asked(nodes: list[ast.AST], reads: list[ast.Name]) -> list[ast.Name]:
-    """What is given to calls such as `evaluate(model, train_loader)`."""
+    """What is given to calls such as `evaluate(model, train_loader)`, unless they say that training data is meant."""
     calls = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func).lower().startswith(_ASKS)]
-    return [read for read in reads for call in calls if read in call.args]
+    said = {
+        node.value: " ".join(_targets(node)) for node in nodes if isinstance(node, ast.Assign) and node.value in calls
+    }
+    found = [(read, call) for read in reads for call in calls if read in call.args]
+    return [read for read, call in found if not _says_train(call, read, said.get(call, ""))]
+
+
+def _says_train(call: ast.Call, data: ast.Name, kept_as: str) -> bool:
+    """`train_acc = evaluate(model, train_loader)`, `evaluate(model, train_loader, "train")`."""
+    others = [argument for argument in (*call.args, *call.keywords) if argument is not data]
+    return "train" in kept_as.lower() or any("train" in ast.unparse(argument).lower() for argument in others)
 
 
 def _is_evaluation(scope: _Scope, loop: ast.For) -> bool:
     """Whether the loop asks the model without training it: a comparison with labels, or no gradients."""
     text = scope.file.module.text_of(loop)
     around = scope.file.module.text_of(scope.node) if isinstance(scope.node, ast.FunctionDef) else scope.file.text
-    return ".eval()" in around and ".step(" not in text and ("model(" in text or "net(" in text or "no_grad" in around)
+    if ".eval()" not in around or ".step(" in text or not _COMPARES.search(text):
+        return False
+    return "model(" in text or "net(" in text or "no_grad" in around

@@ -1,16 +1,16 @@
 """split-unseeded: each run draws another split, so a resumed run trains on what it validated on."""
 
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
 
 LOOKS_AT = "random split"
 _SKLEARN = "sklearn.model_selection.train_test_split"
-_TORCH = re.compile(r"manual_seed\(|seed_everything|set_seed|fix_seed|seed_all|set_random_seed|setup_seed|init_seed")
-_NUMPY = re.compile(r"np\.random\.seed\(|numpy\.random\.seed\(|seed_everything|set_seed|fix_seed|seed_all|setup_seed")
+_TORCH = pattern(r"manual_seed\(|seed_everything|set_seed|fix_seed|seed_all|set_random_seed|setup_seed|init_seed")
+_NUMPY = pattern(r"np\.random\.seed\(|numpy\.random\.seed\(|seed_everything|set_seed|fix_seed|seed_all|setup_seed")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

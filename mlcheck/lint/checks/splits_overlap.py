@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import own_nodes, walk
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
-_WINDOWS = re.compile(r"series|window|seq_?len|look_?back|context|lag|horizon|history", re.IGNORECASE)
-_SHARE = re.compile(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
+_WINDOWS = pattern(r"series|window|seq_?len|look_?back|context|lag|horizon|history", re.IGNORECASE)
+_SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
 class Slice(NamedTuple):
@@ -54,12 +55,13 @@ def _shared(found: list[Slice]) -> Iterator[tuple[Slice, Slice]]:
 
 def _slices(scope: ast.AST) -> dict[str, list[Slice]]:
     """The slices that are bound to a name of a split, by what they are taken of; none of what is bound twice."""
-    stored = {node.arg: 1 for node in own_nodes(scope) if isinstance(node, ast.arg)}
-    for node in own_nodes(scope):
+    nodes = list(own_nodes(scope))
+    stored = {node.arg: 1 for node in nodes if isinstance(node, ast.arg)}
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             stored[node.id] = stored.get(node.id, 0) + 1
     found: dict[str, list[Slice]] = {}
-    for node in own_nodes(scope):
+    for node in nodes:
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
         for target, value in _pairs(node.targets[0], node.value):

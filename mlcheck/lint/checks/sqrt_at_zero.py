@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "square root"
-_DISTANCE = re.compile(r"mse_loss\(|\bmse\(|MSELoss\(\)\(|(?:\*\*\s*2|\.pow\(2\)|\.square\(\))\)?\.(?:sum|mean)\(")
-_SAFE = re.compile(r"eps|1e-|clamp|maximum|\+ *\d|\+ *self|relu")
-_TRAINED = re.compile(r"loss|rmse|criterion", re.IGNORECASE)
+_DISTANCE = pattern(r"mse_loss\(|\bmse\(|MSELoss\(\)\(|(?:\*\*\s*2|\.pow\(2\)|\.square\(\))\)?\.(?:sum|mean)\(")
+_SAFE = pattern(r"eps|1e-|clamp|maximum|\+ *\d|\+ *self|relu")
+_TRAINED = pattern(r"loss|rmse|criterion", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

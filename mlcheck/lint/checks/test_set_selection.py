@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import walk
@@ -14,13 +15,13 @@ from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "choice of a model"
-_BEST = re.compile(r"best|lowest|highest", re.IGNORECASE)
-_STOPS = re.compile(r"stop(?!_and)", re.IGNORECASE)  # a clock is stopped, and read
-_DECIDES = re.compile(r"best|lowest|highest|stop|Plateau|optimize", re.IGNORECASE)
-_KEEPS = re.compile(
+_BEST = pattern(r"best|lowest|highest", re.IGNORECASE)
+_STOPS = pattern(r"stop(?!_and)", re.IGNORECASE)  # a clock is stopped, and read
+_DECIDES = pattern(r"best|lowest|highest|stop|Plateau|optimize", re.IGNORECASE)
+_KEEPS = pattern(
     r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(|\bbest_?(?:model|net|lr|config|params)\b"
 )
-_TRAINS = re.compile(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
+_TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

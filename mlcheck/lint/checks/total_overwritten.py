@@ -4,17 +4,29 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 
 LOOKS_AT = "loop with a mean behind it"
+_LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
 _ZEROS = ("torch.zeros", "torch.tensor", "numpy.zeros")
 _SIZES = ("size", "numel", "len")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
+    for file in facts.sites.mentioning([".eval()", "no_grad", "inference_mode"]):
+        for loop in for_loops(file):
+            seen += 1
+            if (told := _last_alone(loop)) is not None:
+                yield Finding(
+                    f"`{ast.unparse(told)}` is of the last batch alone: every batch before it overwrote the name",
+                    file.place(told, loop.context).location,
+                    help="add up over the batches, and divide by their number behind the loop",
+                    related=(file.place(loop.node, loop.context).location,),
+                )
     for file in facts.sites.mentioning([" / "]):
         for loop in for_loops(file):
             added = _added(loop.node)
@@ -27,6 +39,29 @@ def check(facts: Facts) -> Iterator[Finding]:
                     if _is_size(line.value):
                         yield _finding(loop, line, mean, count)
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _last_alone(loop: LoopSite) -> ast.expr | None:
+    """`return loss.item()` behind a loop of an evaluation that keeps nothing of its batches but the last loss."""
+    text = loop.file.module.text_of(loop.scope) if isinstance(loop.scope, ast.FunctionDef) else ""
+    if ".eval()" not in text or "backward(" in text or "loader" not in ast.unparse(loop.node.iter).lower():
+        return None
+    if any(isinstance(n, ast.AugAssign | ast.Break | ast.Return | ast.Yield | ast.Expr) for n in walk(loop.node)):
+        return None
+    made = {
+        target.id
+        for line in loop.node.body
+        for target, value in (assigned(line) if isinstance(line, ast.Assign) else ())
+        if isinstance(target, ast.Name) and isinstance(value, ast.Call) and len(value.args) == 2
+    }
+    for statement in loop.after:
+        given = statement.value if isinstance(statement, ast.Return) else None
+        told: list[ast.expr] = given.elts if isinstance(given, ast.Tuple) else [given] if given is not None else []
+        for node in told:
+            bare = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else node
+            if isinstance(bare, ast.Name) and bare.id in made and (node is not bare or _LOSS.search(bare.id)):
+                return node
+    return None
 
 
 def _finding(loop: LoopSite, line: ast.Assign, mean: ast.AST, name: str) -> Finding:
@@ -108,8 +143,20 @@ def _overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
     lines = [node for node in loop.node.body if isinstance(node, ast.Assign) and node.targets[0] in stores]
     if len(stores) != 1 or len(lines) != 1 or len(lines[0].targets) != 1:
         return None
-    own = {node.id for node in walk(loop.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return lines[0] if _is_of_batch(lines[0].value, own - _added(loop.node)) else None
+    return lines[0] if _is_of_batch(lines[0].value, _of_turn(loop.node)) else None
+
+
+def _of_turn(loop: ast.For) -> set[str]:
+    """The names of what the turn brought and of what is computed from it; its number counts all turns before."""
+    brought: ast.AST = loop.target
+    if isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) in ("enumerate", "trange", "range"):
+        brought = ast.Tuple(loop.target.elts[1:]) if isinstance(loop.target, ast.Tuple) else ast.Tuple([])
+    names = {node.id for node in walk(brought) if isinstance(node, ast.Name)}
+    lines = [node for node in walk(loop) if isinstance(node, ast.Assign)]
+    for line in sorted(lines, key=lambda line: line.lineno):
+        if any(loads(line.value, name) for name in names):
+            names |= {n.id for target in line.targets for n in walk(target) if isinstance(n, ast.Name)}
+    return names - _added(loop)
 
 
 def _begins_at_zero(loop: LoopSite, statement: ast.stmt, name: str) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
@@ -13,12 +14,12 @@ from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"
-_ORDERED = re.compile(
+_ORDERED = pattern(
     r"time|series|forecast|window|stock|sequen|temporal|replay|buffer|rollout|stream"
     r"|random|dummy|fake|synthetic|onevar|noop|ones",
     re.IGNORECASE,
 )
-_FOR_TRAINING = re.compile(r"(?:is_|for_)?train(?:ing)?")
+_FOR_TRAINING = pattern(r"(?:is_|for_)?train(?:ing)?")
 _FOR_EVALUATION = ("val", "valid", "validation", "test", "eval", "dev")
 _SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "random.choice")
 
@@ -129,7 +130,11 @@ def _is_ordered(origin: Origin) -> bool:
 
 
 def _shuffles_itself(origin: Origin) -> bool:
-    named = origin.file.resolve(origin.node.func, origin.context) if isinstance(origin.node, ast.Call) else None
+    if not isinstance(origin.node, ast.Call):
+        return False
+    if any(keyword.arg == "shuffle" for keyword in origin.node.keywords):
+        return True
+    named = origin.file.resolve(origin.node.func, origin.context)
     if not isinstance(named, Class):
         return False
     return (
@@ -142,6 +147,8 @@ def _shuffles_only_with_others(loader: Loader) -> bool:
     """`sampler = DistributedSampler(data, shuffle=...) if distributed else None`, and no `shuffle` for the loader."""
     given = loader.call.argument("sampler", 3)
     if given is None or given is OPEN or loader.call.argument("batch_sampler", 4) is not None:
+        return False
+    if any(_shuffles_itself(origin) for origin in loader.data):
         return False
     found = origins(loader.call.file, given, loader.call.context)
     alone = [origin for origin in found if isinstance(origin.node, ast.Constant) and origin.node.value is None]

@@ -1,6 +1,7 @@
 """unsafe-load: a file is loaded that may run code of whoever wrote it."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -10,6 +11,7 @@ from mlcheck.lint.sites.api import version
 
 LOOKS_AT = "checkpoint load"
 _SAFE_SINCE = (2, 6)
+_TRUSTS = re.compile(r"trust|unsafe", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -26,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         else:
             unsafe = call.constant("weights_only") is False
             why = "`weights_only=False` runs code from the file"
-        if unsafe and not _wrote_it(call):
+        if unsafe and not _wrote_it(call) and not _is_allowed(call):
             yield Finding(
                 why[0].upper() + why[1:] if given is None else why,
                 call.place.location,
@@ -42,7 +44,22 @@ def _wrote_it(call: Call) -> bool:
     read = ast.unparse(source)
     for other in call.file.calls("save"):
         if call.file.resolve(other.node.func, other.context) == "torch.save" and len(other.node.args) > 1:
-            same = isinstance(source, ast.Constant) or other.function is call.function
+            own = call.function.cls if call.function is not None and "self." in read else None
+            same = (
+                isinstance(source, ast.Constant)
+                or other.function is call.function
+                or (own is not None and other.function is not None and other.function.cls is own)
+            )
             if same and ast.unparse(other.node.args[1]) == read:
                 return True
     return False
+
+
+def _is_allowed(call: Call) -> bool:
+    """Whether an unpickler of one's own reads it, or somebody said that the file is to be trusted."""
+    if call.argument("pickle_module", 2) is not None:
+        return True
+    tests = (
+        outer.node.test for outer in call.context.outwards() if isinstance(outer.node, ast.If) and outer.arm == "body"
+    )
+    return any(_TRUSTS.search(ast.unparse(test)) for test in tests)

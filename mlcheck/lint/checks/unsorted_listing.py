@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
@@ -12,8 +13,8 @@ from mlcheck.lint.sites import Call, File, Function
 LOOKS_AT = "folder listing"
 _FUNCTIONS = ("os.listdir", "glob.glob", "glob.iglob", "os.scandir")
 _METHODS = ("iterdir", "rglob", "glob")
-_SORTS = re.compile(r"sort", re.IGNORECASE)
-_LABELS = re.compile(r"label|class|target|categor|tensor\(", re.IGNORECASE)
+_SORTS = pattern(r"sort", re.IGNORECASE)
+_LABELS = pattern(r"label|class|target|categor|tensor\(", re.IGNORECASE)
 _COMPOUND = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.With, ast.Try)
 _KEEPS_ORDER = ("list", "tuple", "filter", "map", "array", "asarray", "Path", "str")
 

@@ -1,18 +1,18 @@
 """visible-devices: CUDA_VISIBLE_DEVICES is set where it has no effect."""
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function, Named, ProjectModule
 
 LOOKS_AT = "environment variable"
 _KEY = "CUDA_VISIBLE_DEVICES"
-_NEARLY = re.compile(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIBLE$")
+_NEARLY = pattern(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIBLE$")
 _ASKS = frozenset(["is_available", "device_count", "get_device_name", "current_device", "set_device", "init"])
 _COUNTS = ("is_available", "device_count", "get_device_name", "get_device_properties", "current_device", "init")
 _ASKS |= {"get_device_properties", "manual_seed_all", "empty_cache", "get_device_capability"}

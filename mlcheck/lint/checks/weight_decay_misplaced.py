@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, File
@@ -12,9 +13,9 @@ from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "optimizer"
-_SPARED = re.compile(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")
-_DECAYED = re.compile(r"(?:^|_)(?:weight_)?(?:decay|decayed|wd)(?:_|$)")
-_SMALL = re.compile(r"bias|norm|\bbn\b|ln_|\.ndim <= 1|\.ndim == 1|\.ndim < 2|dim\(\) == 1|dim\(\) <= 1|shape\) == 1")
+_SPARED = pattern(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")
+_DECAYED = pattern(r"(?:^|_)(?:weight_)?(?:decay|decayed|wd)(?:_|$)")
+_SMALL = pattern(r"bias|norm|\bbn\b|ln_|\.ndim <= 1|\.ndim == 1|\.ndim < 2|dim\(\) == 1|dim\(\) <= 1|shape\) == 1")
 _LIBRARIES = ("transformers", "timm", "pytorch_transformers", "torchvision", "detectron2", "hub.load")
 
 

@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import holds_parameters
+from mlcheck.lint.sites.prefixes import prefixed, saved_with_prefix, wrapped
 
 LOOKS_AT = "state dict"
 _STEPS = 4
@@ -19,6 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _read_for_nothing(facts)
     yield from _whole_file(facts)
+    yield from _by_other_names(facts)
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
@@ -95,6 +97,29 @@ def _whole_file(facts: Facts) -> Iterator[Finding]:
                     help=f'load the entry with the weights, as `{given.id}["model"]`, and leave `strict` out',
                     related=(call.function.place(entries[0]).location,),
                 )
+
+
+def _by_other_names(facts: Facts) -> Iterator[Finding]:
+    """`parallel.load_state_dict(without_prefix, strict=False)`, and the other way round: no name is the same."""
+    for file in facts.sites.mentioning(["strict"]):
+        for call in file.calls("load_state_dict"):
+            given, func = call.argument("state_dict", 0), call.node.func
+            if call.constant("strict", 1, True) is not False or given is None or not isinstance(func, ast.Attribute):
+                continue
+            asked, known = wrapped(file, func.value, call.context), prefixed(file, given, call.context)
+            saved = saved_with_prefix(file, given, call.context) if known is None else None
+            if saved is not None:
+                known = True
+            if asked is None or known is None or asked is known:
+                continue
+            model = ast.unparse(func.value)
+            yield Finding(
+                f"No name of these weights {'has' if asked else 'lacks'} the `module.` that `{model}` "
+                f"{'asks for' if asked else 'does without'}: `strict=False` accepts that, and nothing is loaded",
+                call.place.location,
+                help=f"load them into `{model}.module`" if asked else "take the prefix away, and leave `strict` out",
+                related=(saved.file.place(saved.node, saved.context).location,) if saved is not None else (),
+            )
 
 
 def _is_entry(node: ast.AST, name: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Context, File, canonical
 from mlcheck.lint.sites.factors import zero_product
 from mlcheck.lint.sites.latest import source
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if kinds <= _NORMS and value == 0 and _is_second(call, target.id):
                 yield _finding(call, "The scale of every normalisation layer is set again, to 0: nothing passes it")
-            elif kinds <= _UNITS and not any(word in file.text for word in _COPIES):
+            elif kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not _is_alone(call, kinds):
                 yield _finding(call, "All weights of these layers start equal: their units get equal gradients")
     for cls in facts.sites.once(module_classes):
         forward = cls.methods.get("forward")
@@ -116,6 +116,19 @@ def _kinds(file: File, context: Context, name: str) -> set[str]:
         named = [file.resolve(cls, context) for cls in (given.elts if isinstance(given, ast.Tuple) else [given])]
         return {canonical(cls) if isinstance(cls, str) else "?" for cls in named}
     return set()
+
+
+def _is_alone(call: Call, kinds: set[str]) -> bool:
+    """Whether the loop is over one part of a module that has a single such layer: a head that starts at zero."""
+    loop = call.loops[0].node if call.loops else None
+    over = loop.iter if isinstance(loop, ast.For) else None
+    part = over.func.value if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) else None
+    cls = call.function.cls if call.function is not None else None
+    if cls is None or not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":
+        return False
+    made = [assigned.value for _, assigned in cls.attributes.get(part.attr, ()) if assigned.value is not None]
+    layers = {kind.rpartition(".")[2] for kind in kinds}
+    return len(made) == 1 and sum(last_name(n.func) in layers for n in walk(made[0]) if isinstance(n, ast.Call)) == 1
 
 
 def _named_in(file: File, test: ast.expr, context: Context, name: str) -> str:

@@ -1,10 +1,10 @@
 """worker-seed-constant: every worker process draws the same random numbers."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function, canonical
@@ -12,7 +12,7 @@ from mlcheck.lint.sites.loaders import loaders
 
 LOOKS_AT = "worker_init_fn"
 _SEEDS = ("numpy.random.seed", "random.seed", "torch.manual_seed", "torch.random.manual_seed")
-_DIFFERS = re.compile(r"initial_seed|worker_info|getpid|time|urandom|random\.(?!seed)|uuid|global_rank|current_process")
+_DIFFERS = pattern(r"initial_seed|worker_info|getpid|time|urandom|random\.(?!seed)|uuid|global_rank|current_process")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -40,11 +40,12 @@ def _loops(
         if isinstance(statement, ast.With | ast.AsyncWith):
             yield from _loops(statement.body, [*before, *block[:number]], [*block[number + 1 :], *after])
         elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for inner in _blocks(statement):
+            for inner in blocks(statement):
                 yield from _loops(inner, [], [])
 
 
-def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+def blocks(statement: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements right inside a function, a loop, a branch or the like."""
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, [])
     for handler in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):

@@ -45,6 +45,9 @@ class Entered(NamedTuple):
             inner = self.answer(test.operand)
             return None if inner is None else not inner
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
+            if isinstance(test.ops[0], ast.In | ast.NotIn):
+                held = self._is_among(test.left, test.comparators[0])
+                return held if held is None or isinstance(test.ops[0], ast.In) else not held
             left, right = self.constant(test.left), self.constant(test.comparators[0])
             if isinstance(left, type(UNKNOWN)) or isinstance(right, type(UNKNOWN)):
                 return None
@@ -52,6 +55,14 @@ class Entered(NamedTuple):
             return same if isinstance(test.ops[0], ast.Eq | ast.Is) else not same if _is_unequal(test.ops[0]) else None
         value = self.constant(test)
         return None if isinstance(value, type(UNKNOWN)) else bool(value)
+
+    def _is_among(self, one: ast.expr, several: ast.expr) -> bool | None:
+        """`split in ("train", "val")`."""
+        if not isinstance(several, ast.Tuple | ast.List | ast.Set):
+            return None
+        value, others = self.constant(one), [self.constant(each) for each in several.elts]
+        known = not any(isinstance(each, type(UNKNOWN)) for each in (value, *others))
+        return value in others if known else None
 
     def leaves_out(self, node: ast.AST, context: Context) -> bool:
         """Whether the place is in a branch that does not run, or behind one that has returned."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.modules import PARAMETER
 from mlcheck.lint.sites.project import Sites
 
-_FILLS = re.compile(r"(?:uniform|normal|orthogonal)_\(p(?:aram(?:eter)?)?\b")
+_FILLS = pattern(r"(?:uniform|normal|orthogonal)_\(p(?:aram(?:eter)?)?\b")
 _PRODUCTS = ("linear", "matmul", "mm", "bmm")
 _TURNS = ("t", "transpose", "view", "reshape", "to", "type_as", "dropout", "lora_dropout")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -14,17 +13,15 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.relevance import is_test
+from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, value_of
+from mlcheck.lint.sites.meanings import STARRED, by_star, meaning_of, resolved
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context
+from mlcheck.lint.sites.settings import handed, setting
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.project import Sites
     from mlcheck.lint.sites.walk import Walk
-
-_DEPTH = 12
-_FEW = 8
-_BUILTINS = frozenset(dir(builtins))
-_STARRED = ("torch.nn.functional", "torch.nn", "torch.optim", "torch.utils.data", "torch")
 
 
 class File:
@@ -33,7 +30,16 @@ class File:
     def __init__(self, sites: Sites, module: ModuleInfo, name: str) -> None:
         self.sites, self.module, self.name = sites, module, name
         self.path, self.text = module.source.path, module.source.text
-        self._meanings: dict[tuple[int, int], Named] = {}
+        self.meant: dict[tuple[int, int], Named] = {}
+
+    resolve = resolved
+    meaning = meaning_of
+    starred = by_star
+
+    value = value_of
+    held = held_by
+    is_mutated = is_changed
+    item_of = item_in
 
     @cached_property
     def is_test(self) -> bool:
@@ -187,92 +193,6 @@ class File:
                 return []
             scope, inside = scope.outer, False
 
-    def resolve(self, node: ast.AST | None, context: Context, depth: int = _DEPTH) -> Named:
-        """What a name or a dotted name stands for: a library object by its full name, or a part of the project."""
-        if isinstance(node, ast.Attribute):
-            owner = self.resolve(node.value, context, depth)
-            if isinstance(owner, str):
-                return f"{owner}.{node.attr}"
-            if isinstance(owner, ProjectModule):
-                return self.sites.member(owner, node.attr, depth)
-            if isinstance(owner, Class):
-                return owner.find(node.attr)
-            return self._method(node, context) or self._of_instance(node, context, depth)
-        if not isinstance(node, ast.Name) or depth <= 0:
-            return None
-        bindings = self.bindings(node.id, context)
-        if not bindings:
-            return self.starred(node.id, depth) or (f"builtins.{node.id}" if node.id in _BUILTINS else None)
-        key = id(bindings), depth
-        if key not in self._meanings:
-            self._meanings[key] = self._agreed(bindings, depth)
-        return self._meanings[key]
-
-    def _agreed(self, bindings: list[Binding], depth: int) -> Named:
-        """What all the bindings of a name make of it, if it is one thing.
-
-        The first that makes nothing of it decides: `node = node.parent` leads back to the name itself.
-        """
-        if len(bindings) > 1:
-            bindings = _with_fallbacks(bindings)
-        first: Named = None
-        for number, binding in enumerate(bindings if len(bindings) <= _FEW else ()):
-            found = self.meaning(binding, depth)
-            if found is None or (number and found != first):
-                return None
-            first = found
-        return first
-
-    def _method(self, node: ast.Attribute, context: Context) -> Named:
-        """`self.method`, and `super().method` in the classes of the project."""
-        function = self.method_around(context)
-        if function is not None and isinstance(node.value, ast.Name) and node.value.id == function.receiver:
-            return function.cls.find(node.attr) if function.cls else None
-        return None
-
-    def _of_instance(self, node: ast.Attribute, context: Context, depth: int) -> Named:
-        """`engine.fit`, where `engine` is made once, of a class of the project; `Engine(...).fit`."""
-        made: ast.AST | None = node.value
-        if isinstance(made, ast.Name) and depth > 0:
-            bindings = self.bindings(made.id, context)
-            binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item") else None
-            made, context = (binding.value, binding.context) if binding is not None else (None, context)
-            if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
-                made = made.elts[binding.item]
-        if not isinstance(made, ast.Call) or depth <= 0:
-            return None
-        cls = self.resolve(made.func, context, depth - 1)
-        return cls.find(node.attr) if isinstance(cls, Class) else None
-
-    def meaning(self, binding: Binding, depth: int = _DEPTH) -> Named:
-        """What one binding makes of its name."""
-        if binding.kind in ("def", "class"):
-            return self.definitions.get(binding.node)
-        if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute):
-            return self.resolve(binding.value, binding.context, depth - 1)
-        if binding.kind == "import" and isinstance(binding.value, ast.alias):
-            alias = binding.value
-            found = self.sites.program.resolve(alias.name, self.name)
-            if alias.asname:
-                return ProjectModule(found) if found else alias.name
-            top = alias.name.partition(".")[0]
-            return ProjectModule(found[: len(found) - len(alias.name) + len(top)]) if found else top
-        if binding.kind == "from" and isinstance(binding.value, ast.alias):
-            assert isinstance(binding.node, ast.ImportFrom)
-            return self.sites.imported(self, binding.node, binding.value.name, depth - 1)
-        return None
-
-    def starred(self, name: str, depth: int) -> Named:
-        """A name that only a `from x import *` can have brought."""
-        for node, source in self._stars:
-            if node.level == 0 and node.module in _STARRED and name not in _BUILTINS:
-                return f"{node.module}.{name}"
-            if source is not None and name in source.names:
-                found = self.sites.imported(self, node, name, depth - 1)
-                if found is not None and not isinstance(found, str):
-                    return found
-        return None
-
     @cached_property
     def names(self) -> frozenset[str]:
         """All names that others may find in it, also through its star imports: a package may pass on thousands.
@@ -287,94 +207,26 @@ class File:
     @cached_property
     def hands_on_torch(self) -> bool:
         """Whether what it passes on by star imports comes from torch too: that may be any name."""
-        return any(node.module in _STARRED for file in self._passed_on for node, source in file._stars if not source)
+        return any(node.module in STARRED for file in self._passed_on for node, source in file.stars if not source)
 
     @cached_property
     def _passed_on(self) -> set[File]:
         """It and the files whose names it passes on by star imports, near or far."""
         found, todo = {self}, [self]
         while todo:
-            more = {source for _, source in todo.pop()._stars if source is not None} - found
+            more = {source for _, source in todo.pop().stars if source is not None} - found
             found |= more
             todo.extend(more)
         return found
 
     @cached_property
-    def _stars(self) -> list[tuple[ast.ImportFrom, File | None]]:
+    def stars(self) -> list[tuple[ast.ImportFrom, File | None]]:
         """Its star imports, with the file of the project that each takes all names from."""
         return [(node, self.sites.files.get(self.sites.source_of(self, node) or "")) for node in self.walk.stars]
 
-    def value(self, node: ast.expr, context: Context, depth: int = _DEPTH) -> tuple[ast.expr, Context]:
-        """The expression that a name or `self.attribute` holds, where it is assigned once; else the node itself."""
-        while depth > 0:
-            depth -= 1
-            if isinstance(node, ast.Name):
-                bindings = self.bindings(node.id, context)
-                if len(bindings) != 1 or bindings[0].kind != "value" or not isinstance(bindings[0].value, ast.expr):
-                    break
-                node, context = bindings[0].value, bindings[0].context
-            elif isinstance(node, ast.Attribute) and (held := self.held(node, context)):
-                node, context = held
-            elif isinstance(node, ast.NamedExpr):
-                node = node.value
-            else:
-                break
-        return node, context
-
-    def held(self, node: ast.Attribute, context: Context) -> tuple[ast.expr, Context] | None:
-        """What `self.attribute` holds, where the class assigns it once, in this file."""
-        function = self.function_around(context)
-        if function is None or function.cls is None or not isinstance(node.value, ast.Name):
-            return None
-        if node.value.id != function.receiver:
-            return None
-        found = function.cls.attribute(node.attr)
-        if len(found) != 1 or found[0][1].value is None or found[0][0].file is not self:
-            return None
-        return found[0][1].value, found[0][1].context
-
-    def is_mutated(self, name: str, context: Context) -> bool:
-        """Whether anything in the file changes the contents of what the name holds."""
-        bindings = self.bindings(name, context)
-        return any(self.bindings(name, where) is bindings for _, where in self.walk.mutations.get(name, ()))
-
-    def _may_change(self, name: str, context: Context, key: str) -> bool:
-        """Whether something may set or take away this key of the dictionary that the name holds."""
-        bindings = self.bindings(name, context)
-        changed: set[object] = set()
-        for node, where in self.walk.mutations.get(name, ()):
-            if self.bindings(name, where) is not bindings:
-                continue
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-                changed.add(node.slice.value)
-                continue
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "update":
-                return True
-            if any(keyword.arg is None for keyword in node.keywords):
-                return True
-            changed.update(keyword.arg for keyword in node.keywords)
-            for given in (self.value(arg, where)[0] for arg in node.args):
-                if not isinstance(given, ast.Dict) or not all(isinstance(part, ast.Constant) for part in given.keys):
-                    return True
-                changed.update(part.value for part in given.keys if isinstance(part, ast.Constant))
-        return key in changed
-
-    def item_of(self, node: ast.expr, context: Context, key: str) -> ast.expr | None:
-        """`node[key]` of a dictionary written out; None where it has no such key, OPEN where it cannot be told."""
-        if isinstance(node, ast.Name) and self.is_mutated(node.id, context) and self._may_change(node.id, context, key):
-            return OPEN
-        found, where = self.value(node, context)
-        if isinstance(found, ast.Call) and self.resolve(found.func, where) == "builtins.dict" and not found.args:
-            given = {keyword.arg: keyword.value for keyword in found.keywords}
-            return OPEN if None in given else given.get(key)
-        if not isinstance(found, ast.Dict):
-            return OPEN
-        for name, value in zip(found.keys, found.values, strict=True):
-            if name is None or not isinstance(name, ast.Constant):
-                return OPEN
-            if name.value == key:
-                return value
-        return None
+    def given(self, node: ast.expr, context: Context, name: str) -> ast.expr | None:
+        """What `f(**node)` gives for a parameter, where `node` are settings; OPEN where the text does not tell."""
+        return handed(self, node, context, name)
 
     def constant(self, node: ast.expr | None, context: Context) -> object:
         """The constant an expression comes to, or UNKNOWN."""
@@ -389,22 +241,14 @@ class File:
                 return not inner
             return -inner if isinstance(node.op, ast.USub) and isinstance(inner, int | float) else UNKNOWN
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            if isinstance(node.slice.value, str):
-                item = self.item_of(node.value, context, node.slice.value)
+            item = self.item_of(node.value, context, node.slice.value) if isinstance(node.slice.value, str) else OPEN
+            if item is not OPEN:
                 return self.constant(item, self.value(node.value, context)[1]) if item is not None else UNKNOWN
-        return UNKNOWN
+        found = setting(self, node, context)
+        return found.file.constant(found.node, found.context) if found is not None else UNKNOWN
 
     def calls(self, *last: str) -> list[Call]:
         """Calls of anything that is called so, in the order of the text; their names are not resolved."""
         found = [(node, context) for name in last for node, context in self.walk.calls.get(name, ())]
         found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset))
         return [Call(self, node, context) for node, context in found]
-
-
-def _with_fallbacks(bindings: list[Binding]) -> list[Binding]:
-    """Of several bindings, the one that counts: the import where the others stand in for it in the same `try`."""
-    tried = {binding.context.node for binding in bindings if binding.context.kind == "try"}
-    imports = [binding for binding in bindings if binding.kind in ("import", "from")]
-    if len(tried) == 1 and imports and all(binding.context.kind == "try" for binding in bindings):
-        return imports[:1]
-    return bindings

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.modules import is_module
 from mlcheck.lint.sites.scopes import Context
 
-_TRAINING = re.compile(r"\b(?:is_|self\.)?train(?:ing|_mode)?\b|\beval\b|\bdeterministic\b|\binference\b")
+_TRAINING = pattern(r"\b(?:is_|self\.)?train(?:ing|_mode)?\b|\beval\b|\bdeterministic\b|\binference\b")
 
 
 def conditions(context: Context) -> list[ast.expr]:

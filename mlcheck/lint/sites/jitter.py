@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
@@ -15,9 +16,7 @@ from mlcheck.lint.sites.scopes import Context
 _DRAWS = ("normal", "randn", "uniform", "rand", "randn_like", "rand_like", "gauss", "normalvariate", "standard_normal")
 _SPACES = ("numpy.random.", "torch.", "random.")
 _MIXES = frozenset(f"torchvision.transforms.v2.{name}" for name in ("MixUp", "CutMix"))
-_MEANT = re.compile(
-    r"nois|diffus|synth|toy|fake|dummy|random|contrast|simclr|byol|corrupt|robust|perturb", re.IGNORECASE
-)
+_MEANT = pattern(r"nois|diffus|synth|toy|fake|dummy|random|contrast|simclr|byol|corrupt|robust|perturb", re.IGNORECASE)
 
 
 def noise_in_samples(cls: Class) -> ast.stmt | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.model import Call
 
-_MOVES = re.compile(r"transpose|permute|movedim|moveaxis|swapaxes|rearrange|einsum|\.m?T\b|\.t\(")
+_MOVES = pattern(r"transpose|permute|movedim|moveaxis|swapaxes|rearrange|einsum|\.m?T\b|\.t\(")
 
 
 def is_split_in_other_order(call: Call, sizes: list[ast.expr]) -> bool:

@@ -117,12 +117,17 @@ class Class:
 
     @cached_property
     def bases(self) -> tuple[str | Class | None, ...]:
-        """What it derives from directly: a library class by its name, a project class, None where not known."""
+        """What it derives from directly: a library class by its name, a project class, None where not known.
+
+        While that is looked up it derives from nothing: `class Net(Net.Base)` asks for itself.
+        """
+        self.__dict__["bases"] = ()
         found: list[str | Class | None] = []
         for base in self.node.bases:
             expr = base.value if isinstance(base, ast.Subscript) else base
             named = self.file.resolve(expr, self.defined.context)
             found.append(named if isinstance(named, str | Class) else None)
+        self.__dict__.pop("line", None)  # as it was found meanwhile
         return tuple(found)
 
     @cached_property
@@ -166,12 +171,16 @@ Named = str | Class | Function | ProjectModule | None
 
 @dataclass(eq=False)
 class Call:
-    """A call. `name` is the callee's full name as imported (`torch.utils.data.DataLoader`), "" where not known."""
+    """A call. `name` is the callee's full name as imported (`torch.utils.data.DataLoader`), "" where not known.
+
+    `preset` are the keyword arguments of the `functools.partial` that is called.
+    """
 
     file: File
     node: ast.Call
     context: Context
     name: str = ""
+    preset: tuple[ast.keyword, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -211,9 +220,11 @@ class Call:
         for keyword in self.node.keywords:
             if keyword.arg is None:
                 given = self.file.item_of(keyword.value, self.context, name)
+                if given is OPEN:
+                    given = self.file.given(keyword.value, self.context, name)
                 if given is not None:
                     return given
-        return None
+        return next((keyword.value for keyword in self.preset if keyword.arg == name), None)
 
     def constant(self, name: str, position: int | None = None, default: Hashable = None) -> object:
         """The constant given for a parameter, `default` where none is given, UNKNOWN where it cannot be told."""
@@ -222,4 +233,4 @@ class Call:
 
     def names(self) -> Iterator[str]:
         """Names of the keyword arguments."""
-        return (keyword.arg for keyword in self.node.keywords if keyword.arg)
+        return (keyword.arg for keyword in (*self.node.keywords, *self.preset) if keyword.arg)

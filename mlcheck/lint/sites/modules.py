@@ -73,7 +73,9 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     if not isinstance(named, str):
         return False
     name = canonical(named)
-    if name in LEARNING or name == PARAMETER:
+    if name == PARAMETER:
+        return all(keyword.arg != "requires_grad" or ast.unparse(keyword.value) != "False" for keyword in node.keywords)
+    if name in LEARNING:
         return True
     if name == "copy.deepcopy" and node.args:
         return holds_parameters(file, node.args[0], context, depth - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 
@@ -28,10 +28,10 @@ def around(call: Call) -> ast.AST:
 
 def following(call: Call) -> Iterator[ast.stmt]:
     """The statements that come after that of the call, in the same block."""
-    for node in walk(around(call)):
-        for _, block in ast.iter_fields(node):
-            if not isinstance(block, list) or not block or not isinstance(block[0], ast.stmt):
-                continue
+    todo = [around(call)]
+    for node in todo:
+        for block in blocks(node):
+            todo += block
             for index, statement in enumerate(block):
                 if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is call.node:
                     yield from block[index + 1 :]

@@ -118,13 +118,22 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
 
 def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> Iterator[Origin]:
     method = file.method_around(context)
-    if method is None or method.cls is None or not isinstance(node.value, ast.Name) or node.value.id != method.receiver:
-        return
-    for function, assigned in method.cls.attribute(node.attr):
+    if method is not None and isinstance(node.value, ast.Name) and node.value.id == method.receiver:
+        cls = method.cls
+    else:
+        cls = _made_of(file, node.value, context)
+    for function, assigned in cls.attribute(node.attr) if cls is not None else ():
         if assigned.value is not None:
             yield Origin(function.file, assigned.value, assigned.context, item)
         elif assigned.unpacked is not None:
             yield Origin(function.file, assigned.unpacked, assigned.context, assigned.item)
+
+
+def _made_of(file: File, owner: ast.expr, context: Context) -> Class | None:
+    """The class of the project that `data` is made of, in `data = Data("/tmp")` and `self.data = Data("/tmp")`."""
+    made, where = file.value(owner, context)
+    named = file.resolve(made.func, where) if isinstance(made, ast.Call) else None
+    return named if isinstance(named, Class) else None
 
 
 def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[Origin]:
@@ -184,12 +193,28 @@ def callers(sites: Sites, function: Function) -> Iterator[Call]:
     """The calls that certainly mean this function; of a constructor, the calls of its class and of its heirs."""
     wanted: Function | Class = function
     name = function.name
+    if name == "__call__" and function.cls is not None:
+        yield from _calls_of_instances(sites, function, function.cls)
+        return
     if name == "__init__" and function.cls is not None:
         wanted, name = function.cls, function.cls.name
     for file in sites.mentioning([name]):
         for call in file.calls(name, *file.walk.aliases.get(name, ())):
             if file.resolve(call.node.func, call.context) is wanted:
                 yield call
+
+
+def _calls_of_instances(sites: Sites, function: Function, cls: Class) -> Iterator[Call]:
+    """`save(model)`, where `save = Saver(...)` and `Saver` has this `__call__`."""
+    for file in sites.mentioning([cls.name]):
+        for made in file.calls(cls.name, *file.walk.aliases.get(cls.name, ())):
+            if file.resolve(made.node.func, made.context) is not cls:
+                continue
+            for name in file.names_given(made.node):
+                for call in file.calls(name):
+                    bound = file.bindings(name, call.context) if isinstance(call.node.func, ast.Name) else []
+                    if len(bound) == 1 and bound[0].value is made.node and cls.find("__call__") is function:
+                        yield call
 
 
 def returns(function: Function) -> Iterator[ast.expr]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
@@ -16,8 +17,8 @@ from mlcheck.lint.values import split_of_name
 
 INIT = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
-_RANK = re.compile(r"rank|main_process|is_(?:main|master|chief|leader|zero|primary)|gpu\b|\bmaster", re.IGNORECASE)
-_ONE = re.compile(r"rank|main|master|chief|leader|primary", re.IGNORECASE)
+_RANK = pattern(r"rank|main_process|is_(?:main|master|chief|leader|zero|primary)|gpu\b|\bmaster", re.IGNORECASE)
+_ONE = pattern(r"rank|main|master|chief|leader|primary", re.IGNORECASE)
 _OWNERS: tuple[str, ...] = (
     "lightning",
     "pytorch_lightning",
@@ -29,8 +30,8 @@ _OWNERS: tuple[str, ...] = (
     "composer",
 )
 _OWNERS += ("ray", "catalyst", "fastai", "mmcv", "mmengine", "fairseq", "megatron", "colossalai")
-_IMPORTED = re.compile(rf"^[ \t]*(?:from|import)\s+(?:{'|'.join(_OWNERS)})\b", re.MULTILINE)
-_TRAINER = re.compile(r"\bTrainer\(\s*model=")
+_IMPORTED = pattern(rf"^[ \t]*(?:from|import)\s+(?:{'|'.join(_OWNERS)})\b", re.MULTILINE)
+_TRAINER = pattern(r"\bTrainer\(\s*model=")
 _DEPTH = 4
 
 
@@ -48,13 +49,22 @@ def owned(sites: Sites) -> bool:
     return any(_TRAINER.search(file.text) for file in sites.mentioning(["Trainer("], tests=True))
 
 
+def _is_of_rank(file: File, test: ast.expr) -> bool:
+    """`if args.save_logs:`, where the file has `args.save_logs = args.logs and is_master(args)`."""
+    if not isinstance(test, ast.Attribute):
+        return False
+    given = re.compile(rf"^[ \t]*{re.escape(ast.unparse(test))} = (.*)$", re.MULTILINE)
+    return any(_RANK.search(value) for value in given.findall(file.text))
+
+
 def is_guarded(file: File, context: Context) -> bool:
     """Whether a place is reached on certain ranks alone, as far as its own function tells."""
     for outer in context.outwards():
         if outer.kind in ("function", "lambda"):
             break
-        if isinstance(outer.node, ast.If | ast.IfExp | ast.While) and mentions_rank(outer.node.test):
-            return True
+        if isinstance(outer.node, ast.If | ast.IfExp | ast.While):
+            if mentions_rank(outer.node.test) or _is_of_rank(file, outer.node.test):
+                return True
     function = file.function_around(context)
     return function is not None and any(_leaves(node) for node in function.node.body)
 
@@ -97,7 +107,10 @@ def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
 
 
 def is_for_evaluation(sampler: Call) -> bool:
-    """Whether a sampler goes over validation or test data, by the names of its data and its own."""
+    """Whether a sampler goes over held-out data, by the names of its data and its own, or by what is done around it."""
+    around = sampler.file.module.text_of(sampler.function.node) if sampler.function is not None else ""
+    if ".eval()" in around and ".backward(" not in around and ".train()" not in around:
+        return True
     names = [*sampler.file.names_given(sampler.node), last_name(sampler.argument("dataset", 0))]
     return any(split_of_name(name) in ("val", "test") for name in names)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from mlcheck.lint.sites.model import OPEN
 from mlcheck.lint.sites.origins import Origin, origins
 
+_DEPTH = 4
 _SPACES = ("torchvision.transforms.v2.", "torchvision.transforms.", "albumentations.")
 _RANDOM = frozenset(
     [
@@ -60,28 +62,47 @@ def _entry(transform: Origin) -> ast.expr:
     return ast.copy_location(ast.Subscript(node.value, ast.Constant(key)), node) if isinstance(key, str) else node
 
 
-def _listed(origin: Origin, listed: ast.expr) -> list[Origin]:
-    """The steps of a list written out, `*more` unfolded; none where it is not known."""
-    parts = origins(origin.file, listed, origin.context, origin.entered)
+def _listed(origin: Origin, listed: ast.expr, depth: int = _DEPTH) -> list[Origin]:
+    """The steps of a list written out, `*more` unfolded; none where it is not known, or made of itself."""
+    if depth == 0:
+        return []
+    parts = _begun(origin, listed) or origins(origin.file, listed, origin.context, origin.entered)
     if len(parts) != 1 or not isinstance(parts[0].node, ast.List | ast.Tuple):
         return []
-    part, steps = parts[0], _added(origin, listed)
+    return [*_elements(parts[0], depth - 1), *_added(origin, listed, depth - 1)]
+
+
+def _elements(part: Origin, depth: int) -> Iterator[Origin]:
     for step in part.node.elts if isinstance(part.node, ast.List | ast.Tuple) else ():
         if isinstance(step, ast.Starred):
-            steps += _listed(part, step.value)
+            yield from _listed(part, step.value, depth)
         else:
-            steps.append(Origin(part.file, step, part.context, -1, part.entered))
-    return steps
+            yield Origin(part.file, step, part.context, -1, part.entered)
 
 
-def _added(origin: Origin, listed: ast.expr) -> list[Origin]:
-    """The steps appended to the list one by one, where that certainly happens in the call that is followed."""
-    steps = []
-    if isinstance(listed, ast.Name) and origin.entered is not None:
-        for node, context in origin.file.walk.mutations.get(listed.id, ()):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
-                if node.args and origin.entered.runs(context):
-                    steps.append(Origin(origin.file, node.args[0], context, -1, origin.entered))
+def _begun(origin: Origin, listed: ast.expr) -> list[Origin]:
+    """The list that a name begins with, where all else it is given is `+= [...]`."""
+    bindings = origin.file.bindings(listed.id, origin.context) if isinstance(listed, ast.Name) else []
+    first = [binding.value for binding in bindings if binding.kind == "value"]
+    if len(bindings) < 2 or len(first) != 1 or origin.entered is None or not isinstance(first[0], ast.List):
+        return []
+    grows = all(isinstance(each.node, ast.AugAssign) for each in bindings if each.kind != "value")
+    return [Origin(origin.file, first[0], bindings[0].context, -1, origin.entered)] if grows else []
+
+
+def _added(origin: Origin, listed: ast.expr, depth: int) -> list[Origin]:
+    """The steps added to the list later, where that certainly happens in the call that is followed."""
+    steps: list[Origin] = []
+    if not isinstance(listed, ast.Name) or origin.entered is None:
+        return steps
+    for node, context in origin.file.walk.mutations.get(listed.id, ()):
+        called = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        if isinstance(node, ast.Call) and node.args and origin.entered.runs(context):
+            step = Origin(origin.file, node.args[0], context, -1, origin.entered)
+            steps += [step] if called == "append" else _elements(step, depth) if called == "extend" else []
+    for binding in origin.file.bindings(listed.id, origin.context):
+        if isinstance(binding.node, ast.AugAssign) and origin.entered.runs(binding.context):
+            steps += _elements(Origin(origin.file, binding.node.value, binding.context, -1, origin.entered), depth)
     return steps
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.survey import Survey
 
 
@@ -14,9 +15,11 @@ def check(survey: Survey) -> Verdict:
         return Verdict(Outcome.SKIP, reason="no query was answered")
     bad = {number: place for number, place in survey.not_finite.items() if number >= 0}
     if not bad:
-        return Verdict(Outcome.PASS, f"all numbers in the answers to {answered} queries are finite", looked_at=answered)
+        return Verdict(
+            Outcome.PASS, f"all numbers in the answers to {plural(answered, 'query')} are finite", looked_at=answered
+        )
     findings = tuple(
         Finding(f"query {survey.names[number]!r}: {place} is NaN or infinite") for number, place in bad.items()
     )
-    told = f"{len(bad)} of {answered} queries are answered with NaN or infinity"
+    told = f"{len(bad)} of {plural(answered, 'query')} answered with NaN or infinity"
     return Verdict(Outcome.FAIL, told, findings=findings, looked_at=answered)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.cases import Conduct
 
 
@@ -14,10 +15,10 @@ def check(conduct: Conduct) -> Verdict:
     if not conduct.repeatable:
         return Verdict(Outcome.SKIP, reason="the SLO file says that answers are sampled (`repeatable = false`)")
     if not differing:
-        told = f"{looked_at} queries, each asked twice in a row, got the same answers"
+        told = f"{plural(looked_at, 'query')}, each asked twice in a row, got the same answers"
         return Verdict(Outcome.PASS, told, looked_at=looked_at)
     cause = f"; {conduct.training[0]} runs in training mode" if conduct.training else ""
-    message = f"{len(differing)} of {looked_at} queries asked twice did not get the same answer twice{cause}"
+    message = f"{len(differing)} of {plural(looked_at, 'query')} asked twice did not get the same answer twice{cause}"
     help_ = (
         "call model.eval() after loading"
         if conduct.training

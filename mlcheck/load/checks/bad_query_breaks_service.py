@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.cases import Conduct
 
 
@@ -16,7 +17,7 @@ def check(conduct: Conduct) -> Verdict:
     columns = ["broken query", "what came", "afterwards"]
     table = Figure("table", "Broken queries", {"columns": columns, "rows": rows})
     refused = sum(case.note.startswith("refused") for case in conduct.broken)
-    told = f"{len(conduct.broken)} broken queries: {refused} refused with an error, {len(rows) - refused} not"
+    told = f"{plural(len(conduct.broken), 'broken query')}: {refused} refused with an error, {len(rows) - refused} not"
     if not harmful:
         summary = f"{told}; each time the next good query got its answer"
         return Verdict(Outcome.PASS, summary, figures=(table,), looked_at=len(conduct.broken))

@@ -7,13 +7,14 @@ import numpy as np
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.crew import Sighting
 from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import RANDOM, Ladder, Phase
 from mlcheck.load.limits import Limits
 from mlcheck.load.percentiles import Decision
 from mlcheck.load.series import Trend, trend
-from mlcheck.load.wording import number, workers
+from mlcheck.load.wording import number
 
 _DEFAULT_LIMIT = 1.0
 _LEAST_MB = 2.0
@@ -36,7 +37,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     gained = float(np.median([one.anon_mb for one in seen[-3:]]) - np.median([one.anon_mb for one in seen[:3]]))
     told = (
         f"{number(worst.slope)} MB for every 1,000 queries [{number(worst.low)}, {number(worst.high)}], "
-        f"seen with {workers(phase.workers)}"
+        f"seen with {plural(phase.workers, 'worker')}"
     )
     grows = worst.steady and worst.low > limit and gained >= _LEAST_MB
     held = Held(

@@ -9,11 +9,12 @@ import numpy as np
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import Ladder, Rung
 from mlcheck.load.limits import Limits, Memory
 from mlcheck.load.percentiles import Decision
-from mlcheck.load.wording import number, workers
+from mlcheck.load.wording import number
 
 
 def check(ladder: Ladder, limits: Limits) -> Verdict:
@@ -25,7 +26,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     highest = {rung.workers: _peak(rung) for rung in rungs}
     totals = {rung.workers: _total(rung) for rung in rungs}
     summary = "; ".join(
-        f"{workers(count)}: {number(totals[count])} MB together, {number(highest[count])} MB the largest"
+        f"{plural(count, 'worker')}: {number(totals[count])} MB together, {number(highest[count])} MB the largest"
         for count in totals
     )
     held = _held(highest, totals, limits.memory)
@@ -61,7 +62,7 @@ def _held(highest: dict[int, float], totals: dict[int, float], limits: Memory) -
                 value,
                 count,
             ),
-            Finding(f"{told} {number(value)} MB with {workers(count)}, over the limit of {number(limit)} MB"),
+            Finding(f"{told} {number(value)} MB with {plural(count, 'worker')}, over the limit of {number(limit)} MB"),
         )
         for name, told, found, limit in (
             ("memory of a worker", "the largest worker takes", highest, limits.per_worker_mb),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.binomial import wilson
 from mlcheck.load.crew import Casualty
 from mlcheck.load.handover import beside_its_limit
@@ -24,14 +25,16 @@ def check(ladder: Ladder, survey: Survey, limits: Limits) -> Verdict:
     if not asked:
         return Verdict(Outcome.SKIP, reason="no query was asked under load")
     rate, allowed = wilson(failed, asked), limits.errors.max_rate
-    told = f"{failed:,} of {asked:,} queries under load failed ({failed / asked:.3%})"
+    told = f"{failed:,} of {plural(asked, 'query')} under load failed ({failed / asked:.3%})"
     allowance = f"<= {allowed:.3%}" if allowed else "none"
 
     def held(verdict: Verdict) -> Verdict:
         return beside_its_limit(verdict, "failing queries", allowance, f"{failed:,} of {asked:,}")
 
     if not failed:
-        sure = f"none of {asked:,} queries under load failed: 95 % sure that fewer than {number(300 / asked)} % do"
+        sure = (
+            f"none of {plural(asked, 'query')} under load failed: 95 % sure that fewer than {number(300 / asked)} % do"
+        )
         return held(Verdict(Outcome.PASS, sure, looked_at=asked))
     findings = tuple(_told(casualty, ladder) for casualty in casualties) + tuple(_errors(ladder))
     traces = [casualty.stack or casualty.stderr for casualty in casualties]
@@ -70,4 +73,4 @@ def _errors(ladder: Ladder) -> Iterator[Finding]:
                 kind, f"{error['error']} (query {names[number]!r})" if number < len(names) else error["error"]
             )
     for kind, count in sorted(counts.items(), key=lambda pair: -pair[1]):
-        yield Finding(f"{count:,} queries raised {first[kind]}")
+        yield Finding(f"{plural(count, 'query')} raised {first[kind]}")

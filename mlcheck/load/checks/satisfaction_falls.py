@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.limits import Limits
 from mlcheck.load.satisfaction import Ratings, mean_difference, wilcoxon
 
@@ -14,7 +15,7 @@ def check(ratings: Ratings, limits: Limits) -> Verdict:
     n = len(ratings.differences)
     summary = (
         f"mean score {ratings.new:.3g} new, {ratings.live:.3g} live: {found.value:+.3g} [{found.low:+.3g}, "
-        f"{found.high:+.3g}] over {n:,} items (Wilcoxon's p = {wilcoxon(ratings.differences):.3g})"
+        f"{found.high:+.3g}] over {plural(n, 'item')} (Wilcoxon's p = {wilcoxon(ratings.differences):.3g})"
     )
     figures = (_bars(ratings),)
     if found.high < -margin:

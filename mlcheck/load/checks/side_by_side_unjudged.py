@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.binomial import judgements_needed
 from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.limits import Limits
@@ -18,7 +19,8 @@ def check(found: Judgements, limits: Limits) -> Verdict:
     seen, alpha = preference(found), limits.sbs.alpha
     judged = seen.wins + seen.losses + seen.ties + seen.both_bad
     summary = (
-        f"{seen.wins} wins, {seen.losses} losses, {seen.ties} ties, {seen.both_bad} both bad of {judged} items "
+        f"{plural(seen.wins, 'win')}, {plural(seen.losses, 'loss')}, {plural(seen.ties, 'tie')}, "
+        f"{seen.both_bad} both bad of {judged} items "
         f"({found.items - judged} not judged): {seen.rate.value:.1%} [{seen.rate.low:.1%}, {seen.rate.high:.1%}] won, "
         f"sign test p = {seen.p_value:.3g}"
     )

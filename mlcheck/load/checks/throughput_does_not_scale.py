@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.handover import Held, held_against_limits
 from mlcheck.load.ladder import Ladder, Rung
 from mlcheck.load.limits import Limits
@@ -32,7 +33,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     first = rungs[0]
     judged = [rung for rung in rungs[1:] if rung.workers * rung.threads <= ladder.cores]
     if not judged:
-        reason = f"{ladder.cores:g} cores are too few for more than {first.workers} of these workers"
+        reason = f"{ladder.cores:g} cores are too few for more than {plural(first.workers, 'such worker')}"
         return Verdict(Outcome.INCONCLUSIVE, summary, reason, (), (figure,), numbers, asked)
     weak = [rung for rung in judged if _efficiency(rung, first) < least]
     noisy = [phase.noise for rung in (first, *weak) for phase in rung.phases if phase.kind == "closed" and phase.noise]
@@ -51,7 +52,7 @@ def check(ladder: Ladder, limits: Limits) -> Verdict:
     )
     findings = tuple(
         Finding(
-            f"{rung.workers} workers answer {number(rung.capacity)} queries a second, "
+            f"{plural(rung.workers, 'worker')} answer {number(rung.capacity)} queries a second, "
             f"{_efficiency(rung, first):.0%} of {rung.workers / first.workers:g} times "
             f"what {first.workers} does; the limit is {least:.0%}",
             help="look for a lock, a shared device or memory bandwidth, and for more threads than cores",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.load.handover import beside_its_limit
 from mlcheck.load.limits import Limits
 from mlcheck.load.quality import Labelled, LabelledRun, against_live, unique
@@ -21,7 +22,8 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
     paired, margin = against_live(items), limits.quality.non_inferiority_margin
     low, high = paired.difference.low, paired.difference.high
     summary = (
-        f"against the live model {paired.difference.value:+.2%} [{low:+.2%}, {high:+.2%}] on {paired.n:,} queries: "
+        f"against the live model {paired.difference.value:+.2%} [{low:+.2%}, {high:+.2%}] on "
+        f"{plural(paired.n, 'query')}: "
         f"{paired.gained} gained, {paired.lost} lost (McNemar's p = {paired.p_value:.3g})"
     )
     figures = (_lost(items),)
@@ -32,7 +34,8 @@ def check(run: LabelledRun, limits: Limits) -> Verdict:
 
     if high < -margin or (paired.p_value <= 0.05 and paired.lost > paired.gained and low <= -margin):
         message = (
-            f"the live model is right on {paired.lost} queries that this one gets wrong, and wrong on {paired.gained}"
+            f"the live model is right on {plural(paired.lost, 'query')} that this one gets wrong, and "
+            f"wrong on {paired.gained}"
         )
         finding = Finding(message)
         return held(Verdict(Outcome.FAIL, summary, findings=(finding,), figures=figures, looked_at=paired.n))

@@ -8,6 +8,7 @@ import numpy as np
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure
+from mlcheck.core.plural import plural
 from mlcheck.load.judging import verdict
 from mlcheck.load.ladder import COMPLEX, RANDOM, Ladder
 from mlcheck.load.limits import Limits
@@ -53,9 +54,7 @@ def _both(ladder: Ladder) -> Figure:
             series.append({"name": name, "x": (100 * shares).round(1).tolist(), "y": y})
     data = {"series": series, "x_label": "% of queries take no longer", "y_label": "service time, ms", "log_y": True}
     workers = ladder.rungs[0].workers
-    return Figure(
-        "curves", f"Service time of both kinds of queries, {workers} worker{'s' if workers > 1 else ''}", data
-    )
+    return Figure("curves", f"Service time of both kinds of queries, {plural(workers, 'worker')}", data)
 
 
 def _slowest(survey: Survey) -> Figure:

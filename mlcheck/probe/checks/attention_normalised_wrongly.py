@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.wiring import Wiring
 
 
@@ -24,5 +25,5 @@ def check(seen: Wiring) -> Verdict:
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.attentions))
     return Verdict(
-        Outcome.PASS, f"{len(seen.attentions)} softmaxes run over what is summed", looked_at=len(seen.attentions)
+        Outcome.PASS, f"{plural(len(seen.attentions), 'softmax')} over what is summed", looked_at=len(seen.attentions)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.labels import Labels
 from mlcheck.probe.measure.mirrored import told_by_mirror
 from mlcheck.probe.measure.names import part_of
@@ -68,7 +69,7 @@ def _moved_alone(samples: Samples, moved: str, how: str, left: str, answer: str,
     name, picture = part_of("sample", left), part_of("sample", moved)
     message = (
         f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and "
-        f"`{name}` {answer} ({count} of {samples.training.read_twice} samples read twice)"
+        f"`{name}` {answer} ({count} of {plural(samples.training.read_twice, 'sample')} read twice)"
     )
     help_ = f"apply the same move to `{name}`: draw its random numbers once for both"
     return Finding(message, Location(symbol=name), help=help_)
@@ -86,7 +87,7 @@ def _still_placed(samples: Samples, passes: Passes) -> Finding | None:
             name, picture = part_of("sample", left), part_of("sample", moved)
             message = (
                 f"augmentation moves the picture and not what belongs to it: `{picture}` is {how} and `{name}` stays "
-                f"as it was ({count} of {samples.training.read_twice} samples read twice), though column "
+                f"as it was ({count} of {plural(samples.training.read_twice, 'sample')} read twice), though column "
                 f"{place.column} of it says where something is: what {place.samples} validation pictures "
                 f"differ by from their mirror images tells {100 * place.share:.0f} % of its variance"
             )

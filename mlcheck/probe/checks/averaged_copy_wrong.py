@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.following import Copy
 
@@ -34,12 +35,14 @@ def check(seen: AveragedCopies) -> Verdict:
     moving = [copy for copy in seen.copies if copy.decays]
     for copy in seen.copies:
         if copy not in moving and copy.read and _AVERAGE.search(copy.name.rpartition(".")[2].lower()):
-            told = f"`{copy.name}` is used in evaluation and did not move in {seen.steps} steps"
+            told = f"`{copy.name}` is used in evaluation and did not move in {plural(seen.steps, 'step')}"
             finding = Finding(told, seen.place, help="update it after every optimizer step")
             return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=seen.steps)
     if not moving:
         names = ", ".join(f"`{copy.name}`" for copy in seen.copies)
-        reason = f"{names} did not move in {seen.steps} steps and an evaluation: it may be meant to stay as it is"
+        reason = (
+            f"{names} did not move in {plural(seen.steps, 'step')} and an evaluation: it may be meant to stay as it is"
+        )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
     told = "; ".join(f"`{copy.name}` keeps {_range(copy.decays)} of itself at a step" for copy in moving)
     return Verdict(Outcome.PASS, f"{told}, with nothing left behind", looked_at=seen.steps)
@@ -57,7 +60,7 @@ def _not_copied(aliases: tuple[str, ...]) -> list[Finding]:
 def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
     """What is wrong with a copy, and what to do."""
     if copy.shared:
-        told = f"{len(copy.shared)} of {copy.weights} weights of `{copy.name}` lie in the model's own memory"
+        told = f"{len(copy.shared)} of {plural(copy.weights, 'weight')} of `{copy.name}` lie in the model's own memory"
         yield f"{told}: it is the model, not a copy", "copy with copy.deepcopy(model), or clone every tensor"
         return
     if len(copy.left) >= _FEW and max(copy.left) < _HELD:
@@ -67,8 +70,8 @@ def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
         return
     averages = all(residual < _FITS for residual in copy.residuals)
     if copy.still and averages:
-        told = f"{len(copy.still)} of {copy.weights} weights of `{copy.name}` never move while the model's do"
-        yield f"{told}, `{copy.still[0]}` first, in {steps} steps", "average every weight"
+        told = f"{len(copy.still)} of {plural(copy.weights, 'weight')} of `{copy.name}` never move while the model's do"
+        yield f"{told}, `{copy.still[0]}` first, in {plural(steps, 'step')}", "average every weight"
     if copy.still_statistics and copy.reads_statistics:
         told = f"the running statistics of `{copy.name}` never move (`{copy.still_statistics[0]}`), its weights do"
         help_ = "copy the model's buffers as well: AveragedModel(use_buffers=True), or update_bn before evaluating"

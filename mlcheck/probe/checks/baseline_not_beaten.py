@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.baselines import Baselines, baselines
 from mlcheck.probe.measure.examples import examples
 from mlcheck.probe.measure.first_loss import FirstLoss
@@ -26,11 +27,12 @@ def check(passes: Passes, first: FirstLoss, run: ShortRun | None) -> Verdict:
     mine = run.accuracy if run and found.measure == "accuracy" else None
     simplest = "the commonest class" if found.measure == "accuracy" else "the mean"
     told = (
-        f"{found.measure} on {found.asked} validation samples: {simplest} {found.constant:.3f}, a linear model "
+        f"{found.measure} on {plural(found.asked, 'validation sample')}: {simplest} {found.constant:.3f}, a "
+        "linear model "
         f"{found.linear:.3f}, the nearest neighbour {found.neighbour:.3f}"
     )
     if run and mine is not None:
-        told += f"; yours after {run.steps} steps {mine:.3f}"
+        told += f"; yours after {plural(run.steps, 'step')} {mine:.3f}"
     numbers = {"constant": found.constant, "linear": found.linear, "nearest neighbour": found.neighbour}
     figure = _figure(found, mine)
     message = _unbeaten(found, run, mine) if run else ""
@@ -57,7 +59,8 @@ def _unbeaten(found: Baselines, run: ShortRun, mine: float | None) -> str:
     if end > LEARNED * start or mine > found.constant + error or best < found.constant + CLEARLY:
         return ""
     return (
-        f"after {run.steps} steps the training loss fell from {start:.3g} to {end:.3g}, but validation accuracy is "
+        f"after {plural(run.steps, 'step')} the training loss fell from {start:.3g} to {end:.3g}, but "
+        "validation accuracy is "
         f"{mine:.3f}, no better than the commonest class ({found.constant:.3f}), where {name} has {best:.3f}"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.independence import ROUNDING, SINGLE_PRECISION_ROUNDING, BatchIndependence
 
 
@@ -25,18 +26,17 @@ def check(seen: BatchIndependence) -> Verdict:
             "model does not run in float64",
         )
     where = f" in {seen.first_module}" if seen.first_module else ""
-    spread = f"; NaN in row 0 reaches {seen.reached} of {seen.rows - 1} other rows" if seen.reached is not None else ""
+    spread = (
+        f"; NaN in row 0 reaches {seen.reached} of {plural(seen.rows - 1, 'other row')}"
+        if seen.reached is not None
+        else ""
+    )
     message = (
         f"the output for a sample changes by {exact or seen.deviation:.2g} (relative) with the other samples "
         f"of its batch{where}, in evaluation mode{spread}"
     )
-    finding = Finding(
-        message,
-        Location(symbol=seen.first_module.partition(" ")[0]),
-        help="look for a mean, softmax, norm, view or attention over dimension 0",
-        numbers={"deviation": exact or seen.deviation},
-    )
-    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.rows)
+    how = "look for a mean, softmax, norm, view or attention over dimension 0"
+    return _failed(seen, message, how, {"deviation": exact or seen.deviation})
 
 
 def _displaced(seen: BatchIndependence) -> Verdict:
@@ -45,10 +45,10 @@ def _displaced(seen: BatchIndependence) -> Verdict:
         f"the output for a sample changes by {seen.displaced:.2g} (relative) with its place in the batch{where}: with "
         f"the same {seen.rows} samples in the opposite order each gets another answer, in evaluation mode"
     )
-    finding = Finding(
-        message,
-        Location(symbol=seen.first_module.partition(" ")[0]),
-        help="look at what is added or indexed along dimension 0: positions of a sequence belong to its own dimension",
-        numbers={"displaced": seen.displaced},
-    )
+    how = "look at what is added or indexed along dimension 0: positions of a sequence belong to its own dimension"
+    return _failed(seen, message, how, {"displaced": seen.displaced})
+
+
+def _failed(seen: BatchIndependence, message: str, how: str, numbers: dict[str, float]) -> Verdict:
+    finding = Finding(message, Location(symbol=seen.first_module.partition(" ")[0]), help=how, numbers=numbers)
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.rows)

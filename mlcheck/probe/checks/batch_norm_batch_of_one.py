@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.norm_rows import NormRows
 
@@ -13,10 +14,11 @@ def check(seen: NormRows) -> Verdict:
     alone = [name for name, rows in seen.rows if rows == 1]
     if not alone:
         least = min(rows for _, rows in seen.rows)
-        told = f"{len(seen.rows)} batch norms see at least {least} samples at a time"
+        told = f"{plural(len(seen.rows), 'batch norm')}, with at least {plural(least, 'sample')} at a time"
         return Verdict(Outcome.PASS, told, looked_at=len(seen.rows))
     message = (
-        f"{listed(alone)} saw one sample at a time in {seen.steps} training steps: each is normalised by itself in "
+        f"{listed(alone)} saw one sample at a time in {plural(seen.steps, 'training step')}: each is normalised "
+        "by itself in "
         "training, by running statistics in evaluation"
     )
     help_ = "a larger batch, or a norm that looks at one sample in both modes: GroupNorm, InstanceNorm, LayerNorm"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.wiring import Wiring
 
@@ -35,4 +36,6 @@ def check(seen: Wiring) -> Verdict:
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(tracking))
     values = ", ".join("cumulative" if m is None else f"{m:g}" for m in dict.fromkeys(m for _, m in tracking))
-    return Verdict(Outcome.PASS, f"{len(tracking)} batch norms with momentum {values}", looked_at=len(tracking))
+    return Verdict(
+        Outcome.PASS, f"{plural(len(tracking), 'batch norm')} with momentum {values}", looked_at=len(tracking)
+    )

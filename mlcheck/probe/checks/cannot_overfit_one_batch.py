@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.memorising import MAX_STEPS, Curve
 from mlcheck.probe.measure.overfit import Overfit
 
@@ -41,24 +42,44 @@ def _learnt(seen: Overfit) -> Verdict:
 def _optimizer(seen: Overfit, fast: Curve) -> Verdict:
     """Adam can do it from the same start: model, loss and data are sound."""
     mine, rate = seen.mine, f"{seen.mine.learning_rate:g}"
-    sound = f"{fast.name} learns the same batch in {fast.steps} steps, so model, loss and data are sound"
+    sound = f"{fast.name} learns the same batch in {plural(fast.steps, 'step')}, so model, loss and data are sound"
     if mine.diverged or mine.values[-1] > 1.5 * mine.values[0]:
         message = f"the loss rises from {mine.values[0]:.3g} to {mine.values[-1]:.3g} with your optimizer; {sound}"
         return _verdict(Outcome.FAIL, seen, message, f"lower the learning rate ({rate}) by a factor of ten")
     way = (mine.values[0] - mine.best) / max(mine.values[0] - seen.goal, 1e-12)
+    if seen.heads == 1 and seen.whole and _share(seen, mine) < FAR and mine.values[-1] <= 1.5 * mine.best:
+        return _learning(seen, sound)
     if way >= LITTLE or mine.steps < MAX_STEPS:
         reason = (
-            f"the loss was still on its way, {mine.values[0]:.3g} to {mine.values[-1]:.3g} in {mine.steps} steps at "
+            f"the loss was still on its way, {mine.values[0]:.3g} to {mine.values[-1]:.3g} in "
+            f"{plural(mine.steps, 'step')} at "
             f"learning rate {rate}; {sound}"
         )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(_figure(seen),), looked_at=seen.samples)
     message = (
         f"your optimizer does not learn one batch: the loss goes from {mine.values[0]:.3g} to {mine.best:.3g} in "
-        f"{mine.steps} steps at learning rate {rate}; {sound}"
+        f"{plural(mine.steps, 'step')} at learning rate {rate}; {sound}"
     )
     slow = way > NOTHING or seen.scheduled or mine.learning_rate_moved
     advice = f"raise the learning rate ({rate}), and look at gradient clipping"
     return _verdict(Outcome.WARN if slow else Outcome.FAIL, seen, message, advice)
+
+
+def _learning(seen: Overfit, sound: str) -> Verdict:
+    """Far below what any constant prediction reaches, with the user's own optimizer: only slower than Adam."""
+    assert seen.floors is not None
+    mine = seen.mine
+    told = (
+        f"the loss falls from {mine.values[0]:.3g} to {mine.values[-1]:.3g} in {mine.steps} steps at learning rate "
+        f"{mine.learning_rate:g}, where a constant prediction costs {seen.floors.constant:.3g}; {sound}"
+    )
+    return Verdict(Outcome.PASS, told, figures=(_figure(seen),), numbers=_numbers(seen), looked_at=seen.samples)
+
+
+def _share(seen: Overfit, curve: Curve) -> float:
+    """What is left of a constant prediction's loss at the curve's lowest."""
+    assert seen.floors is not None
+    return (curve.best - seen.floors.irreducible) / (seen.floors.constant - seen.floors.irreducible)
 
 
 def _program(seen: Overfit) -> Verdict:
@@ -66,15 +87,14 @@ def _program(seen: Overfit) -> Verdict:
     floor = seen.floors
     assert floor is not None
     best = min((seen.mine, *seen.adam), key=lambda curve: curve.best)
-    share = (best.best - floor.irreducible) / (floor.constant - floor.irreducible)
-    flat = all(_flat(curve) or curve.diverged for curve in (seen.mine, *seen.adam))
+    share = _share(seen, best)
     others = " and Adam at 1e-3 and 1e-2 stay" if seen.adam else " stays"
     tried = f"{seen.mine.name}{others} at or above {best.best:.3g}"
     where = f"{100 * share:.0f} % of what a constant prediction costs ({floor.constant:.3g})"
-    open_question = ""
     if seen.lowest is not None and seen.lowest > seen.goal and seen.whole:
         message = (
-            f"{seen.samples} samples cannot be learnt by heart: what enters {seen.kind} comes from {seen.made_by}, and "
+            f"{plural(seen.samples, 'sample')} cannot be learnt by heart: what enters {seen.kind} comes from "
+            f"{seen.made_by}, and "
             f"with that the loss cannot fall below {seen.lowest:.3g} ({tried})"
         )
         return _verdict(Outcome.FAIL, seen, message, "look at the last activation and at what the loss expects")
@@ -82,21 +102,7 @@ def _program(seen: Overfit) -> Verdict:
         return Verdict(
             Outcome.INCONCLUSIVE, reason="the loss is not finite from the first step on", looked_at=seen.samples
         )
-    if not seen.adam:
-        open_question = "Adam cannot take your optimizer's place to tell whose fault it is"
-    elif best.steps < MAX_STEPS // 4:
-        open_question = f"there was time for {best.steps} steps only"
-    elif not seen.whole:
-        open_question = (
-            "the loss has other terms besides, which need not vanish"
-            if seen.heads == 1
-            else (f"{seen.heads} losses are summed with weights that are not known")
-        )
-    elif not flat:
-        open_question = _still_falling(best, seen.goal)
-    elif share < FAR:
-        open_question = "it learnt the larger part: a narrow model may do no better"
-    if open_question:
+    if open_question := _open_question(seen, best, share):
         reason = f"{tried}, {where}, but {open_question}"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(_figure(seen),), looked_at=seen.samples)
     blind = seen.zero is not None and best.best >= 0.95 * seen.zero.best and share > 0.95
@@ -105,8 +111,25 @@ def _program(seen: Overfit) -> Verdict:
         if blind
         else "the fault is in the model, the loss or the data"
     )
-    message = f"{seen.samples} samples cannot be learnt by heart: {tried}, {where}; {cause}"
+    message = f"{plural(seen.samples, 'sample')} cannot be learnt by heart: {tried}, {where}; {cause}"
     return _verdict(Outcome.FAIL, seen, message, "look at what enters the loss, and at which parameters change")
+
+
+def _open_question(seen: Overfit, best: Curve, share: float) -> str:
+    """Why it is not proven that the program cannot learn the batch; empty where it is."""
+    if not seen.adam:
+        return "Adam cannot take your optimizer's place to tell whose fault it is"
+    if best.steps < MAX_STEPS // 4:
+        return f"there was time for {plural(best.steps, 'step')} only"
+    if not seen.whole:
+        if seen.heads == 1:
+            return "the loss has other terms besides, which need not vanish"
+        return f"{seen.heads} losses are summed with weights that are not known"
+    if not all(_flat(curve) or curve.diverged for curve in (seen.mine, *seen.adam)):
+        return _still_falling(best, seen.goal)
+    if share < FAR:
+        return "it learnt the larger part: a narrow model may do no better"
+    return ""
 
 
 def _without_floor(seen: Overfit) -> Verdict:
@@ -114,8 +137,8 @@ def _without_floor(seen: Overfit) -> Verdict:
     mine = seen.mine
     control = seen.zero or seen.permuted
     if mine.values[0] > 0 and mine.reached(seen.goal) and (control is None or control.best > 0.5 * mine.values[0]):
-        fall = f"from {mine.values[0]:.3g} to {mine.best:.3g} in {mine.steps} steps"
-        text = f"the loss falls {fall} on {seen.samples} samples"
+        fall = f"from {mine.values[0]:.3g} to {mine.best:.3g} in {plural(mine.steps, 'step')}"
+        text = f"the loss falls {fall} on {plural(seen.samples, 'sample')}"
         return Verdict(Outcome.PASS, text + _control_sentence(seen), figures=(_figure(seen),), looked_at=seen.samples)
     reason = (
         f"the loss is not one whose floor is known; on one batch it went from {mine.values[0]:.3g} to {mine.best:.3g}"
@@ -133,9 +156,9 @@ def _verdict(outcome: Outcome, seen: Overfit, message: str, help_: str) -> Verdi
 def _learnt_sentence(seen: Overfit, curve: Curve) -> str:
     assert seen.floors is not None
     if seen.heads > 1:
-        return f"all {seen.heads} losses fall below a tenth of a constant prediction's in {curve.steps} steps"
+        return f"all {seen.heads} losses fall below a tenth of a constant prediction's in {plural(curve.steps, 'step')}"
     return (
-        f"{seen.samples} samples learnt by heart in {curve.steps} steps: "
+        f"{plural(seen.samples, 'sample')} learnt by heart in {plural(curve.steps, 'step')}: "
         f"loss {curve.values[0]:.3g} to {curve.best:.2g}, where a constant prediction costs {seen.floors.constant:.3g}"
     )
 
@@ -155,7 +178,8 @@ def _still_falling(curve: Curve, goal: float) -> str:
     earlier, later = sum(before) / len(before), sum(after) / len(after)
     pace = 100 * (1 - later / earlier) if earlier else 0.0
     return (
-        f"the loss was still falling after {curve.steps} steps ({curve.name}: {earlier:.3g} to {later:.3g} on average "
+        f"the loss was still falling after {plural(curve.steps, 'step')} ({curve.name}: {earlier:.3g} to "
+        f"{later:.3g} on average "
         f"over the last {third}, {pace:.2g} %), with {goal:.3g} to reach: a slow start, or too little width"
     )
 
@@ -185,7 +209,7 @@ def _figure(seen: Overfit) -> Figure:
         "y_label": "loss" if seen.heads == 1 else "share of the constant prediction's loss",
         "log_y": all(value > 0 for curve in curves for value in curve.values),
     }
-    return Figure("curves", f"one batch of {seen.samples} samples, over and over", data)
+    return Figure("curves", f"one batch of {plural(seen.samples, 'sample')}, over and over", data)
 
 
 def _numbers(seen: Overfit) -> dict[str, float]:

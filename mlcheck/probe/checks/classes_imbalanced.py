@@ -8,6 +8,7 @@ from collections import Counter
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.examples import has_classes, target_field
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.passes import Passes
@@ -26,7 +27,10 @@ def check(passes: Passes, first: FirstLoss, *, times: float = TIMES) -> Verdict:
     counts = Counter(int(label) for label in target.labels if label >= 0)
     drawn = sum(counts.values())
     if drawn < FEW or len(counts) < 2:
-        return Verdict(Outcome.SKIP, reason=f"{drawn} samples of {len(counts)} classes were drawn: too few to compare")
+        return Verdict(
+            Outcome.SKIP,
+            reason=f"{plural(drawn, 'sample')} of {plural(len(counts), 'class')} drawn: too few to compare",
+        )
     (most, many), (least, few) = counts.most_common(1)[0], counts.most_common()[-1]
     batch = max(target.lengths)
     missing = (1 - few / drawn) ** batch

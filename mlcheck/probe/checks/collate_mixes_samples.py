@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.collated import Collated
 
 
@@ -17,7 +18,7 @@ def check(seen: Collated) -> Verdict:
         )
     message = (
         f"collate_fn gives inputs the labels of other samples: `{seen.inputs}` comes in another order than "
-        f"`{seen.label}`, and {seen.apart} of {seen.samples} pairs are wrong"
+        f"`{seen.label}`, and {seen.apart} of {plural(seen.samples, 'pair')} are wrong"
     )
     finding = Finding(message, seen.place, help="sort the samples, not one of their parts")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.samples)

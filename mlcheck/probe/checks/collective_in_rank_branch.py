@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.rank_meeting import Collective, parting
 from mlcheck.probe.measure.rank_passes import passes
@@ -18,7 +19,7 @@ def check(run: RankRun) -> Verdict:
     found = parting(run)
     if found is None:
         return Verdict(
-            Outcome.PASS, f"the ranks call the same {called} collectives in the same order", looked_at=called
+            Outcome.PASS, f"the ranks call the same {plural(called, 'collective')} in the same order", looked_at=called
         )
     uneven = next((one for one in passes(run) if len(set(one.lengths)) > 1), None)
     if uneven is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.compiled import Compiled
 from mlcheck.probe.measure.drive import inconclusive
 
@@ -14,7 +15,7 @@ def check(seen: Compiled) -> Verdict:
         raise inconclusive(f"torch.compile does not take the model: {seen.error}")
     findings = [Finding(f"the graph of `{seen.model}` breaks: {reason}", place) for reason, place in seen.breaks]
     if seen.recompiled > 1:
-        message = f"`{seen.model}` is compiled {seen.recompiled} more times for inputs of the same shape"
+        message = f"`{seen.model}` is compiled {plural(seen.recompiled, 'more time')} for inputs of the same shape"
         findings.append(Finding(message, help="keep Python numbers that change from call to call out of forward"))
     numbers = {"graph breaks": float(len(seen.breaks)), "recompiled": float(seen.recompiled)}
     if findings:

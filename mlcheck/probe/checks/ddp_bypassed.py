@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.rank_run import RankRun
 from mlcheck.probe.measure.rank_weights import BYPASSED, Wrapped, drift
@@ -20,4 +21,4 @@ def check(run: RankRun) -> Verdict:
         return Verdict(Outcome.FAIL, finding.message, findings=(finding,), looked_at=run.updates)
     if found is not None:
         raise NotMeasured(f"the ranks drift apart for another reason: {found.told}")
-    return Verdict(Outcome.PASS, f"every one of {run.updates} updates was averaged", looked_at=run.updates)
+    return Verdict(Outcome.PASS, f"every one of {plural(run.updates, 'update')} was averaged", looked_at=run.updates)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.contract import Contract
 
 
@@ -41,7 +42,7 @@ def check(seen: Contract) -> Verdict:
         return Verdict(outcome, findings[0].message, findings=findings, looked_at=seen.steps)
     return Verdict(
         Outcome.PASS,
-        f"every step and backward pass of {seen.steps} batches went through the context; "
-        f"{seen.validated} validation batches have the same metrics",
+        f"every step and backward pass of {plural(seen.steps, 'batch')} went through the context; "
+        f"{plural(seen.validated, 'validation batch')} with the same metrics",
         looked_at=seen.steps,
     )

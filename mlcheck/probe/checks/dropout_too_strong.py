@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.wiring import Wiring
 
 MOST = 0.8
@@ -27,4 +28,6 @@ def check(seen: Wiring, *, share: float = MOST) -> Verdict:
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.dropouts))
     rates = ", ".join(f"{rate:g}" for rate in sorted({rate for _, rate in seen.dropouts}))
-    return Verdict(Outcome.PASS, f"{len(seen.dropouts)} dropout modules with p = {rates}", looked_at=len(seen.dropouts))
+    return Verdict(
+        Outcome.PASS, f"{plural(len(seen.dropouts), 'dropout module')} with p = {rates}", looked_at=len(seen.dropouts)
+    )

@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.rehearsal import Breakage, Rehearsal, non_finite
 
 
@@ -31,7 +32,7 @@ def check(rehearsal: Rehearsal) -> Verdict:
     read = f"{rehearsal.batches} {'batch' if rehearsal.batches == 1 else 'batches'} read"
     return Verdict(
         Outcome.PASS,
-        f"{rehearsal.parameters:,} parameters, {read}, {rehearsal.steps} steps{evaluated}"
+        f"{plural(rehearsal.parameters, 'parameter')}, {read}, {plural(rehearsal.steps, 'step')}{evaluated}"
         + (f" ({losses})" if losses else ""),
         numbers=numbers,
         looked_at=rehearsal.batches,
@@ -52,5 +53,7 @@ def _no_numbers(rehearsal: Rehearsal) -> list[Finding]:
     lost = [loss for loss in rehearsal.losses if not math.isfinite(loss)]
     if lost:
         value = "NaN" if math.isnan(lost[0]) else "infinite"
-        return [Finding(f"the loss is {value} within the first {rehearsal.steps} steps", rehearsal.step_place)]
+        return [
+            Finding(f"the loss is {value} within the first {plural(rehearsal.steps, 'step')}", rehearsal.step_place)
+        ]
     return []

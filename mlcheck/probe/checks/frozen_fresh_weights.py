@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.parameters import Parameters
 
 
@@ -15,7 +16,7 @@ def check(seen: Parameters) -> Verdict:
     fresh = [w for w in frozen if w.fresh]
     if not fresh:
         return Verdict(
-            Outcome.PASS, f"{len(frozen)} weights are frozen, and none looks freshly drawn", looked_at=len(frozen)
+            Outcome.PASS, f"{plural(len(frozen), 'frozen weight')}, and none looks freshly drawn", looked_at=len(frozen)
         )
     findings = tuple(
         Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.sequences import NextToken
 
 
@@ -19,12 +20,13 @@ def check(seen: NextToken) -> Verdict:
     if not seen.leaks:
         return Verdict(
             Outcome.PASS,
-            f"outputs at {seen.tried} places are the same whatever tokens come behind them",
+            f"outputs at {plural(seen.tried, 'place')} are the same whatever tokens come behind them",
             looked_at=seen.tried,
         )
     where = f", first in `{seen.module}`" if seen.module else ""
     message = (
-        f"the model sees the tokens it has to predict: at {seen.leaks} of {seen.tried} places the output changes "
+        f"the model sees the tokens it has to predict: at {seen.leaks} of {plural(seen.tried, 'place')} the "
+        "output changes "
         f"when only later tokens are exchanged{where}"
     )
     finding = Finding(

@@ -8,6 +8,7 @@ import statistics
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.short_run import ShortRun
 from mlcheck.probe.measure.update_watch import Update
 
@@ -19,22 +20,26 @@ EPSILON = 1e-6
 
 def check(run: ShortRun) -> Verdict:
     updates = [u for u in run.updates if u.norm > 0 and math.isfinite(u.norm) and math.isfinite(u.raw) and u.raw > 0]
+    if not run.updates and run.backwards:
+        return Verdict(Outcome.SKIP, reason="no optimizer stepped: there is no gradient as applied")
     if len(updates) < 5:
-        return Verdict(Outcome.INCONCLUSIVE, reason=f"{len(updates)} updates are too few to judge")
+        return Verdict(Outcome.INCONCLUSIVE, reason=f"{plural(len(updates), 'update')} made: too few to judge")
     cuts = [update.raw / update.norm for update in updates]
     clipped = [u for u, cut in zip(updates, cuts) if cut > 1.001 and not _unscaled(cut)]
     if not clipped:
-        return Verdict(Outcome.PASS, f"no gradient was clipped in {len(updates)} updates", looked_at=len(updates))
+        return Verdict(
+            Outcome.PASS, f"no gradient was clipped in {plural(len(updates), 'update')}", looked_at=len(updates)
+        )
     share, cut = len(clipped) / len(updates), statistics.median(u.raw / u.norm for u in clipped)
     numbers = {"share clipped": share, "divided by": cut, "norm": statistics.median(u.norm for u in clipped)}
-    told = f"{100 * share:.0f} % of {len(updates)} updates are clipped, by a median factor of {cut:.3g}"
+    told = f"{100 * share:.0f} % of {plural(len(updates), 'update')} are clipped, by a median factor of {cut:.3g}"
     tiny = all(u.norm < EPSILON for u in clipped)
     harmless = all(u.optimizer in _SCALE_FREE for u in clipped) and not tiny
     if share < 0.95 or cut < ABSURD or harmless:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(updates))
     message = (
         f"clipping leaves 1/{cut:.3g} of every gradient: norm {numbers['norm']:.3g} where backward gave "
-        f"{cut * numbers['norm']:.3g}, in {100 * share:.0f} % of {len(updates)} updates"
+        f"{cut * numbers['norm']:.3g}, in {100 * share:.0f} % of {plural(len(updates), 'update')}"
     )
     finding = Finding(
         message, run.backward_place, help="clip at a norm that only outliers reach; 1.0 is common", numbers=numbers

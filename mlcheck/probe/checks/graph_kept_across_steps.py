@@ -7,6 +7,7 @@ from itertools import pairwise
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.short_run import ShortRun
 
 WARM_UP = 3
@@ -16,13 +17,13 @@ ENOUGH = 10
 def check(run: ShortRun) -> Verdict:
     alive = run.alive[WARM_UP:]
     if len(alive) < ENOUGH or not run.backwards:
-        return Verdict(Outcome.INCONCLUSIVE, reason=f"{run.steps} steps are too few to see memory grow")
+        return Verdict(Outcome.INCONCLUSIVE, reason=f"{plural(run.steps, 'step')} made: too few to see memory grow")
     grows = [later - earlier for earlier, later in pairwise(alive)]
     if min(grows) <= 0:
         most = max(alive)
         return Verdict(
             Outcome.PASS,
-            f"graphs are freed: at most {most} kept after any of {run.steps} steps",
+            f"graphs are freed: at most {most} kept after any of {plural(run.steps, 'step')}",
             numbers={"graphs kept": float(alive[-1])},
             looked_at=run.steps,
         )

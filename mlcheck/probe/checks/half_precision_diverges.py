@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.autocast_error import AutocastError
 from mlcheck.probe.measure.drive import inconclusive
 
@@ -25,7 +26,10 @@ def check(seen: AutocastError, *, roundoffs: float = FAR) -> Verdict:
     figure = Figure("bars", f"error of {seen.dtype} by layer, in units of roundoff", bars)
     first = next((layer for layer in seen.layers if not layer[2] <= roundoffs), None)
     if first is None:
-        told = f"the outputs of {len(seen.layers)} layers in {seen.dtype} are within {worst:.2g} units of roundoff"
+        told = (
+            f"the outputs of {plural(len(seen.layers), 'layer')} in {seen.dtype} are within {worst:.2g} "
+            "units of roundoff"
+        )
         return Verdict(Outcome.PASS, told, looked_at=len(seen.layers), numbers=numbers, figures=(figure,))
     name, kind, error = first
     message = (

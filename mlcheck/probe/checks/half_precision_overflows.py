@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.half_precision import HalfPrecision
 
 _LOST = 0.01
@@ -20,7 +21,7 @@ def check(seen: HalfPrecision) -> Verdict:
     if seen.overflow:
         told = f"in {seen.dtype} the result overflows: {seen.overflow}"
         return Verdict(Outcome.FAIL, told, findings=(Finding(told, seen.place, help=_RANGE),), looked_at=1)
-    lost = f"{seen.lost:.1%} of {seen.gradients:,} gradients are too small for it"
+    lost = f"{seen.lost:.1%} of {plural(seen.gradients, 'gradient')} are too small for it"
     if not seen.scales and seen.lost > _LOST:
         told = f"{lost}, and no GradScaler scales the loss"
         finding = Finding(told, seen.place, help="scale the loss with torch.amp.GradScaler, or compute in bfloat16")

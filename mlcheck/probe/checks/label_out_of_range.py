@@ -5,9 +5,12 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.labels import Labels, LabelUse
+from mlcheck.core.plural import plural
+from mlcheck.probe.measure.labels import Labels, LabelUse, ShareUse
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Field, Passes
+
+ROUNDING = 1e-2
 
 
 def check(labels: Labels, passes: Passes) -> Verdict:
@@ -17,13 +20,26 @@ def check(labels: Labels, passes: Passes) -> Verdict:
         low, high = _range(use, known)
         if low < 0 or high >= use.classes:
             findings.append(_outside(use, known, low, high))
-        told.append(f"labels {low} to {high} for {use.classes} outputs")
+        told.append(f"labels {low} to {high} for {plural(use.classes, 'output')}")
+    findings += [_beyond(use) for use in labels.shares if use.low < -ROUNDING or use.high > 1 + ROUNDING]
+    told += [f"{use.kind} gets labels {use.low:g} to {use.high:g}" for use in labels.shares]
     if findings:
         return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=passes.training.samples)
     absent = [finding for use in labels.uses if (finding := _absent(use, passes))]
     if absent:
         return Verdict(Outcome.WARN, absent[0].message, findings=tuple(absent), looked_at=passes.training.samples)
     return Verdict(Outcome.PASS, "; ".join(dict.fromkeys(told)), looked_at=passes.training.samples)
+
+
+def _beyond(use: ShareUse) -> Finding:
+    help_ = "divide a mask that was read from a picture by 255" if use.high == 255 else "map the labels to 0 and 1"
+    return Finding(
+        f"{use.kind} gets labels from {use.low:g} to {use.high:g}: they must lie between 0 and 1, or the loss has no "
+        "lower bound and the output grows for ever",
+        use.place,
+        help=help_,
+        numbers={"low": use.low, "high": use.high},
+    )
 
 
 def _range(use: LabelUse, known: Field | None) -> tuple[int, int]:

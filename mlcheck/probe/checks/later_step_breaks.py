@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.last_batch import LastBatch
 from mlcheck.probe.measure.short_run import STEPS, ShortRun
 
@@ -23,7 +24,7 @@ def check(run: ShortRun, last: LastBatch | None) -> Verdict:
     if last and last.error:
         return _at_the_end(last)
     epochs = f", {run.epochs:.1f} epochs" if run.epochs else ""
-    summary = f"{run.steps} training steps{epochs} went through"
+    summary = f"{plural(run.steps, 'training step')}{epochs} went through"
     if run.steps < STEPS and run.epochs < 1:
         return Verdict(
             Outcome.PASS, f"{summary} in the time there was", numbers={"steps": float(run.steps)}, looked_at=run.steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.model_size import ModelSize, ModuleSize
 
 HEAVY = 2_000_000
@@ -25,7 +26,8 @@ def check(seen: ModelSize, *, share: float = MOST, steps: int = LONG) -> Verdict
     }
     uncounted = f" ({', '.join(sorted({m.kind for m in seen.uncounted}))} not counted)" if seen.uncounted else ""
     told = (
-        f"{seen.parameters:,} parameters; a sample takes {_short(numbers['operations a sample'])} operations forward"
+        f"{plural(seen.parameters, 'parameter')}; a sample takes {_short(numbers['operations a sample'])} "
+        "operations forward"
         f"{uncounted}; training holds {_short(numbers['state bytes'])}B of weights, gradients and optimizer state, and "
         f"for backward {_short(numbers['bytes kept for backward a sample'])}B a sample"
     )

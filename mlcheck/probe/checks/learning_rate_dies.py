@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.short_run import ShortRun
 
 DEAD = 1e-4
@@ -28,10 +29,15 @@ def check(run: ShortRun) -> Verdict:
         told = f"{top:.3g} throughout" if low == top else f"between {low:.3g} and {top:.3g}"
         drawn = (figure,) if low < top else ()
         return Verdict(
-            Outcome.PASS, f"the learning rate is {told} in {len(rates)} steps", figures=drawn, looked_at=len(rates)
+            Outcome.PASS,
+            f"the learning rate is {told} in {plural(len(rates), 'step')}",
+            figures=drawn,
+            looked_at=len(rates),
         )
     epochs = f" ({run.epochs * (fallen + 1) / len(rates):.1f} epochs)" if run.epochs else ""
-    message = f"the learning rate falls from {top:.3g} to {rates[fallen]:.3g} within {fallen + 1} steps{epochs}"
+    message = (
+        f"the learning rate falls from {top:.3g} to {rates[fallen]:.3g} within {plural(fallen + 1, 'step')}{epochs}"
+    )
     finding = Finding(
         message,
         help="step an epoch-wise schedule once an epoch, or give it the number of steps of the whole run",

@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.rate_range import rate_curves, rate_range
 from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
 
@@ -17,7 +18,9 @@ CHANCE = 1e-3
 def check(seen: RateTrials) -> Verdict:
     mine = seen.of(1.0)
     if mine.plunged:
-        told = f"the loss falls from {mine.losses[0]:.3g} to {min(mine.losses):.3g} in {len(mine.losses)} steps"
+        told = (
+            f"the loss falls from {mine.losses[0]:.3g} to {min(mine.losses):.3g} in {plural(len(mine.losses), 'step')}"
+        )
         return Verdict(Outcome.INCONCLUSIVE, reason=f"{told}: what has no lower bound is no measure of a learning rate")
     lower = [trial for trial in seen.lower if len(trial.losses) >= 9]
     if not lower:
@@ -32,7 +35,8 @@ def check(seen: RateTrials) -> Verdict:
     if mine.diverged or (gain_mine < 0 < gain_best and gain_best > 0.02 * abs(start)):
         what = "diverges" if mine.diverged else f"rises from {start:.3g} to {mine.tail(third):.3g}"
         message = (
-            f"the loss {what} at your learning rate ({seen.rate:g}); over the same {seen.steps} batches it falls to "
+            f"the loss {what} at your learning rate ({seen.rate:g}); over the same "
+            f"{plural(seen.steps, 'batch')} it falls to "
             f"{best.tail(third):.3g} at {seen.rate * best.factor:g}"
         )
         return _verdict(Outcome.FAIL, seen, message, numbers)

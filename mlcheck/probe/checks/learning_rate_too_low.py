@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.rate_range import rate_curves
 from mlcheck.probe.measure.rate_trials import RateTrials
 
@@ -32,7 +33,8 @@ def check(seen: RateTrials) -> Verdict:
         )
     best_gain = still - best.tail(third)
     told = (
-        f"in {seen.steps} steps the loss gets {gain:.3g} lower at {seen.rate:g} than with next to no step at all, "
+        f"in {plural(seen.steps, 'step')} the loss gets {gain:.3g} lower at {seen.rate:g} than with next to no "
+        "step at all, "
         f"{best_gain:.3g} lower at {seen.rate * best.factor:g}"
     )
     within_reach = best.factor < FAR  # many sound runs start on a plateau that ten times their rate leaves sooner

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.wiring import Wiring
 
 
@@ -26,6 +27,6 @@ def check(seen: Wiring) -> Verdict:
     narrow = f"; {len(seen.pairs)} follow one another through a bottleneck" if seen.pairs else ""
     return Verdict(
         Outcome.PASS,
-        f"no two of {seen.linears} linear layers are joined without effect{narrow}",
+        f"no two of {plural(seen.linears, 'linear layer')} are joined without effect{narrow}",
         looked_at=seen.linears,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loading_shares import Busy
 from mlcheck.probe.measure.step_time import StepTime
 from mlcheck.probe.measure.time_causes import NOTICEABLE, Cause, Lost, cause
@@ -88,5 +89,5 @@ def _help(seen: StepTime, found: Cause) -> str:
     if found.busy not in (Busy.CPU, Busy.COLLATE) or load is None:
         return mend
     if seen.workers >= load.cores:
-        return f"{mend}; the {load.cores} cores are all in use, so that more workers gain nothing"
-    return f"{mend}; or raise num_workers, as {load.cores} cores are there"
+        return f"{mend}; of {plural(load.cores, 'core')} none is idle, so that more workers gain nothing"
+    return f"{mend}; or raise num_workers: there {'is' if load.cores == 1 else 'are'} {plural(load.cores, 'core')}"

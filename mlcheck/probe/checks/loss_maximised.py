@@ -26,7 +26,8 @@ def check(seen: FirstLoss, bound: LowerBound | None, run: ShortRun | None) -> Ve
     if not raised:
         return Verdict(
             Outcome.PASS,
-            f"what backward is called on rises with each of {len(judged)} losses",
+            "what backward is called on rises with "
+            f"{'the loss' if len(judged) == 1 else f'each of {len(judged)} losses'}",
             looked_at=len(judged),
         )
     unopposed = [loss for loss in raised if loss.alone] if seen.backwards == 1 else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.names import listed
 
@@ -27,7 +28,7 @@ def check(seen: FirstLoss) -> Verdict:
         )
     message = (
         f"the loss is a sum over the batch: with every sample twice it doubles ({seen.values[0]:.4g} for "
-        f"{seen.samples} samples), and so does the step that a learning rate makes"
+        f"{plural(seen.samples, 'sample')}), and so does the step that a learning rate makes"
     )
     finding = Finding(
         message,

@@ -20,7 +20,9 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
     if seen is None:
         return Verdict(Outcome.SKIP, reason="no mask of whole numbers is the target of a picture of its size")
     if seen.samples < FEW:
-        return Verdict(Outcome.INCONCLUSIVE, reason=f"only {seen.samples} masks change when they are flipped or turned")
+        return Verdict(
+            Outcome.INCONCLUSIVE, reason=f"too few masks change when they are flipped or turned: {seen.samples}"
+        )
     as_is, moved = f"{100 * seen.given:.2g} %", f"{100 * seen.moved:.2g} %"
     if max(seen.given, seen.moved) < LITTLE:
         reason = f"masks account for {as_is} of their pixels' variance, moved for {moved} at most: too little to tell"

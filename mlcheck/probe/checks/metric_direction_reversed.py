@@ -8,6 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.searched import Searched
 from mlcheck.probe.measure.short_run import ShortRun
 
@@ -41,4 +42,4 @@ def _rise(metric: str, run: ShortRun) -> str:
     start, end = (sum(values) / len(pairs) for values in zip(*pairs))
     if not falls or any(a <= b for b, a in pairs) or end - start < MUCH or end < TWICE * start:
         return ""
-    return f"`{metric}` rises from {start:.3g} to {end:.3g} in {run.steps} steps"
+    return f"`{metric}` rises from {start:.3g} to {end:.3g} in {plural(run.steps, 'step')}"

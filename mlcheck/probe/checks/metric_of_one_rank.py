@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.rank_passes import passes, unreduced
 from mlcheck.probe.measure.rank_run import RankRun
@@ -18,7 +19,7 @@ def check(run: RankRun) -> Verdict:
         raise NotMeasured("the ranks do not evaluate over a loader")
     found = next(unreduced(run), None)
     if found is None:
-        told = f"{len(evaluated)} evaluations over a loader are of the whole data, or are put together afterwards"
+        told = f"{plural(len(evaluated), 'evaluation')} over a loader, of the whole data or put together afterwards"
         return Verdict(Outcome.PASS, told, looked_at=len(evaluated))
     share = len(set(found.first.plan)) / max(1, found.samples)
     message = f"each rank evaluates {share:.0%} of the samples, and nothing puts the results together"

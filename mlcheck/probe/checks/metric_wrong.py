@@ -8,6 +8,7 @@ import re
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.metric_trials import MetricTrial, MetricTrials
 from mlcheck.probe.measure.printed_metrics import PrintedMetrics
 from mlcheck.probe.measure.printed_text import Printed
@@ -23,6 +24,7 @@ _NAMES = {
 CLOSE = 2e-3
 APART = 0.006
 UNEVEN = 0.05
+LEAST = 0.98
 
 
 def check(seen: MetricTrials, printed: PrintedMetrics | None) -> Verdict:
@@ -42,19 +44,21 @@ def check(seen: MetricTrials, printed: PrintedMetrics | None) -> Verdict:
             compared.append(name)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(names))
-    told = f"{', '.join(names[:4])} are finite on {len(seen.trials)} batches"
+    told = f"{', '.join(names[:4])} are finite on {plural(len(seen.trials), 'batch')}"
     told += f"; {', '.join(compared)} equal what was recomputed from the model's output" if compared else ""
     return Verdict(Outcome.PASS, told, looked_at=len(names))
 
 
 def judge_printed(seen: PrintedMetrics | None) -> Verdict:
     """What a script prints must follow its outputs, and be 1 where all are right and 0 where all are wrong."""
-    judged = [one for one in seen.printed if one.changes or one.held_out] if seen else []
+    judged = [one for one in seen.printed if one.changes or one.held_out or _beside(one, seen)] if seen else []
     if seen is None or not judged:
         reason = "the evaluation of a batch returns no metric that is one number, and none is seen to be printed"
         return Verdict(Outcome.SKIP, reason=reason)
     messages = [message for one in judged if (message := _ignores(one) or _off(one, seen))]
     messages += [message for one in seen.last_only if one.kind == "accuracy" and (message := _uneven(one, seen))]
+    messages += [message for one in seen.lowered if (message := _of_decisions(one))]
+    messages += [message for one in judged if (message := _short(one, seen))]
     if messages:
         help_ = "count right answers and samples over the whole split, and divide once"
         findings = tuple(Finding(message, seen.place, help=help_) for message in messages)
@@ -65,6 +69,13 @@ def judge_printed(seen: PrintedMetrics | None) -> Verdict:
         f"{told}, as printed, follows the outputs: `{judged[0].line}` where all {seen.samples} are right, "
         f"{judged[0].other.text} where all are wrong",
         looked_at=len(judged),
+    )
+
+
+def _beside(one: Printed, seen: PrintedMetrics) -> bool:
+    """Whether it stands, as little named, beside one that follows the outputs; a bare accuracy may be training's."""
+    return one.kind != "accuracy" and any(
+        other.changes and not other.held_out and other.line == one.line for other in seen.printed
     )
 
 
@@ -84,12 +95,31 @@ def _off(one: Printed, seen: PrintedMetrics) -> str:
             f"{one.kind} is printed as {one.one.text} where every prediction is right, and as {one.other.text} where "
             f"every one is wrong: `{one.line}`"
         )
-    replaced = f"over {seen.samples} samples (the model's output was replaced by the labels): `{one.line}`"
+    replaced = f"over {plural(seen.samples, 'sample')} (the model's output was replaced by the labels): `{one.line}`"
     if not one.one.is_one_of(seen.shares, APART):
         return f"accuracy is printed as {one.one.text} where every prediction is right, {replaced}"
     if not one.other.is_one_of((0.0,), APART):
         return f"accuracy is printed as {one.other.text} where every prediction is wrong, {replaced}"
     return ""
+
+
+def _of_decisions(one: Printed) -> str:
+    """The area under the curve knows no threshold: of scores that rank all samples right it is 1, however low."""
+    if max(one.one.shares) > LEAST:
+        return ""
+    return (
+        f"auc is printed as {one.one.text} where the scores rank every positive above every negative, all of them "
+        f"below the threshold: it is computed from decisions, not from scores: `{one.line}`"
+    )
+
+
+def _short(one: Printed, seen: PrintedMetrics) -> str:
+    """Of right predictions alone each of these is 1, where the labels hold both classes of two."""
+    if one.kind not in ("f1", "precision", "recall", "auc") or not seen.both_in_all or not one.changes:
+        return ""
+    if max(one.one.shares) >= LEAST or max(one.one.shares) <= min(one.other.shares):
+        return ""
+    return f"{one.kind} is printed as {one.one.text} where every prediction is right: `{one.line}`"
 
 
 def _uneven(one: Printed, seen: PrintedMetrics) -> str:
@@ -125,7 +155,8 @@ def _doubles(name: str, trials: list[MetricTrial], summed: bool) -> Finding | No
         return None
     one = tried[0]
     return Finding(
-        f"{name} depends on the batch size: {one.whole[name]:.4g} on {one.samples} samples, {one.twice[name]:.4g} when "
+        f"{name} depends on the batch size: {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, "
+        f"{one.twice[name]:.4g} when "
         "each of them is in the batch twice",
         help="divide by the number of samples in this batch, not by a fixed one: the last batch is smaller",
         numbers={"whole": one.whole[name], "twice": one.twice[name]},
@@ -142,7 +173,8 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
     one = judged[0]
     expected = next(iter(one.references[known].values()))
     return Finding(
-        f"{name} is {one.whole[name]:.4g} on {one.samples} samples, where the model's output and the labels give "
+        f"{name} is {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, where the model's output and the "
+        "labels give "
         f"{expected:.4g}",
         help="look at the axis of argmax, at what is compared with what, and at the threshold (logits: 0)",
         numbers={"reported": one.whole[name], "recomputed": expected},

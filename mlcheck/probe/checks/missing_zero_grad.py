@@ -5,15 +5,21 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.training_steps import ParameterStory, TrainingSteps
 
 
 def check(steps: TrainingSteps) -> Verdict:
     if not steps.owns_loop:
         return Verdict(Outcome.SKIP, reason="the loop is mlcheck's own: your program has none to look at")
+    if steps.without_optimizer:
+        return _without_optimizer(steps)
     updates = sum(steps.updates.values())
     if updates < 2:
-        return Verdict(Outcome.INCONCLUSIVE, reason=f"the optimizers stepped {updates} times in {steps.steps} steps")
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"the optimizers stepped {plural(updates, 'time')} in {plural(steps.steps, 'step')}",
+        )
     reused = [story for story in steps.parameters if story.trace.reused]
     if reused:
         return _fail(steps, reused, updates)
@@ -22,9 +28,22 @@ def check(steps: TrainingSteps) -> Verdict:
         return _leftover(steps, foreign, updates)
     return Verdict(
         Outcome.PASS,
-        f"every one of {updates} optimizer steps used gradients that were clean before backward",
+        f"every one of {plural(updates, 'optimizer step')} used gradients that were clean before backward",
         looked_at=updates,
     )
+
+
+def _without_optimizer(steps: TrainingSteps) -> Verdict:
+    """The program's own arithmetic is not seen: only what lies there when backward comes."""
+    carried = [story for story in steps.parameters if story.trace.carried]
+    if carried:
+        reason = (
+            f"{len(carried)} parameters kept the gradient of the batch before; the program changes them without an "
+            "optimizer, so whether it had been applied is not seen"
+        )
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason)
+    told = f"no gradient of an earlier batch was left when backward came, in {steps.steps} steps without an optimizer"
+    return Verdict(Outcome.PASS, told, looked_at=steps.steps)
 
 
 def _fail(steps: TrainingSteps, reused: list[ParameterStory], updates: int) -> Verdict:
@@ -32,11 +51,12 @@ def _fail(steps: TrainingSteps, reused: list[ParameterStory], updates: int) -> V
     times = max(story.trace.reused for story in reused)
     return Verdict(
         Outcome.FAIL,
-        f"{len(reused)} of {len(steps.parameters)} parameters kept the gradient of the step before",
+        f"{len(reused)} of {plural(len(steps.parameters), 'parameter')} kept the gradient of the step before",
         findings=(
             Finding(
                 f"backward adds to gradients that `{held}` has already applied: nothing clears them "
-                f"({len(reused)} of {len(steps.parameters)} parameters, {times} of {updates} updates)",
+                f"({len(reused)} of {plural(len(steps.parameters), 'parameter')}, {times} of "
+                f"{plural(updates, 'update')})",
                 steps.backward_place,
                 help=f"call `{held.split(', ')[0]}.zero_grad()` once for every step, before backward",
                 numbers={"parameters": float(len(reused)), "updates": float(times)},

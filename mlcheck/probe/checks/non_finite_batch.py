@@ -5,24 +5,26 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.batches import Batches
 from mlcheck.probe.measure.samples import BadSample, Samples
 
 
 def check(seen: Batches, samples: Samples | None) -> Verdict:
-    scope = "the whole training data" if seen.whole_pass else f"the first {seen.batches} batches"
+    scope = "the whole training data" if seen.whole_pass else f"the first {plural(seen.batches, 'batch')}"
     by_index = samples.training.non_finite if samples else []
     if not seen.non_finite and by_index:
         return _by_index(by_index, seen.samples)
     if not seen.non_finite:
         return Verdict(
-            Outcome.PASS, f"all values are finite in {scope} ({seen.samples:,} samples)", looked_at=seen.samples
+            Outcome.PASS, f"all values are finite in {scope} ({plural(seen.samples, 'sample')})", looked_at=seen.samples
         )
     findings = []
     for bad in seen.non_finite:
         column = f", feature [{bad.column}]" if bad.column else ""
         message = (
-            f"`{bad.name}` holds {bad.values} NaN or infinite values in {bad.batches} of {seen.batches} batches; "
+            f"`{bad.name}` holds {plural(bad.values, 'NaN or infinite value')} in {bad.batches} of "
+            f"{plural(seen.batches, 'batch')}; "
             f"the first is {bad.value} in batch {bad.batch}, row {bad.row}{column}"
         )
         if by_index:
@@ -33,7 +35,7 @@ def check(seen: Batches, samples: Samples | None) -> Verdict:
 
 def _by_index(bad: list[BadSample], looked_at: int) -> Verdict:
     """Bad samples that no batch of the pass showed: there was no time for all of it."""
-    more = f", and {len(bad) - 1} others" if len(bad) > 1 else ""
+    more = f", and {plural(len(bad) - 1, 'other')}" if len(bad) > 1 else ""
     message = f"training sample {bad[0].index} {bad[0].what}{more}"
     finding = Finding(message, numbers={"index": float(bad[0].index), "samples": float(len(bad))})
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=looked_at)

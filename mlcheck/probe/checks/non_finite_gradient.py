@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.short_run import ShortRun
 
 _CURES = {
@@ -22,7 +23,7 @@ def check(run: ShortRun) -> Verdict:
     if step is None:
         return Verdict(
             Outcome.PASS,
-            f"losses and gradients are finite in all of {len(run.updates)} updates",
+            f"losses and gradients are finite in all of {plural(len(run.updates), 'update')}",
             looked_at=max(run.steps, 1),
         )
     update = next((u for u in run.updates if u.step == step and u.culprit), None)

@@ -7,6 +7,7 @@ from torch import Tensor
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.columns import Columns, columns_of
 from mlcheck.probe.measure.passes import Passes
 
@@ -19,9 +20,9 @@ AGAIN = 3
 
 
 def check(passes: Passes, *, times: float = TIMES) -> Verdict:
-    judged = [columns for columns in columns_of(passes.training).values() if columns.rows >= FEW]
+    judged = [columns for columns in columns_of(passes.training, numbers=True).values() if columns.rows >= FEW]
     if not judged:
-        return Verdict(Outcome.SKIP, reason=f"no floating-point input with several features has {FEW} rows")
+        return Verdict(Outcome.SKIP, reason=f"no floating-point input has {FEW} rows")
     findings = tuple(f for columns in judged if (f := _fault(columns, times) or _apart_from_all(columns, times)))
     looked = sum(len(columns.share) for columns in judged)
     if findings:
@@ -35,6 +36,10 @@ def _times(columns: Columns) -> Tensor:
     return (columns.reach / columns.bulk).where(columns.bulk > 0, columns.bulk)
 
 
+def _named(columns: Columns, place: int) -> str:
+    return f"`{columns.place}`" if columns.kind == "number" else f"{columns.kind} {place} of `{columns.place}`"
+
+
 def _fault(columns: Columns, most: float) -> Finding | None:
     times = _times(columns)
     place = int(times.argmax())
@@ -45,7 +50,7 @@ def _fault(columns: Columns, most: float) -> Finding | None:
         return None
     missing = ": a code for a missing value" if code else ""
     return Finding(
-        f"{columns.kind} {place} of `{columns.place}` holds {value:.6g}, {float(times[place]):.3g} times as "
+        f"{_named(columns, place)} holds {value:.6g}, {float(times[place]):.3g} times as "
         f"far from its median as 99 % of its {columns.rows:,} values{missing}",
         help="mend or leave out such samples; one of them outweighs all others in a mean, a scale and a squared error",
         numbers={"value": value, "bulk": bulk, "times": float(times[place])},
@@ -62,7 +67,7 @@ def _apart_from_all(columns: Columns, most: float) -> Finding | None:
         return None
     share = 100 * float(columns.repeated[place])
     return Finding(
-        f"{columns.kind} {place} of `{columns.place}` is {value:.6g} in {share:.2g} % of {columns.rows:,} values, "
+        f"{_named(columns, place)} is {value:.6g} in {share:.2g} % of {plural(columns.rows, 'value')}, "
         f"{gap:.3g} times as far from its median as any other: it looks like a code for a missing value",
         help="mend or leave out such samples, or fill them with the median beside a column that says so",
         numbers={"value": value, "share": float(columns.repeated[place]), "times": gap},

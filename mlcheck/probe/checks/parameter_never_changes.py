@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
@@ -15,6 +16,8 @@ _SINGLE = 4  # bytes
 
 
 def check(steps: TrainingSteps) -> Verdict:
+    if steps.without_optimizer:
+        return _without_optimizer(steps)
     held = [s for s in steps.parameters if s.requires_grad and s.optimizers and s.trace.nonzero]
     largest = max((s.trace.largest for s in held if math.isfinite(s.trace.largest)), default=0.0)
     held = [s for s in held if s.changed or s.trace.largest > _ROUNDING * largest]
@@ -33,7 +36,9 @@ def check(steps: TrainingSteps) -> Verdict:
         return Verdict(Outcome.WARN, waiting[0].message, findings=waiting, looked_at=len(held))
     if not stuck:
         return Verdict(
-            Outcome.PASS, f"all {len(held)} parameters with gradients changed in {updates} updates", looked_at=len(held)
+            Outcome.PASS,
+            f"{plural(len(held), 'parameter')} with gradients, and all changed in {plural(updates, 'update')}",
+            looked_at=len(held),
         )
     idle = [story for story in stuck if story.learning_rate == 0]
     tiny = [story for story in stuck if story.learning_rate > 0]
@@ -42,8 +47,22 @@ def check(steps: TrainingSteps) -> Verdict:
     return Verdict(outcome, findings[0].message, findings=findings, looked_at=len(held))
 
 
+def _without_optimizer(steps: TrainingSteps) -> Verdict:
+    """What a program means to change by itself is not known: that all of it changes is enough."""
+    held = [s for s in steps.parameters if s.requires_grad and s.trace.nonzero]
+    stuck = [s.name for s in held if not s.changed]
+    how = f"in {steps.steps} steps, without an optimizer"
+    if stuck:
+        reason = f"{listed(stuck)} got gradients and did not change {how}: whether they were meant to is not known"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
+    return Verdict(Outcome.PASS, f"all {len(held)} parameters with gradients changed {how}", looked_at=len(held))
+
+
 def _never_stepped(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
-    message = f"{len(held)} parameters got gradients, but no optimizer stepped in {steps.steps} training steps"
+    message = (
+        f"{plural(len(held), 'parameter')} got gradients, but no optimizer stepped in "
+        f"{plural(steps.steps, 'training step')}"
+    )
     if steps.steps < MANY_STEPS:
         return Verdict(Outcome.INCONCLUSIVE, reason=message)
     finding = Finding(message, steps.backward_place, help="call optimizer.step() after backward")
@@ -74,7 +93,8 @@ def _stuck(stories: list[ParameterStory], updates: int) -> list[Finding]:
     lost = any(story.trace.lost for story in stories)
     why = "their gradients are cleared before the step" if lost else f"learning rate {stories[0].learning_rate:g}"
     message = (
-        f"{listed([s.name for s in stories])} got gradients and did not change by one bit in {updates} updates ({why})"
+        f"{listed([s.name for s in stories])} got gradients and did not change by one bit in "
+        f"{plural(updates, 'update')} ({why})"
     )
     return [Finding(message, Location(symbol=stories[0].name), numbers={"parameters": float(len(stories))})]
 
@@ -82,7 +102,9 @@ def _stuck(stories: list[ParameterStory], updates: int) -> list[Finding]:
 def _idle(stories: list[ParameterStory], updates: int) -> list[Finding]:
     if not stories:
         return []
-    message = f"{listed([s.name for s in stories])} did not change in {updates} updates: the learning rate is 0"
+    message = (
+        f"{listed([s.name for s in stories])} did not change in {plural(updates, 'update')}: the learning rate is 0"
+    )
     return [
         Finding(
             message, Location(symbol=stories[0].name), help="set requires_grad=False if they are meant to be frozen"

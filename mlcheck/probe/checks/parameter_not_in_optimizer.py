@@ -5,8 +5,19 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training_steps import TrainingSteps
+from mlcheck.probe.measure.unregistered import Fleeting
+
+
+def _made_anew(fleeting: Fleeting) -> Finding:
+    whose = f" (of {', '.join(f'`{kind}`' for kind in fleeting.kinds)})" if fleeting.kinds else ""
+    message = (
+        f"{fleeting.count} parameters{whose} that belong to no model take part in the loss and are made anew in every "
+        "step: they stay at their random start, and what was learnt around them is lost"
+    )
+    return Finding(message, help="make these layers in `__init__`: what `forward` makes lives for one pass")
 
 
 def check(steps: TrainingSteps) -> Verdict:
@@ -18,11 +29,14 @@ def check(steps: TrainingSteps) -> Verdict:
     if left_out:
         elements = sum(story.elements for story in left_out)
         message = (
-            f"{listed([s.name for s in left_out])} ({elements:,} numbers) get gradients, but no optimizer holds them"
+            f"{listed([s.name for s in left_out])} ({plural(elements, 'number')}) get gradients, but no "
+            "optimizer holds them"
         )
         help_ = "pass them to the optimizer, or set requires_grad=False if they are meant to stay"
         findings.append(Finding(message, Location(symbol=left_out[0].name), help=help_))
-    if steps.unregistered:
+    if steps.fleeting:
+        findings.append(_made_anew(steps.fleeting))
+    elif steps.unregistered:
         names = [name or f"a parameter of shape {tuple(shape)}" for name, shape in steps.unregistered]
         message = f"{listed(names)} take part in the loss but belong to no model: neither trained, moved nor saved"
         help_ = "keep modules in nn.ModuleList or nn.ModuleDict, parameters in nn.ParameterList"
@@ -32,9 +46,9 @@ def check(steps: TrainingSteps) -> Verdict:
     if not steps.gives_optimizer:
         return Verdict(Outcome.SKIP, reason="the optimizer is mlcheck's own: your program gives none")
     strays = sum(steps.strays.values())
-    note = f"; optimizers hold {strays} tensors besides" if strays else ""
+    note = f"; optimizers hold {plural(strays, 'tensor')} besides" if strays else ""
     return Verdict(
         Outcome.PASS,
-        f"all {len(trained)} parameters that get gradients are in an optimizer{note}",
+        f"{plural(len(trained), 'parameter')} with gradients, and all in an optimizer{note}",
         looked_at=len(trained),
     )

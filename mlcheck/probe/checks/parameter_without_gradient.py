@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training_steps import ParameterStory, TrainingSteps
 
@@ -12,7 +13,9 @@ from mlcheck.probe.measure.training_steps import ParameterStory, TrainingSteps
 def check(steps: TrainingSteps) -> Verdict:
     held = [story for story in steps.parameters if story.requires_grad and story.optimizers]
     if not steps.backwards:
-        return Verdict(Outcome.INCONCLUSIVE, reason=f"no backward pass was made in {steps.steps} training steps")
+        return Verdict(
+            Outcome.INCONCLUSIVE, reason=f"no backward pass was made in {plural(steps.steps, 'training step')}"
+        )
     silent = [story for story in held if not story.trace.arrivals]
     cut = [s for s in silent if s.influences and not s.under_no_grad]
     frozen = [s for s in silent if s.influences and s.under_no_grad]
@@ -24,12 +27,17 @@ def check(steps: TrainingSteps) -> Verdict:
         *_finding(
             frozen, "get no gradient because their module runs under torch.no_grad(), yet the optimizer holds them"
         ),
-        *_finding(unused, f"never got a gradient in {steps.steps} steps and do not change the loss: they are not used"),
+        *_finding(
+            unused,
+            f"never got a gradient in {plural(steps.steps, 'step')} and do not change the loss: they are not used",
+        ),
     ]
     if not findings:
         off = sum(not story.requires_grad for story in steps.parameters)
         note = f"; {off} are frozen (requires_grad=False)" if off else ""
-        return Verdict(Outcome.PASS, f"all {len(held)} trained parameters got gradients{note}", looked_at=len(held))
+        return Verdict(
+            Outcome.PASS, f"{plural(len(held), 'trained parameter')}, and all got gradients{note}", looked_at=len(held)
+        )
     outcome = Outcome.FAIL if cut else Outcome.WARN
     return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=len(held))
 

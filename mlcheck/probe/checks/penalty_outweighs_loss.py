@@ -5,6 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
+from mlcheck.probe.measure.added_term import AddedTerm
 from mlcheck.probe.measure.decay_trials import DecayTrials
 from mlcheck.probe.measure.first_loss import FirstLoss
 
@@ -12,15 +14,37 @@ MUCH = 5.0
 GAIN = 0.1
 HALF = 0.5
 NEARLY_ALL = 0.95
+WORTH = 0.1
+NOTHING = 0.05
 
 
-def check(seen: FirstLoss, decayed: DecayTrials | None) -> Verdict:
+def check(seen: FirstLoss, decayed: DecayTrials | None, added: AddedTerm | None) -> Verdict:
     if decayed is not None and (message := _held_back(decayed)):
         help_ = "lower weight_decay: 1e-4 to 0.1 is common, and the first experiments do without"
         numbers = {"weight decay": decayed.decay}
         finding = Finding(message, help=help_, numbers=numbers)
         return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=len(decayed.kept))
-    return _added(seen)
+    about_weights = seen.penalty is not None and seen.penalty.about_weights
+    verdict = _added(seen)
+    if verdict.outcome is Outcome.PASS and added is not None and (message := _forgotten(added, about_weights)):
+        help_ = "lower its weight, or raise it from 0 in the course of training; see that both are sums, or both means"
+        numbers = {"worth alone": added.alone.worth, "worth with all": added.whole.worth}
+        finding = Finding(message, added.place, help=help_, numbers=numbers)
+        return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=added.steps)
+    return verdict
+
+
+def _forgotten(seen: AddedTerm, about_weights: bool) -> str:
+    """Where a model that has learnt to use its input unlearns that under the whole loss."""
+    alone, whole = seen.alone, seen.whole
+    if not alone.worth > WORTH * alone.exchanged or whole.own <= alone.own or whole.worth > NOTHING * alone.worth:
+        return ""
+    name = "" if about_weights else "; of a KL term this is posterior collapse"
+    return (
+        f"what is added to {seen.kind} makes the model forget its input: trained for {seen.steps} steps by {seen.kind} "
+        f"alone it comes to {alone.own:.3g} ({alone.exchanged:.3g} with inputs exchanged between samples), after as "
+        f"many more by the whole loss to {whole.own:.3g}, whatever the input ({whole.exchanged:.3g} exchanged){name}"
+    )
 
 
 def _held_back(seen: DecayTrials) -> str:
@@ -34,8 +58,8 @@ def _held_back(seen: DecayTrials) -> str:
     if start - freed < GAIN * abs(start) or start - kept > HALF * (start - freed) or paired < NEARLY_ALL * third:
         return ""
     return (
-        f"the weight decay of {seen.decay:g} keeps the model from learning: over the same {len(seen.kept)} batches the "
-        f"loss comes from {start:.3g} to {kept:.3g}, without it to {freed:.3g}"
+        f"the weight decay of {seen.decay:g} keeps the model from learning: over the same "
+        f"{plural(len(seen.kept), 'batch')} the loss comes from {start:.3g} to {kept:.3g}, without it to {freed:.3g}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.evaluation import Evaluation
 
 
@@ -17,12 +18,15 @@ def check(seen: Evaluation) -> Verdict:
         finding = Finding(message, drop.place, help="pass training=self.training, or use nn.Dropout")
         return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=2)
     if not differing and not seen.first_difference:
-        what = f"{len(seen.metrics)} metrics" if seen.metrics else f"{seen.compared} module outputs"
+        what = plural(len(seen.metrics), "metric") if seen.metrics else plural(seen.compared, "module output")
         return Verdict(Outcome.PASS, f"two evaluations of a batch agree bit for bit ({what})", looked_at=2)
     if seen.training:
         name, place = seen.training[0]
         message = f"two evaluations of a batch differ: {name} is in training mode{_pair(differing)}"
         return Verdict(Outcome.WARN, message, findings=(Finding(message, place),), looked_at=2)
+    if not seen.repeats and not seen.draws:
+        reason = "the program draws its batches itself, in the order of its data: none can be evaluated twice"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=2)
     drawn = ", ".join(f"{name} at {place}" for name, place in seen.draws[:2])
     source = f"it draws {drawn}" if drawn else f"something draws random numbers{where}"
     return Verdict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.rank_meeting import Death, at, deaths, parting, waiting
 from mlcheck.probe.measure.rank_run import RankRun
@@ -16,7 +17,7 @@ def check(run: RankRun) -> Verdict:
     world, updates = len(run.ranks), run.updates
     died, waits = deaths(run), waiting(run)
     if not died and not waits:
-        return Verdict(Outcome.PASS, f"{world} ranks came through {updates} steps together", looked_at=world)
+        return Verdict(Outcome.PASS, f"{world} ranks came through {plural(updates, 'step')} together", looked_at=world)
     if died:
         findings = tuple(map(_died, died))
         return Verdict(
@@ -37,7 +38,10 @@ def check(run: RankRun) -> Verdict:
 
 def _died(death: Death) -> Finding:
     if death.unused:
-        told = f"{len(death.unused)} weights get no gradient, which DistributedDataParallel waits for"
+        told = (
+            f"{plural(len(death.unused), 'weight')} {'gets' if len(death.unused) == 1 else 'get'} no "
+            "gradient, which DistributedDataParallel waits for"
+        )
         return Finding(f"rank {death.rank} died: {told} ({listed(list(death.unused))})", death.place, help=_UNUSED)
     return Finding(f"rank {death.rank} died at {at(death.place)}: {death.error}", death.place)
 

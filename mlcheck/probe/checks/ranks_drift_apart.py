@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure import rank_weights
 from mlcheck.probe.measure.rank_run import RankRun
 from mlcheck.probe.measure.rank_weights import drift
@@ -27,7 +28,10 @@ def check(run: RankRun) -> Verdict:
     if found is None:
         compared = sum(step.optimizer >= 0 for step in run.ranks[0].of(rank_weights.Step))
         weights = len(run.steps[0][0].weights)
-        summary = f"{world} ranks hold the same {weights} weights and gradients, bit for bit, over {compared} steps"
+        summary = (
+            f"{world} ranks hold the same {plural(weights, 'weight')} and gradients, bit for bit, over "
+            f"{plural(compared, 'step')}"
+        )
         return Verdict(Outcome.PASS, summary, looked_at=compared)
     kind = "gradients" if found.gradient else "weights"
     when = f"at step {found.step}" if found.step else "from the start"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.rank_passes import passes
 from mlcheck.probe.measure.rank_run import RankRun
@@ -44,7 +45,7 @@ def _constructed(seen: Ranks) -> Verdict:
         reason = f"{seen.same} of the first {seen.compared} batches of two ranks are the same"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.compared)
     return Verdict(
-        Outcome.PASS, f"the first {seen.compared} batches of two ranks are different", looked_at=seen.compared
+        Outcome.PASS, f"of two ranks, the first {plural(seen.compared, 'batch')} differ", looked_at=seen.compared
     )
 
 
@@ -65,7 +66,10 @@ def _really_run(run: RankRun) -> Verdict:
             message = f"each of {world} ranks goes through all {one.samples:,} samples: an epoch is {world} epochs"
             return _failed(message, one.place, looked_at, Outcome.WARN)
         if one.doubled:
-            message = f"{one.doubled:,} samples of an epoch are read by more than one rank"
+            message = (
+                f"{plural(one.doubled, 'sample')} of an epoch {'is' if one.doubled == 1 else 'are'} read "
+                "by more than one rank"
+            )
             return _failed(message, one.place, looked_at)
         if one.missed:
             return _failed(f"{one.missed:,} of {one.samples:,} samples are read by no rank", one.place, looked_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.rank_passes import JOINS, passes
 from mlcheck.probe.measure.rank_run import RankRun
@@ -25,7 +26,7 @@ def check(run: RankRun) -> Verdict:
         raise NotMeasured("the ranks train without a loader whose length is known")
     uneven = next((one for one in counted if len(set(one.lengths)) > 1), None)
     if uneven is None:
-        told = f"every rank trains on {counted[0].lengths[0]:,} batches an epoch"
+        told = f"every rank trains on {plural(counted[0].lengths[0], 'batch')} an epoch"
         return Verdict(Outcome.PASS, told, looked_at=len(counted))
     told = ", ".join(f"rank {rank} has {length:,} batches" for rank, length in enumerate(uneven.lengths))
     if JOINS in run.ranks[0].notices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.resumed import Lost, Resumed
 
 
@@ -12,10 +13,13 @@ def check(seen: Resumed) -> Verdict:
     held = f"{len(seen.saved)} part{'s' * (len(seen.saved) != 1)} with a state_dict"
     if not seen.differing:
         summary = (
-            f"resumed after {seen.steps} steps from {held}, the run goes on bit for bit as if it had never stopped"
+            f"resumed after {plural(seen.steps, 'step')} from {held}, the run goes on bit for bit as if "
+            "it had never stopped"
         )
         return Verdict(Outcome.PASS, summary, looked_at=seen.steps)
-    told = f"resumed after {seen.steps} steps, the run differs from one that never stopped: {seen.differing[0]}"
+    told = (
+        f"resumed after {plural(seen.steps, 'step')}, the run differs from one that never stopped: {seen.differing[0]}"
+    )
     if not seen.causes:
         reason = f"{told}; no single piece of state explains it"
         return Verdict(Outcome.INCONCLUSIVE, summary=told, reason=reason, looked_at=seen.steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.other_process import OtherProcess
 from mlcheck.probe.measure.repeated import Repeated
 
@@ -21,7 +22,7 @@ def check(seen: Repeated, other: OtherProcess | None) -> Verdict:
     if not seen.parting and other and other.parting:
         return _elsewhere(other)
     if not seen.parting:
-        summary = f"{runs} agree bit for bit over {seen.steps} steps"
+        summary = f"{runs} agree bit for bit over {plural(seen.steps, 'step')}"
         summary += "; another process begins alike" if other else ""
         return Verdict(Outcome.PASS, summary, looked_at=seen.steps)
     told = f"{runs} diverge at {seen.parting}" + (f" (`{seen.what}`)" if seen.what else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.rank_run import RankRun, Saved, location
 
@@ -18,7 +19,9 @@ def check(run: RankRun) -> Verdict:
         raise NotMeasured("nothing was saved with torch.save in the steps that were run")
     shared = {path: ranks for path, ranks in writers.items() if len(ranks) > 1}
     if not shared:
-        return Verdict(Outcome.PASS, f"each of {len(writers)} files is written by one rank", looked_at=len(writers))
+        return Verdict(
+            Outcome.PASS, f"each of {plural(len(writers), 'file')} is written by one rank", looked_at=len(writers)
+        )
     findings = tuple(
         Finding(
             f"ranks {', '.join(map(str, ranks))} write the same file, {path.rpartition('/')[2]}, at once",

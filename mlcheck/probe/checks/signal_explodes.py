@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.activations import Activations
 
 GROWTH = 1000.0
@@ -35,7 +36,7 @@ def check(seen: Activations) -> Verdict:
     if bad is None and (growth < GROWTH or max(spreads) < LARGE or spreads.index(max(spreads)) < FEW - 1):
         return Verdict(
             Outcome.PASS,
-            f"over {len(layers)} layers the output is at most {growth:.3g} times the first layer's",
+            f"over {plural(len(layers), 'layer')} the output is at most {growth:.3g} times the first layer's",
             figures=(figure,),
             numbers={"growth": growth},
             looked_at=len(layers),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.activations import Activations, Layer
 from mlcheck.probe.measure.overfit import Overfit
 
@@ -34,7 +35,7 @@ def check(seen: Activations, overfit: Overfit | None) -> Verdict:
         return Verdict(outcome, findings[0].message, findings=tuple(findings), figures=(figure,), looked_at=len(layers))
     return Verdict(
         Outcome.PASS,
-        f"over {len(layers)} layers the gradient falls by a factor of {1 / ratio:.3g}, samples stay apart",
+        f"over {plural(len(layers), 'layer')} the gradient falls by a factor of {1 / ratio:.3g}, samples stay apart",
         figures=(figure,),
         numbers={"first to largest gradient": ratio},
         looked_at=len(layers),

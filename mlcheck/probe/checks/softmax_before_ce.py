@@ -7,6 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss_inputs import LossInput, LossInputs
 
 _WHY = "cross_entropy applies log-softmax itself: give it the logits"
@@ -53,7 +54,7 @@ def _fault(call: LossInput) -> Finding:
     else:
         what = f"the rows entering cross_entropy sum to 1 ± {call.row_sum_error:.1g}, on scrambled input too"
     return Finding(
-        f"{what}: with {call.classes} classes the loss cannot fall below {plateau:.3g}",
+        f"{what}: with {plural(call.classes, 'class')} the loss cannot fall below {plateau:.3g}",
         call.place,
         help=_WHY,
         numbers={"plateau": plateau, "classes": float(call.classes), "row sum error": call.row_sum_error},

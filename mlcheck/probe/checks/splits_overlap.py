@@ -23,12 +23,7 @@ def check(seen: Samples, *, share: float = 0.0) -> Verdict:
     training, validation = seen.training, seen.validation
     if validation is None or not validation.content or not training.content:
         return Verdict(Outcome.SKIP, reason="there is no validation data that can be asked for a sample")
-    first_with: dict[bytes, int] = {}
-    for index, content in training.content.items():
-        first_with.setdefault(content, index)
-    for content, index in training.variants.items():
-        first_with.setdefault(content, index)
-    twins = sorted((index, first_with[same]) for index, same in validation.content.items() if same in first_with)
+    twins = _twins(training, validation)
     total = len(validation.content)
     numbers = {"shared": float(len(twins)), "validation samples": float(total)}
     looked = len(training.content) + total
@@ -67,6 +62,16 @@ def check(seen: Samples, *, share: float = 0.0) -> Verdict:
     outcome = Outcome.WARN if as_within else Outcome.FAIL
     figures = (*figures, _table(twins))
     return Verdict(outcome, message, findings=(finding,), figures=figures, numbers=numbers, looked_at=looked)
+
+
+def _twins(training: Split, validation: Split) -> list[tuple[int, int]]:
+    """The validation samples that are in the training data too, each with the first that it equals there."""
+    first_with: dict[bytes, int] = {}
+    for index, content in training.content.items():
+        first_with.setdefault(content, index)
+    for content, index in training.variants.items():
+        first_with.setdefault(content, index)
+    return sorted((index, first_with[same]) for index, same in validation.content.items() if same in first_with)
 
 
 def _are_told_apart(split: Split) -> bool:

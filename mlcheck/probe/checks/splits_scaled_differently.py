@@ -13,6 +13,8 @@ from mlcheck.probe.measure.passes import Field, Passes
 
 RATIO = 3.0
 AGREE = 0.9
+SOME = 1 / 3
+MOST = 0.75
 FEW_ROWS = 30
 FEW_FEATURES = 4
 NOTHING = 1e-6
@@ -31,7 +33,7 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
             continue
         middle = float(ratios.median())
         told.append(f"`{trained.place}` spreads {middle:.3g} times as wide in validation as in training")
-        if _apart(ratios):
+        if _apart(ratios) or _unscaled(ratios, _shifts(trained, tested)):
             findings.append(_fault(trained, tested, ratios))
             figures.append(_figure(trained, tested))
     if findings:
@@ -69,6 +71,25 @@ def _apart(ratios: Tensor) -> bool:
         return True
     varies = ratios > NOTHING  # what one split lacks altogether is rare, not scaled
     return len(ratios) >= FEW_FEATURES and float(((wider + narrower) * varies).mean()) >= AGREE
+
+
+def _shifts(trained: Field, tested: Field) -> Tensor:
+    """How far validation's mean lies from training's, in standard deviations of training's, for the same features."""
+    mine, theirs = trained.spread, tested.spread
+    tiny = 1e-6 * torch.maximum(mine, theirs).max()
+    varies = (mine > tiny) | (theirs > tiny)
+    return (tested.mean - trained.mean).abs()[varies] / mine[varies].clamp_min(1e-12)
+
+
+def _unscaled(ratios: Tensor, shifts: Tensor) -> bool:
+    """Columns that were never centred nor divided: some had a spread near 1 all along, and lie elsewhere."""
+    other = ((ratios > RATIO) | (ratios < 1 / RATIO)) & (ratios > NOTHING)
+    moved = (shifts > RATIO) & (ratios > NOTHING)
+    return (
+        len(ratios) >= FEW_FEATURES
+        and float(other.double().mean()) >= SOME
+        and float((other | moved).double().mean()) >= MOST
+    )
 
 
 def _fault(trained: Field, tested: Field, ratios: Tensor) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.step_calls import Call, StepCalls
 
 _LEFT_TO_YOU = 2
@@ -39,4 +40,4 @@ def _often(times: float) -> str:
 def _list(calls: tuple[Call, ...]) -> str:
     told = [f"{call.what} at {call.place}" + (f", {call.times:.3g} times" if call.times > 1 else "") for call in calls]
     more = len(told) - _SHOWN
-    return "; ".join(told[:_SHOWN]) + (f"; and {more} more lines" if more > 0 else "")
+    return "; ".join(told[:_SHOWN]) + (f"; and {plural(more, 'more line')}" if more > 0 else "")

@@ -8,6 +8,7 @@ from itertools import pairwise
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.labels import Labels
 from mlcheck.probe.measure.passes import Field, Passes
 from mlcheck.probe.measure.rehearsal import Rehearsal
@@ -23,7 +24,7 @@ def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = N
         return Verdict(Outcome.SKIP, reason="no step calls backward: nothing learns from the order")
     batches = len(training.digests)
     if batches < FEW_BATCHES:
-        return Verdict(Outcome.SKIP, reason=f"a pass has {batches} batches: there is little to shuffle")
+        return Verdict(Outcome.SKIP, reason=f"a pass has {plural(batches, 'batch')}: there is little to shuffle")
     if not training.fields:
         return Verdict(Outcome.SKIP, reason="no tensor is seen in a batch before it is used")
     many = min(len(training.digests), len(passes.again.digests))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed, part_of
 from mlcheck.probe.measure.samples import BadSample, Samples, Split
 
@@ -25,7 +26,7 @@ def check(seen: Samples) -> Verdict:
 
 def _read(split: Split) -> str:
     if split.whole:
-        return f"all {split.length:,} {split.name} samples can be read"
+        return f"{plural(split.length, f'{split.name} sample')}, and all can be read"
     bound = 100 * 3 / split.read
     return (
         f"{split.read:,} of {split.length:,} {split.name} samples, drawn at random, can be read: fewer than "
@@ -41,7 +42,7 @@ def _raised(split: Split) -> list[Finding]:
     found = []
     for what, group in by_error.items():
         first, count = group[0], len(group)
-        more = f", and so do {count - 1} others" if count > 1 else ""
+        more = f", and so {'does one other' if count == 2 else f'do {count - 1} others'}" if count > 1 else ""
         message = f"{split.name} sample {first.index} {what}{more}, of {split.read:,} that were read"
         found.append(Finding(message, first.place, numbers={"index": float(first.index), "samples": float(count)}))
     return found

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed, part_of
 from mlcheck.probe.measure.samples import Samples
+
+HELP = "give the validation data its own transform without random parts"
 
 
 def check(seen: Samples) -> Verdict:
@@ -19,9 +22,18 @@ def check(seen: Samples) -> Verdict:
     if not split.varying:
         return Verdict(
             Outcome.PASS,
-            f"{split.read_twice} validation samples are bit for bit the same when read again{training}",
+            f"{plural(split.read_twice, 'validation sample')} read twice: bit for bit the same when read "
+            f"again{training}",
             looked_at=split.read_twice,
         )
+    if moved := split.flips.moved_along():
+        picture, mask, how, count = moved
+        message = (
+            f"validation samples are augmented: {_parts((picture, mask))} are {how}, together, between two reads of "
+            f"one sample ({count} of {split.read_twice})"
+        )
+        finding = Finding(message, help=HELP)
+        return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=split.read_twice)
     if len(split.varying) > 1 and len(split.varying) == len(split.shapes):
         reason = "every part of a validation sample is drawn anew at each read: views of one thing, or a random task"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
@@ -33,7 +45,7 @@ def check(seen: Samples) -> Verdict:
         f"validation samples differ between two reads in {_parts(split.varying)}: "
         "they are augmented, or noise is added to them"
     )
-    finding = Finding(message, help="give the validation data its own transform without random parts")
+    finding = Finding(message, help=HELP)
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=split.read_twice)
 
 

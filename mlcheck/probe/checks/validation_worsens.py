@@ -8,6 +8,7 @@ import re
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.searched import Searched
 from mlcheck.probe.measure.short_run import ShortRun
 
@@ -16,6 +17,7 @@ FEW = 20
 MARGIN = 0.5
 FALL = 0.25
 CLOSE = 0.05
+ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
 
 
 def check(run: ShortRun, searched: Searched | None) -> Verdict:
@@ -35,28 +37,40 @@ def check(run: ShortRun, searched: Searched | None) -> Verdict:
         start, end = sum(before) / len(before), sum(after) / len(after)
         told.append(f"{name} {start:.4g} to {end:.4g}")
         worse = sum(b < a for b, a in zip(before, after)) == len(before)
-        if worse and end - start > MARGIN * max(abs(start), 0.1) and last < first:
-            opposite = abs(run.losses[0] + start) < CLOSE * abs(start)
-            findings.append(_fault(name, start, end, first, last, run.steps, opposite))
+        alike = math.isclose(run.losses[0], start, rel_tol=ALIKE) and math.isclose(last, end, rel_tol=ALIKE)
+        if worse and end - start > MARGIN * max(abs(start), 0.1) and last < first and not alike:
+            why = _why(name, start, run)
+            findings.append(_fault(name, start, end, first, last, run.steps, why))
     if not told:
         return Verdict(Outcome.INCONCLUSIVE, reason="the validation losses are not finite")
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
-    return Verdict(Outcome.PASS, f"over {run.steps} steps: {', '.join(told[:3])}", looked_at=run.steps)
+    return Verdict(Outcome.PASS, f"over {plural(run.steps, 'step')}: {', '.join(told[:3])}", looked_at=run.steps)
 
 
-def _fault(name: str, start: float, end: float, first: float, last: float, steps: int, opposite: bool) -> Finding:
-    why = (
-        "before training one is the negative of the other: a sign is wrong"
-        if opposite
-        else ("the two do not measure the same")
-    )
+def _fault(name: str, start: float, end: float, first: float, last: float, steps: int, why: str) -> Finding:
     return Finding(
         f"{name} rises from {start:.4g} to {end:.4g} in {steps} steps while the training loss falls from "
         f"{first:.4g} to {last:.4g}: {why}",
         help="compare the two formulas (a sign, a mode, a preprocessing step that only one of them has)",
         numbers={"before": start, "after": end},
     )
+
+
+def _why(name: str, start: float, run: ShortRun) -> str:
+    """Whether the formula is to blame or the data: the same evaluation of training batches tells."""
+    if abs(run.losses[0] + start) < CLOSE * abs(start):
+        return "before training one is the negative of the other: a sign is wrong"
+    pairs = [(b[name], a[name]) for b, a in zip(*run.on_training) if name in b and name in a]
+    if not pairs or not all(map(math.isfinite, (number for pair in pairs for number in pair))):
+        return "the two do not measure the same"
+    before, after = (sum(values) / len(pairs) for values in zip(*pairs))
+    told = f"on training batches {name} goes from {before:.4g} to {after:.4g}"
+    if after - before > MARGIN * max(abs(before), 0.1):
+        return f"{told}, too: it is how it is computed (a sign, exchanged terms, a mode), not the data"
+    if after < before:
+        return f"{told}, so it is the data: validation inputs or targets are prepared in another way"
+    return f"the two do not measure the same ({told})"
 
 
 def _falls(metric: str, run: ShortRun) -> Finding | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.parameters import Parameters, WeightStory
 
@@ -30,7 +31,7 @@ def check(seen: Parameters) -> Verdict:
     note = f"; {listed(zero)} began at zero and moved apart" if zero else ""
     return Verdict(
         Outcome.PASS,
-        f"the units of all {len(judged)} weights differ after {seen.updates} updates{note}",
+        f"{plural(len(judged), 'weight')} whose units differ after {plural(seen.updates, 'update')}{note}",
         looked_at=len(judged),
     )
 
@@ -42,7 +43,8 @@ def _stuck(stories: list[WeightStory], updates: int) -> list[Finding]:
     what = "are all zero" if all(story.constant == 0 for story in stories) else "have units that are all equal"
     return [
         Finding(
-            f"{names} {what} at the start and still are after {updates} updates: equal units get equal gradients and "
+            f"{names} {what} at the start and still are after {plural(updates, 'update')}: equal units get "
+            "equal gradients and "
             "learn the same, or nothing",
             Location(symbol=stories[0].name.removesuffix(".weight")),
             help="initialise them at random: nn.init.kaiming_normal_ before ReLU, xavier_uniform_ otherwise",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loader_place import loader_place
 from mlcheck.probe.measure.step_time import StepTime
 from mlcheck.probe.measure.time_causes import Lost, cause
@@ -23,7 +24,8 @@ def check(seen: StepTime) -> Verdict:
     last, loop = seen.rounds[-1], seen.phases["loop"]
     lacks = f", and the trainer is ready but without a core {loop.trainer.delay:.0%} of the time"
     message = (
-        f"workers and training fight for {loop.cores} cores: a step takes {ms(last.step)} while {seen.workers} "
+        f"workers and training fight for {plural(loop.cores, 'core')}: a step takes {ms(last.step)} while "
+        f"{seen.workers} "
         f"workers load, and {ms(last.alone)} when they rest{lacks if loop.trainer.delay else ''}; "
         f"without it the loop is up to {times(found.gain)} as fast"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure
 from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.gallery import picture_of, pictures_alike
 from mlcheck.probe.measure.one_by_one import laid_out
 from mlcheck.probe.measure.predictions import Prediction, Predictions
@@ -20,7 +21,8 @@ def check(run: ShortRun) -> Verdict:
         return Verdict(Outcome.SKIP, reason=reason)
     worst = [one.loss for one in seen.worst]
     told = (
-        f"after {run.steps} steps, the {len(worst)} highest losses of {seen.samples} validation samples are "
+        f"after {plural(run.steps, 'step')}, the {len(worst)} highest losses of "
+        f"{plural(seen.samples, 'validation sample')} are "
         f"{worst[-1]:.3g} to {worst[0]:.3g}, the mean of all {seen.mean:.3g}"
     )
     return Verdict(
@@ -34,7 +36,7 @@ def check(run: ShortRun) -> Verdict:
 
 def _worst(seen: Predictions, steps: int) -> Figure | None:
     beside = "label, what the model says, and loss" if any(one.said for one in seen.worst) else "its loss"
-    title = f"the worst predictions after {steps} steps, {seen.field} with {beside}"
+    title = f"the worst predictions after {plural(steps, 'step')}, {seen.field} with {beside}"
     if dense := [one for one in seen.worst if one.target is not None and picture_of(one.input)]:
         return Figure("images", f"{title}: input, label, output", {"tiles": [t for one in dense for t in _three(one)]})
     return laid_out(title, [one.input for one in seen.worst], [_caption(one) for one in seen.worst], seen.decode)

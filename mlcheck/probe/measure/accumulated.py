@@ -18,6 +18,7 @@ from torch.nn.utils import clip_grad
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.clipping import replaced
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -108,7 +109,7 @@ def _gradient(trial: Trial, batches: list[Any], seed: int = _SEED) -> Tensor:
         finally:
             handle.remove()
     if not kept:
-        raise inconclusive(f"no optimizer step after {len(batches)} batches")
+        raise inconclusive(f"no optimizer step after {plural(len(batches), 'batch')}")
     return kept[0]
 
 

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from mlcheck.core.finding import Figure
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.gallery import TILES, picture_of
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -52,7 +53,7 @@ def boxed(batch: Any, undo: Normalisation | None) -> Figure | None:
         corners = _corners(boxes, picture)
         if corners is None:
             return None
-        told = ", ".join(dict.fromkeys(labels)) or f"{len(corners)} boxes"
+        told = ", ".join(dict.fromkeys(labels)) or plural(len(corners), "box")
         tiles.append({"png": _drawn(picture_of(picture, undo), corners), "caption": told})
     return Figure("images", "pictures with their boxes, read as x1, y1, x2, y2, and their labels", {"tiles": tiles})
 

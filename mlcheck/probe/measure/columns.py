@@ -17,8 +17,8 @@ MOST_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """One floating-point tensor of the batch, over a pass. `kind` is `column` (a table's), `channel` or
-    `feature` (of a sequence, or its places, where they come last).
+    """One floating-point tensor of the batch, over a pass. `kind` is `column` (a table's), `channel`, `feature` (of a
+    sequence, or its places, where they come last) or `number` (one a sample).
 
     `common` is each column's most frequent value, `share` how often it occurs. `reach` is the largest distance from
     the median, at `furthest`; `bulk` is the distance within which 99 % of the values lie. `repeated` is how often the
@@ -42,20 +42,27 @@ class Columns:
         return part_of("batch", self.name)
 
 
-def columns_of(split: Pass) -> dict[str, Columns]:
-    """Tables (samples, columns), the channels of pictures, and the features of sequences, from the kept batches."""
+def columns_of(split: Pass, numbers: bool = False) -> dict[str, Columns]:
+    """Tables (samples, columns), the channels of pictures, and the features of sequences, from the kept batches.
+
+    With `numbers` also what is one number a sample, as the target of a regression is.
+    """
     kept: dict[str, list[Tensor]] = {}
     for batch in split.kept:
         for name, tensor in leaves(batch):
-            if tensor.is_floating_point() and tensor.layout is torch.strided and tensor.ndim > 1 and tensor.numel():
+            if tensor.is_floating_point() and tensor.layout is torch.strided and tensor.ndim and tensor.numel():
                 kept.setdefault(name, []).append(tensor.detach().cpu())
+    single = [name for name, tensors in kept.items() if all(tensor.numel() == len(tensor) for tensor in tensors)]
+    if not numbers:
+        kept = {name: tensors for name, tensors in kept.items() if name not in single}
     found = {name: _described(name, tensors) for name, tensors in kept.items()}
     return {name: columns for name, columns in found.items() if columns is not None}
 
 
 def _described(name: str, tensors: list[Tensor]) -> Columns | None:
     rows = [_rows(tensor) for tensor in tensors]
-    if len({row.shape[1] for row in rows}) != 1 or not 1 < rows[0].shape[1] <= MOST_COLUMNS:
+    single = rows[0].numel() == tensors[0].numel() == len(tensors[0])
+    if len({row.shape[1] for row in rows}) != 1 or not (single or 1 < rows[0].shape[1] <= MOST_COLUMNS):
         return None
     table = torch.cat(rows).float().nan_to_num(0.0, 0.0, 0.0)
     if len(table) > MOST_ROWS:
@@ -67,7 +74,7 @@ def _described(name: str, tensors: list[Tensor]) -> Columns | None:
     same = table == table.gather(0, far)
     return Columns(
         name,
-        {2: "column", 4: "channel"}.get(tensors[0].ndim, "feature"),
+        "number" if single else {2: "column", 4: "channel"}.get(tensors[0].ndim, "feature"),
         len(table),
         common,
         (table == common).double().mean(0),
@@ -81,8 +88,8 @@ def _described(name: str, tensors: list[Tensor]) -> Columns | None:
 
 def _rows(tensor: Tensor) -> Tensor:
     """(values, columns): pictures have their channels first, sequences their features last."""
-    if tensor.ndim == 2:
-        return tensor
+    if tensor.ndim <= 2 or tensor.numel() == len(tensor):
+        return tensor.reshape(len(tensor), -1)
     if tensor.ndim == 4:
         return tensor.movedim(1, -1).flatten(0, -2)
     return tensor.flatten(0, -2)

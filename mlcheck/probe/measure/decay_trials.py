@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
 
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -44,7 +45,7 @@ class DecayTrials:
         batches = [copied(batch) for batch in islice(repeated_batches(trial), _STEPS)]
         kept = _run(trial, batches, Clock(min(_SECONDS, seconds / 8)))
         if len(kept) < _FEW:
-            raise inconclusive(f"there was time for {len(kept)} steps only")
+            raise inconclusive(f"there was time for {plural(len(kept), 'step')} only")
         with without_decay(trial):
             freed = _run(trial, batches[: len(kept)], Clock(math.inf))
         return cls(decay, kept, freed)

@@ -12,6 +12,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.logged import metrics_of
 from mlcheck.probe.measure.losses import FunctionalDropout, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
@@ -27,7 +28,8 @@ class Evaluation:
     `training` are the dropout and batch-norm modules that ran in training mode, `modal` counts all that ran.
     `changed_buffers` and `changed_parameters` were altered by evaluating. `metrics` holds the two values of
     every metric, `first_difference` the module whose output was the first to differ, `draws` the places where
-    the evaluation drew random numbers.
+    the evaluation drew random numbers. `repeats` is False where the program draws its batches itself, so that the
+    two need not have been the same.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -43,6 +45,7 @@ class Evaluation:
     first_difference: str
     draws: tuple[tuple[str, Location], ...]
     place: Location
+    repeats: bool = True
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -66,6 +69,7 @@ class Evaluation:
             first_difference=_first_difference(first, second, names),
             draws=tuple(dict.fromkeys((name, place) for name, place in first.losses.draws if place.path)),
             place=first.modules.calls[0].place if first.modules.calls else Location(),
+            repeats=trial.repeats_batches,
         )
 
 
@@ -78,8 +82,7 @@ class _Pass:
         self.modules = ModuleWatch(observe=self._observe)
         seed_all(seed)
         with self.losses, self.modules:
-            assert trial.evaluate_step is not None
-            found = trial.evaluate_step(copied(batch))
+            found = metrics_of(trial, copied(batch))
         self.metrics = found
 
     def _observe(self, module: nn.Module, output: Any) -> None:

@@ -95,6 +95,14 @@ class Flips:
                 (move, answer), count = min(wrong.items(), key=lambda item: (item[0][1] != "", -item[1]))
                 yield name, picture, move, answer, count
 
+    def moved_along(self) -> tuple[str, str, str, int] | None:
+        """A picture and its mask that are moved alike, whenever they are: their names, how, how often."""
+        for (picture, name), answers in self.answers.items():
+            followed = {move: count for (move, answer), count in answers.items() if move == answer != ""}
+            if sum(followed.values()) > 1 and all(move == answer for move, answer in answers):
+                return picture, name, max(followed, key=lambda move: followed[move]), sum(followed.values())
+        return None
+
     @property
     def is_unsure(self) -> bool:
         """Whether some mask answered wrongly, and more reads would tell whether it always does."""

@@ -13,8 +13,10 @@ from PIL import Image
 from torch import Tensor, nn
 
 from mlcheck.core.finding import Figure, Location
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.batches import table_figure
 from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.looked_up import LookedUp
 from mlcheck.probe.measure.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, by_parameter
@@ -47,11 +49,15 @@ class Gallery:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
-        inputs, targets, place = _observe(trial)
+        inputs, targets, place, looked_up = _observe(trial)
         samples = max((tensor.shape[0] for _, tensor in inputs if tensor.ndim), default=1)
         label = _label_of_each(targets, samples)
         undo = normalisation(trial.loaders.get("training"))
-        figures = [_picture(name, tensor, label, trial, undo) for name, tensor in inputs]
+        texts = looked_up.texts([tensor for _, tensor in inputs])
+        figures = [
+            _picture(name, tensor, label, trial if is_text else None, undo)
+            for (name, tensor), is_text in zip(inputs, texts, strict=True)
+        ]
         figures += [figure for pair in product(inputs, targets) if (figure := _masked(*pair))]
         figures.append(table_figure("what enters the model and the loss", inputs + targets))
         figures += [figure for name, tensor in targets if (figure := _histogram(name, tensor))]
@@ -59,8 +65,8 @@ class Gallery:
         return cls(samples, facts, tuple(figure for figure in figures if figure), place)
 
 
-def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]], Location]:
-    """The first call of a module on data, and the targets of the losses, in one training step."""
+def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]], Location, LookedUp]:
+    """The first call of a module on data, the targets of the losses, and the ids that were looked up, in one step."""
     seen: list[tuple[str, Tensor]] = []
 
     def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -72,9 +78,9 @@ def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Te
             )
         return args, kwargs
 
-    losses, modules = LossWatch(), ModuleWatch(keep)
+    losses, modules, looked_up = LossWatch(), ModuleWatch(keep), LookedUp(trial.models.values())
     batch = first_batches(trial, 1)[0]
-    with losses, modules:
+    with losses, modules, looked_up:
         trial.train_step(batch, 0)
     if not seen:
         raise NotMeasured("no module was called on tensors in a training step")
@@ -82,22 +88,29 @@ def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Te
     for call in losses.calls[:4]:
         if not any(known.shape == call.target.shape and torch.equal(known, call.target) for _, known in distinct):
             distinct.append((f"target of {call.kind}", call.target))
-    return seen, distinct, modules.calls[0].place
+    return seen, distinct, modules.calls[0].place, looked_up
 
 
-def _picture(name: str, tensor: Tensor, label: list[str], trial: Trial, undo: Normalisation | None) -> Figure | None:
+def _picture(
+    name: str, tensor: Tensor, label: list[str], speaks: Trial | None, undo: Normalisation | None
+) -> Figure | None:
+    """`speaks` has the words of integers; None where they are no ids of words."""
     if _is_image(tensor):
         return _images(name, tensor, label, undo)
     if is_waveform(tensor):
         return waveforms(name, tensor, label)
     if tensor.ndim == 2 and not tensor.is_floating_point():
-        return _tokens(name, tensor, label, decoder(trial, int(tensor.max())) if tensor.numel() else None)
+        if speaks is None:
+            return Figure(
+                "text", f"{name}: the first {plural(len(tensor[:_ROWS]), 'sample')}", {"text": _numbers(tensor)}
+            )
+        return _tokens(name, tensor, label, decoder(speaks, int(tensor.max())) if tensor.numel() else None)
     if tensor.ndim == 2:
         columns = ["label", *(str(index) for index in range(min(tensor.shape[1], _COLUMNS)))]
         rows = [
             [caption, *(f"{v:.4g}" for v in row[:_COLUMNS].tolist())] for caption, row in zip(label, tensor[:_ROWS])
         ]
-        return Figure("table", f"{name}: the first {len(rows)} samples", {"columns": columns, "rows": rows})
+        return Figure("table", f"{name}: the first {plural(len(rows), 'sample')}", {"columns": columns, "rows": rows})
     if tensor.ndim == 3 and tensor.is_floating_point():
         return _signals(name, tensor)
     return None
@@ -161,11 +174,15 @@ def _png(image: Tensor) -> str:
 def _tokens(name: str, tensor: Tensor, label: list[str], decode: Decode | None) -> Figure:
     """As text where the program keeps a vocabulary, with its label; as ids else."""
     if decode is None:
-        lines = [" ".join(map(str, row[:40].tolist())) + (" …" if len(row) > 40 else "") for row in tensor[:_ROWS]]
-        return Figure("text", f"{name}: token ids of the first {len(lines)} samples", {"text": "\n".join(lines)})
+        told = f"{name}: token ids of the first {plural(len(tensor[:_ROWS]), 'sample')}"
+        return Figure("text", told, {"text": _numbers(tensor)})
     texts = [decode(row[:_WORDS].tolist()) for row in tensor[:_ROWS]]
     lines = [f"{caption}: {text!r}" for caption, text in zip(label, texts)]
-    return Figure("text", f"{name}: the first {len(lines)} samples, decoded", {"text": "\n".join(lines)})
+    return Figure("text", f"{name}: the first {plural(len(lines), 'sample')}, decoded", {"text": "\n".join(lines)})
+
+
+def _numbers(tensor: Tensor) -> str:
+    return "\n".join(" ".join(map(str, row[:40].tolist())) + (" …" if len(row) > 40 else "") for row in tensor[:_ROWS])
 
 
 def _masked(given: tuple[str, Tensor], target: tuple[str, Tensor]) -> Figure | None:

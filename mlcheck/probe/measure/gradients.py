@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,9 +13,8 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.extents import Extent, extent_of, filled, magnitudes
 from mlcheck.probe.measure.place import user_location
-
-Extent = tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(slots=True)
@@ -28,7 +26,7 @@ class GradientTrace:
     that had a gradient to apply; `reused` those that applied it on top of one already applied; `lost` those that
     found a gradient cleared after it had arrived; `foreign` those that applied one left over from another
     optimizer's loss. `discarded` counts arrivals that the same line of an earlier batch had made and that were cleared
-    unused.
+    unused. `carried` counts those that came upon what an earlier batch had left.
     """
 
     arrivals: int = 0
@@ -38,11 +36,13 @@ class GradientTrace:
     reused: int = 0
     lost: int = 0
     discarded: int = 0
+    carried: int = 0
     foreign: int = 0
     steps: int = 0
     changed: bool = False
     used: bool = False
     waiting: bool = False
+    turn: int = 0
     came: tuple[int, Location] = (0, Location())
     since: set[tuple[int, int]] = field(default_factory=set)
 
@@ -121,15 +121,15 @@ class GradientWatch:
 
         def arrive(gradient: torch.Tensor) -> None:
             held = parameter.grad
-            before = None if held is None else _extent(held)
-            self._arrivals.append(_Arrival(trace, before, _extent(gradient), self._now, self._since))
+            before = None if held is None else extent_of(held)
+            self._arrivals.append(_Arrival(trace, before, extent_of(gradient), self._now, self._since))
 
         return arrive
 
     def _settle(self) -> None:
         """Read what has arrived since this was last asked for."""
         arrivals, self._arrivals = self._arrivals, []
-        largest = _magnitudes([one for arrival in arrivals for one in (arrival.before, arrival.gradient)])
+        largest = magnitudes([one for arrival in arrivals for one in (arrival.before, arrival.gradient)])
         for arrival, before, now in zip(arrivals, largest[::2], largest[1::2], strict=True):
             arrival.settle(before, now)
 
@@ -138,15 +138,18 @@ class GradientWatch:
         self.optimizers[id(optimizer)] = optimizer
         self.step_places.setdefault(id(optimizer), user_location())
         held = self._held(optimizer)
-        for (parameter, trace), full in zip(held, _filled([parameter.grad for parameter, _ in held]), strict=True):
+        unmoved = [parameter for parameter, trace in held if not trace.changed]
+        values = dict(zip(map(id, unmoved), _copies(unmoved), strict=True))
+        for (parameter, trace), full in zip(held, filled([parameter.grad for parameter, _ in held]), strict=True):
             trace.steps += 1
             trace.applied += full
             trace.reused += full and trace.used and trace.waiting
             trace.lost += trace.waiting and not full
-            if full and not trace.used and len({loss for loss, _ in trace.since}) > 1:
-                trace.foreign += len({steps for _, steps in trace.since}) > 1
+            if full and not trace.used and len(trace.since) > 1:
+                losses, steps = map(set, zip(*trace.since, strict=True))
+                trace.foreign += len(losses) > 1 and len(steps) > 1
             trace.waiting = False
-            value = None if trace.changed else parameter.detach().clone()
+            value = values.get(id(parameter))
             self._before[id(parameter)] = _Before(value, full, parameter.grad, _version(parameter.grad))
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
@@ -158,7 +161,7 @@ class GradientWatch:
             before = self._before.pop(id(parameter))
             gradient = parameter.grad
             untouched = gradient is before.gradient and _version(gradient) == before.version
-            full = before.full if untouched else _filled([gradient])[0]
+            full = before.full if untouched else filled([gradient])[0]
             if trace.waiting:  # a closure called backward within the step, so what was there before is not what counts
                 trace.applied += full - before.full
                 trace.reused += full and trace.used
@@ -193,6 +196,8 @@ class _Arrival(NamedTuple):
             trace.discarded += trace.waiting and turn < self.now[0] and place == self.now[1]
             trace.used = trace.waiting = False
             trace.since.clear()
+        trace.carried += before > 0 and bool(trace.arrivals) and trace.turn < self.now[0]
+        trace.turn = self.now[0]
         trace.arrivals += 1
         if largest:
             trace.largest = max(trace.largest, largest)
@@ -215,34 +220,9 @@ def _version(gradient: torch.Tensor | None) -> int:
     return 0 if gradient is None else gradient._version
 
 
-def _extent(gradient: torch.Tensor) -> Extent | None:
-    """The smallest and the largest element, not read yet; None where there are none. One pass, without temporaries."""
-    values = gradient.detach() if gradient.requires_grad else gradient
-    if values.is_sparse:
-        values = values.coalesce().values()
-    if values.is_complex():
-        values = torch.view_as_real(values)
-    return torch.aminmax(values) if values.numel() else None
-
-
-def _magnitudes(extents: list[Extent | None]) -> list[float]:
-    """The largest elements by magnitude, infinite where one is no number, 0 where there are none."""
-    read = iter(_read([end for extent in extents if extent for end in extent]))
-    found = [max(abs(next(read)), abs(next(read))) if extent else 0.0 for extent in extents]
-    return [math.inf if math.isnan(one) else one for one in found]
-
-
-def _filled(gradients: list[torch.Tensor | None]) -> list[bool]:
-    """Which gradients hold anything but zeros; NaN counts as something."""
-    return [one > 0 for one in _magnitudes([None if one is None else _extent(one) for one in gradients])]
-
-
-def _read(numbers: list[torch.Tensor]) -> list[float]:
-    """All at once: to wait for each by itself would cost a small model more than its step."""
-    if len({number.device for number in numbers}) > 1:
-        numbers = [number.cpu() for number in numbers]
-    found: list[float] = torch.stack(numbers).tolist() if numbers else []
-    return found
+@torch.no_grad()
+def _copies(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+    return list(torch._foreach_clone(parameters)) if parameters else []
 
 
 def _hook(parameter: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> Callable[[], None]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import exclusively_evaluating, inconclusive
 from mlcheck.probe.measure.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -54,7 +55,7 @@ class BatchIndependence:
                 raise
             return cls("", SAMPLES, apart[0], apart[1], None, "")
         if call.rows < 3:
-            raise NotMeasured(f"the batch has {call.rows} rows: there are too few neighbours to exchange")
+            raise NotMeasured(f"the batch has {plural(call.rows, 'row')}: there are too few neighbours to exchange")
         if _holds_relations(call):
             raise inconclusive(
                 "an input has a number for every pair of rows, as an adjacency matrix has: rows may be nodes of a graph"

@@ -43,6 +43,16 @@ class LabelUse:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareUse:
+    """A binary cross-entropy that the program does not weigh element by element, and the range of its labels."""
+
+    kind: str
+    place: Location
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class Labels:
     """The classification losses of a first training step. `raised` tells the error that ended the step, if any."""
 
@@ -51,6 +61,7 @@ class Labels:
 
     uses: tuple[LabelUse, ...]
     raised: str
+    shares: tuple[ShareUse, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
@@ -65,9 +76,12 @@ class Labels:
         calls = [call for call in (*watch.calls, *watch.refused) if _is_of_classes(call) or _is_of_two(call)]
         found = [_use(call, batch) for call in calls]
         uses = [use for use in found if use.kind in _CLASS_LOSSES or use.field]  # ones and zeros of a GAN are no labels
-        if not uses:
+        shares = tuple(
+            {use.place: use for call in (*watch.calls, *watch.refused) if (use := _share_use(call))}.values()
+        )
+        if not uses and not shares:
             raise NotMeasured("no cross_entropy or nll_loss with class labels was computed")
-        return cls(tuple({(use.kind, use.place, use.field): use for use in uses}.values()), raised)
+        return cls(tuple({(use.kind, use.place, use.field): use for use in uses}.values()), raised, shares)
 
 
 def _is_of_classes(call: LossCall) -> bool:
@@ -79,6 +93,13 @@ def _is_of_two(call: LossCall) -> bool:
     target = call.target
     single = target.numel() > 0 and target.ndim > 0 and target.numel() == target.shape[0] == call.input.numel()
     return call.kind in _BINARY_LOSSES and single and bool(((target == 0) | (target == 1)).all())
+
+
+def _share_use(call: LossCall) -> ShareUse | None:
+    weighted = call.options.get("weight") is not None or call.options.get("reduction") == "none"
+    if call.kind not in _BINARY_LOSSES or weighted or not call.target.numel():
+        return None
+    return ShareUse(call.kind, call.place, float(call.target.min()), float(call.target.max()))
 
 
 def _use(call: LossCall, batch: Any) -> LabelUse:

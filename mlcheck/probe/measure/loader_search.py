@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 from mlcheck.core.cores import cores, quota, usable_cores
 from mlcheck.core.finding import Location
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
@@ -184,7 +185,9 @@ class _Timing:
         memory = _worker_bytes() if settings.workers else None
         del batches
         if len(times) < _LEAST:
-            raise NotMeasured(f"a pass is too short to time {settings}: {len(times)} batches after those read ahead")
+            raise NotMeasured(
+                f"a pass is too short to time {settings}: {plural(len(times), 'batch')} after those read ahead"
+            )
         before = self._found.get(settings, Timed(settings, (), start))
         self._found[settings] = Timed(
             settings, (*before.batch_s, sum(times) / len(times)), min(start, before.start_s), memory
@@ -218,7 +221,9 @@ def _limits(batch: Any, timing: _Timing) -> list[str]:
     told = []
     allowed = quota()
     if allowed < cores():
-        told.append(f"the container may use {allowed:.3g} of {cores()} cores (cgroup cpu quota): workers share these")
+        told.append(
+            f"the container may use {allowed:.3g} of {plural(cores(), 'core')} (cgroup cpu quota): workers share these"
+        )
     free, size = shared_memory(), sum(tensor.nbytes for _, tensor in leaves(batch))
     most = max((t.settings.workers * t.settings.prefetch for t in timing.timed()), default=0)
     if free is not None and most * size > free / 2:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import torch
 
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, await_device, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.tree import copied
@@ -78,7 +79,7 @@ class Batches:
         batch = next(self._open, self)
         if batch is self:
             if self._read <= LEAST_BATCHES:
-                few = f"{self._read} batches are too few to time the loader" if self._read else ""
+                few = f"{plural(self._read, 'batch')} read: too few to time the loader" if self._read else ""
                 raise NotMeasured(few or "the training data is empty")
             self._open = None
             batch, _, fresh = next(self)

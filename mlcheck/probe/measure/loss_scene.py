@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
-from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
+from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import copied, leaves
@@ -76,6 +77,15 @@ class LossScene:
         rest = math.sqrt(sum(float((w - o).double().pow(2).sum()) for w, o in zip(whole, own)))
         scale = math.sqrt(sum(float(o.double().pow(2).sum()) for o in own))
         return rest / scale if scale > 0 and math.isfinite(rest) else None
+
+
+def known_part(root: Tensor, calls: list[LossCall]) -> Tensor | None:
+    """Those of the losses that `root` is made of, with the factors they enter by; None where these are not known."""
+    nodes = graph_nodes(root)
+    mine = [call for call in calls if call.node in nodes and call.result is not None]
+    pulls = [_pull(root, call) for call in mine]
+    terms = [call.result.sum() * pull for call, pull in zip(mine, pulls) if call.result is not None and pull]
+    return torch.stack(terms).sum() if terms and len(terms) == len(mine) else None
 
 
 def _derivatives(value: Tensor, inputs: list[Tensor]) -> list[Tensor | None]:

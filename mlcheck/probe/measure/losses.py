@@ -11,10 +11,12 @@ from typing import Any, Self
 import torch
 import torch.nn.functional as F
 from torch import nn, overrides
+from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import BOUNDED, SQUASHING, last_operation
 from mlcheck.probe.measure.drawing import DRAWING
 from mlcheck.probe.measure.place import user_location
 
@@ -37,25 +39,6 @@ DROPOUTS = {
     F.feature_alpha_dropout,
     torch.dropout,
 }
-_SQUASHING = {"Softmax": "softmax", "SafeSoftmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
-_BOUNDED = {**_SQUASHING, "Tanh": "tanh", "Relu": "relu", "Softplus": "softplus"}
-_SHAPING = (
-    "View",
-    "UnsafeView",
-    "ReshapeAlias",
-    "Squeeze",
-    "Unsqueeze",
-    "Transpose",
-    "Permute",
-    "T",
-    "Clone",
-    "ToCopy",
-    "Slice",
-    "Select",
-    "Expand",
-    "Unsafe",
-    "Alias",
-)
 
 _push_mode: Callable[[TorchFunctionMode], None] = overrides._push_mode
 _pop_mode: Callable[[], TorchFunctionMode] = overrides._pop_mode
@@ -112,8 +95,9 @@ class LossWatch(TorchFunctionMode):
 
     def __enter__(self) -> Self:
         self._undo = [
-            register_optimizer_step_pre_hook(self._leave).remove,
+            register_optimizer_step_pre_hook(self._leave_step).remove,
             register_optimizer_step_post_hook(self._return).remove,
+            self._stay_out_of_clearing(),
         ]
         _push_mode(self)
         return self
@@ -124,12 +108,31 @@ class LossWatch(TorchFunctionMode):
         for undo in self._undo:
             undo()
 
-    def _leave(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _leave_step(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """An optimizer's own arithmetic is most of a small model's calls, and no loss is among them without closure."""
-        has_closure = any(callable(given) for given in (*args[1:], *kwargs.values()))
-        if not has_closure and not self._away and _get_current_function_mode() is self:
+        if not any(callable(given) for given in (*args[1:], *kwargs.values())):
+            self._leave()
+
+    def _leave(self) -> None:
+        if not self._away and _get_current_function_mode() is self:
             _pop_mode()
             self._away = True
+
+    def _stay_out_of_clearing(self) -> Callable[[], None]:
+        """Clearing gradients asks two things of every parameter, and each would be a call more."""
+        original = Optimizer.zero_grad
+
+        def zero_grad(optimizer: Optimizer, *args: Any, **kwargs: Any) -> None:
+            inside = self._away
+            self._leave()
+            try:
+                original(optimizer, *args, **kwargs)
+            finally:
+                if not inside:
+                    self._return()
+
+        Optimizer.zero_grad = zero_grad  # type: ignore[assignment, method-assign]
+        return lambda: setattr(Optimizer, "zero_grad", original)
 
     def _return(self, *_: Any) -> None:
         if self._away:
@@ -184,6 +187,7 @@ class LossWatch(TorchFunctionMode):
             self.dropouts.append(FunctionalDropout(f"F.{func.__name__}", user_location()))
 
 
+_MODULES_CODE = {kind.forward.__code__ for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)}
 _WATCHED = {*LOSSES, F.kl_div, *DROPOUTS, *DRAWING, F.scaled_dot_product_attention}
 
 
@@ -194,6 +198,8 @@ def _called_by_module() -> bool:
         frame = frame.f_back
     while frame is not None and frame.f_code.co_filename == F.__file__:
         frame = frame.f_back
+    if frame is not None and frame.f_code in _MODULES_CODE:
+        return True
     return frame is not None and isinstance(frame.f_locals.get("self"), nn.modules.dropout._DropoutNd)
 
 
@@ -216,32 +222,6 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loss
         target=target.detach().clone(),
         options=given,
         place=user_location(),
-        made_by=_last_operation(prediction, _SQUASHING),
-        bounded_by=_last_operation(prediction, _BOUNDED),
+        made_by=last_operation(prediction, SQUASHING),
+        bounded_by=last_operation(prediction, BOUNDED),
     )
-
-
-def _last_operation(tensor: torch.Tensor, known: dict[str, str]) -> str:
-    """The operation among `known` whose result this is, looking through views, reshapes and casts; empty if none."""
-    node = tensor.grad_fn
-    while node is not None:
-        name = node.name().removesuffix(" ").split("Backward")[0].removeprefix("_")
-        if name in known:
-            return known[name]
-        if name not in _SHAPING:
-            return ""
-        node = node.next_functions[0][0] if node.next_functions else None
-    return ""
-
-
-def graph_nodes(root: torch.Tensor, limit: int = 50_000) -> set[Any]:
-    """Every autograd node that contributes to `root`."""
-    seen: set[Any] = set()
-    waiting = [root.grad_fn]
-    while waiting and len(seen) < limit:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        waiting.extend(parent for parent, _ in node.next_functions)
-    return seen

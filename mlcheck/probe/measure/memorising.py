@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.floors import Floors, confusion_floor, floors, lowest, mean_loss
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.interventions import Reach
-from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
+from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.modules import Intervention, ModuleWatch
 from mlcheck.probe.measure.simplified import learning_rate, replaced_by_adam, unregularised
 from mlcheck.probe.measure.small_batch import small_batch

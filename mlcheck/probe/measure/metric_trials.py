@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mlcheck.probe.measure.logged import metrics_of
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.tree import batch_size, copied, leaves, map_tensors, rows
@@ -79,8 +80,7 @@ def _evaluated(trial: Trial, batch: Any) -> tuple[dict[str, float], list[ModelCa
     watch = ModuleWatch()
     with restored(trial), watch:
         seed_all(0)
-        assert trial.evaluate_step is not None
-        metrics = trial.evaluate_step(copied(batch))
+        metrics = metrics_of(trial, copied(batch))
     return {str(k): n for k, v in metrics.items() if (n := _number(v)) is not None}, watch.calls
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 from torch.optim.lr_scheduler import LambdaLR
 
 from mlcheck.core.finding import Location
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.schedule_calls import Rhythm, planned_schedulers, rhythms
@@ -95,7 +96,7 @@ def _course(name: str, scheduler: Any, rhythm: Rhythm, steps: int, clock: Clock)
                 break
             rates.append(_rate(scheduler))
             if not clock.left():
-                raise inconclusive(f"there was time for {len(rates) - 1:,} of {steps:,} steps of the schedule")
+                raise inconclusive(f"there was time for {len(rates) - 1:,} of {plural(steps, 'step')} of the schedule")
     last = (getattr(scheduler, "_schedulers", None) or [scheduler])[-1]
     target = getattr(last, "eta_min", None) or scheduler.optimizer.param_groups[0].get("min_lr", 0.0)
     kinds = type(scheduler).__name__, type(last).__name__

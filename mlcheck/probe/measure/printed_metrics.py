@@ -7,6 +7,7 @@ The evaluation is the script's own; the model's output is replaced by the labels
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
@@ -33,6 +34,8 @@ class PrintedMetrics:
 
     `shares` are what a share may be where all is right: 1, or as many of the split as were evaluated. `last_only` is
     printed with the last batch right alone, whose samples are `last_share` of all; None where all batches are alike.
+    `lowered` are printed where the scores of two classes rank all samples right and lie below every threshold.
+    `both_in_all` says that every batch has labels 0 and 1, and no others.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -45,6 +48,8 @@ class PrintedMetrics:
     place: Location
     last_only: tuple[Printed, ...] = ()
     last_share: float | None = None
+    lowered: tuple[Printed, ...] = ()
+    both_in_all: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -58,6 +63,11 @@ class PrintedMetrics:
         printed = tuple(metrics_in(right.lines, wrong.lines))
         if not printed:
             raise NotMeasured("the evaluation prints no metric of a name that is known")
+        lowered: tuple[Printed, ...] = ()
+        if any(one.kind == "auc" for one in printed) and clock.left():
+            with suppress(NotMeasured):  # scores that the loss of the evaluation refuses
+                low = _evaluated(trial, lambda labels, _: 4 * labels - 5)
+                lowered = tuple(one for one in metrics_in(low.lines, wrong.lines) if one.kind == "auc")
         last: tuple[Printed, ...] = ()
         uneven = right.whole and len(right.sizes) > 1 and right.sizes[-1] != right.sizes[0]
         if uneven and clock.left():
@@ -67,7 +77,7 @@ class PrintedMetrics:
         samples = sum(right.sizes)
         shares = (1.0,) if right.whole else (1.0, *right.of_split)
         share = right.sizes[-1] / samples if last else None
-        return cls(printed, len(right.sizes), samples, shares, right.place, last, share)
+        return cls(printed, len(right.sizes), samples, shares, right.place, last, share, lowered, right.both_in_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,7 @@ class _Evaluated:
     whole: bool
     of_split: tuple[float, ...]
     place: Location
+    both_in_all: bool
 
 
 def _others(labels: Tensor, _: int) -> Tensor:
@@ -101,7 +112,7 @@ def _evaluated(trial: Trial, said: Said) -> _Evaluated:
         raise NotMeasured("the evaluation is not one pass over the validation data, after which it trains on")
     loader = trial.loaders.get("validation")
     place = next((call.place for call in watch.calls if call.place.path), Location(*trial.entry))
-    return _Evaluated(heard.lines, answer.sizes, whole, _of_split(answer.sizes, loader), place)
+    return _Evaluated(heard.lines, answer.sizes, whole, _of_split(answer.sizes, loader), place, answer.both_in_all)
 
 
 def _passed(trial: Trial, answer: _Answer) -> tuple[bool, bool]:
@@ -131,6 +142,7 @@ class _Answer:
 
     def __init__(self, said: Said) -> None:
         self.sizes: list[int] = []
+        self.both_in_all = True
         self._said = said
         self._labels: Tensor | None = None
         self._replaced = False
@@ -144,6 +156,7 @@ class _Answer:
             raise NotMeasured("the validation batch has no one class label a sample")
         self._labels, self._replaced = found[0].long(), False
         self.sizes.append(len(found[0]))
+        self.both_in_all = self.both_in_all and set(self._labels.tolist()) == {0, 1}
 
     def check(self) -> None:
         if not self._replaced:
@@ -155,6 +168,8 @@ class _Answer:
             return output
         said = self._said(labels, len(self.sizes) - 1).to(output.device)
         if output.ndim == 2 and output.shape[1] > max(1, int(labels.max())) and output.is_floating_point():
+            if bool((said < 0).any()):
+                return output  # one score a class has no threshold to lie below
             new = torch.nn.functional.one_hot(said.clamp(max=output.shape[1] - 1), output.shape[1]).to(output)
         elif output.numel() == len(labels) and (int(labels.max()) <= 1 or not output.is_floating_point()):
             new = said.to(output).reshape(output.shape)

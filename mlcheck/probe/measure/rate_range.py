@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mlcheck.core.finding import Figure
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
 
 
@@ -28,7 +29,7 @@ def rate_range(seen: RateTrials) -> Figure:
         "log_x": True,
         "log_y": start > 0 and all(value > 0 for value in y),
     }
-    return Figure("curves", f"the loss after {seen.steps} steps at each learning rate", data)
+    return Figure("curves", f"the loss after {plural(seen.steps, 'step')} at each learning rate", data)
 
 
 def rate_curves(rate: float, trials: Iterable[RateTrial]) -> Figure:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -85,7 +86,7 @@ class RateTrials:
         first = _run(trial, batches, 1.0, clock.left() / len(FACTORS))
         steps = len(first.losses)
         if steps < FEW_STEPS and not first.diverged:
-            raise inconclusive(f"there was time for {steps} steps with a learning rate only")
+            raise inconclusive(f"there was time for {plural(steps, 'step')} with a learning rate only")
         compared = batches if first.diverged else batches[:steps]
         runs = [first, *(_run(trial, compared, factor, math.inf) for factor in FACTORS[1:])]
         if runs[FACTORS.index(0.01)].diverged:

@@ -99,6 +99,8 @@ class _Run:
         restore(trial, self._start)
         for name, part in (trial.saved or {}).items():
             part.load_state_dict(deepcopy(self._checkpoint[name]))
+        for model in trial.models.values():  # a framework that starts again calls this before the first step
+            model.train(model.training)
         if trial.progress is not None:
             trial.progress.restore(self._middle.progress)
 

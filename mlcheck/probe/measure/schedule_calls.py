@@ -9,6 +9,7 @@ from typing import Any
 
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.simplified import replaced
@@ -47,7 +48,7 @@ def planned_schedulers(trial: Trial) -> dict[str, Any]:
 def rhythms(trial: Trial, schedulers: Mapping[str, Any], epoch: int | None, clock: Clock) -> dict[str, Rhythm]:
     """Runs a few steps that change no weight, over the end of an epoch where that is near or can be asked for."""
     if epoch is not None and epoch < SHORTEST:
-        raise inconclusive(f"an epoch of {epoch} batches is too short to tell a batch's step from an epoch's")
+        raise inconclusive(f"an epoch of {plural(epoch, 'batch')} is too short to tell a batch's step from an epoch's")
     counts: dict[str, list[int]] = {name: [] for name in schedulers}
     within = min(epoch - 1, FEW) if epoch else FEW
     near = epoch is not None and epoch <= MOST

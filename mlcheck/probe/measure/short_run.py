@@ -18,6 +18,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.line_by_line import Account, retold
+from mlcheck.probe.measure.logged import metrics_of
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.nan_source import NanSource, find_source
@@ -33,6 +34,7 @@ from mlcheck.trial.trial import NotReached, Trial
 STEPS = 120
 SECONDS = 8.0
 VALIDATION_BATCHES = 6
+TRAINING_BATCHES = 2
 _MARKED_NODES = 12
 _ACCURACY = re.compile(r"(^|.*[_\W])(acc|accuracy|top1)$")
 
@@ -46,7 +48,7 @@ class ShortRun:
     largest learning rate after each step. `before` and `after` are the metrics of each validation batch.
     `error` is what ended the run at step `steps`, with its `place`. `source` is where the first value that is no
     number came from, `account` the step that broke or made it, line by line. `predictions` are the worst of the
-    model by then.
+    model by then. `on_training` are the metrics of `before` and `after` for batches of the training data.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -62,6 +64,7 @@ class ShortRun:
     backwards: int = 0
     before: list[dict[str, float]] = field(default_factory=list)
     after: list[dict[str, float]] = field(default_factory=list)
+    on_training: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
     error: str = ""
     traceback: str = ""
     place: Location = field(default_factory=Location)
@@ -73,6 +76,7 @@ class ShortRun:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         run = cls(before=evaluated(trial))
+        seen = _on_training(trial) if run.before else []
         clock = Clock(min(SECONDS, seconds / 5))
         seed_all(0)
         with restored(trial):
@@ -80,6 +84,7 @@ class ShortRun:
             if not run.error and not run.bad_step:
                 with suppress(NotReached):
                     run.after = evaluated(trial)
+                run.on_training = (seen, _on_training(trial) if seen else [])
                 with suppress(Exception, NotReached), restored(trial):  # for the report's pictures only
                     run.predictions = predictions(trial)
         if run.bad_step is not None:
@@ -157,10 +162,21 @@ def evaluated(trial: Trial) -> list[dict[str, float]]:
     with restored(trial):
         seed_all(1)
         for batch in islice(trial.validation_batches(), VALIDATION_BATCHES):
-            metrics = trial.evaluate_step(map_tensors(batch, Tensor.detach))
+            metrics = metrics_of(trial, map_tensors(batch, Tensor.detach))
             found.append(
                 {str(name): number for name, value in metrics.items() if (number := _number(value)) is not None}
             )
+    return found
+
+
+def _on_training(trial: Trial) -> list[dict[str, float]]:
+    """The same evaluation, of batches that the model is trained on; nothing where it does not take them."""
+    found: list[dict[str, float]] = []
+    with suppress(Exception, NotReached), restored(trial):
+        seed_all(1)
+        for batch in islice(trial.train_batches(), TRAINING_BATCHES):
+            metrics = metrics_of(trial, map_tensors(batch, Tensor.detach))
+            found.append({str(k): number for k, value in metrics.items() if (number := _number(value)) is not None})
     return found
 
 

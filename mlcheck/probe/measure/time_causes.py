@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loading_shares import WAITS, Busy, loading_shares, named
 from mlcheck.probe.measure.step_time import StepTime, near, worth_mending
 
@@ -152,7 +153,7 @@ def disturbed(seen: StepTime, busy: Busy) -> str:
         if kept is None or kept >= _KEPT_WAITING:
             if busy in WAITS and _hardly_delayed(seen):
                 continue
-            told = f"other programs used {phase.others:.0%} of the {phase.cores} cores"
+            told = f"other programs used {phase.others:.0%} of {plural(phase.cores, 'core')}"
             lacked = f", and a process of this one was ready but without a core {kept:.0%} of the time" if kept else ""
             return f"the machine is too busy to tell: {told}{lacked}"
     return ""

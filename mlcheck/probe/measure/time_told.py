@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 
 from mlcheck.core.finding import Figure
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.step_time import StepTime
 from mlcheck.probe.measure.time_causes import Cause
 from mlcheck.trial.observe.watch import Activity, Phase
@@ -58,7 +59,7 @@ def figures(seen: StepTime, found: Cause) -> tuple[Figure, ...]:
         shown.append(Figure("table", "What loading does", {"columns": ["busy with", "of its time"], "rows": rows}))
     if seen.lines.lines:
         rows = [[str(place), f"{share:.0%}"] for place, share in seen.lines.lines]
-        looked = f"Where loading stands ({seen.lines.tool}, {seen.lines.seen} looks)"
+        looked = f"Where loading stands ({seen.lines.tool}, {plural(seen.lines.seen, 'look')})"
         shown.append(Figure("table", looked, {"columns": ["line", "share"], "rows": rows}))
     if seen.gpu.looks:
         shown.append(Figure("text", "The GPU meanwhile (NVML)", {"text": str(seen.gpu)}))
@@ -79,8 +80,8 @@ def _activities(seen: StepTime) -> Figure:
             continue
         rows.append(_row(name, "trainer", phase.trainer))
         if phase.workers:
-            rows.append(_row(name, f"each of {phase.workers} workers", phase.worker))
-        rows.append([name, f"the machine, {phase.cores} cores", *_machine(phase)])
+            rows.append(_row(name, f"each of {plural(phase.workers, 'worker')}", phase.worker))
+        rows.append([name, f"the machine, {plural(phase.cores, 'core')}", *_machine(phase)])
     return Figure("table", "Who did what", {"columns": _COLUMNS, "rows": rows})
 
 

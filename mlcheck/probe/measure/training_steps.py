@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -9,13 +10,14 @@ import torch
 from torch import nn
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches
 from mlcheck.probe.measure.gradients import GradientTrace, GradientWatch, named_parameters
 from mlcheck.probe.measure.larger_steps import moved_by_larger_steps
-from mlcheck.probe.measure.losses import LossCall, LossWatch, graph_nodes
+from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
-from mlcheck.probe.measure.unregistered import where_kept
+from mlcheck.probe.measure.unregistered import Fleeting, made_anew, where_kept
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
@@ -59,8 +61,8 @@ class TrainingSteps:
 
     `updates` counts the steps of each optimizer by name, `foreign_optimizers` those that the trial does not
     name. `unregistered` are parameters that got gradients although they belong to no model and no optimizer.
-    `gives_optimizer` is False where the one that stepped is mlcheck's own.
-    `strays` counts tensors that an optimizer holds and no model owns.
+    `fleeting` are those of them that are made anew in every step. `strays` counts tensors that an optimizer holds and
+    no model owns. `gives_optimizer` is False where the one that stepped is mlcheck's own.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -77,6 +79,12 @@ class TrainingSteps:
     backward_place: Location
     step_places: dict[str, Location]
     gives_optimizer: bool = True
+    fleeting: Fleeting | None = None
+
+    @property
+    def without_optimizer(self) -> bool:
+        """Whether the program changes its parameters itself, as `p.data -= rate * p.grad` does."""
+        return not self.updates and any(s.changed and s.trace.nonzero for s in self.parameters)
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -94,6 +102,7 @@ class TrainingSteps:
             backward_place=run.watch.backwards[0].place if run.watch.backwards else Location(),
             step_places={name: run.watch.step_places.get(id(o), Location()) for name, o in trial.optimizers.items()},
             gives_optimizer="optimizer" not in trial.supplied,
+            fleeting=run.fleeting(),
         )
 
 
@@ -109,6 +118,7 @@ class _Run:
         self.modules = ModuleWatch()
         self.steps = 0
         self._leaves: dict[int, torch.Tensor] = {}
+        self._met: Counter[int] = Counter()
         self._contributing: list[LossCall] = []
         self._before = {id(p): p.detach().clone() for p in self.registered}
 
@@ -139,6 +149,7 @@ class _Run:
             leaf = getattr(node, "variable", None)
             if isinstance(leaf, torch.Tensor):
                 self._leaves[id(leaf)] = leaf
+                self._met[id(leaf)] += 1
         known = {id(call) for call in self._contributing}
         self._contributing += [c for c in self.losses.calls if c.node in nodes and id(c) not in known]
 
@@ -224,20 +235,17 @@ class _Run:
                     tensor.copy_(value)
 
     def unregistered(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Leaves that are parameters, got into the graph, and belong to nothing that is trained or saved."""
-        known = set(self.watch.traces)
-        held = {
-            id(p)
-            for optimizer in _all_optimizers(self.trial, self.watch).values()
-            for group in optimizer.param_groups
-            for p in group["params"]
-        }
-        strange = [
-            leaf
-            for leaf in self._leaves.values()
-            if id(leaf) not in known and id(leaf) not in held and isinstance(leaf, nn.Parameter)
-        ]
-        return sorted((where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in strange)
+        return sorted((where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in self._strange())
+
+    def fleeting(self) -> Fleeting | None:
+        ran = self.modules.with_grad | self.modules.without_grad
+        return made_anew([(leaf, self._met[id(leaf)]) for leaf in self._strange()], len(self.watch.backwards), ran)
+
+    def _strange(self) -> list[torch.Tensor]:
+        """Parameters that got into the graph, and belong to nothing that is trained or saved."""
+        groups = [g for optimizer in _all_optimizers(self.trial, self.watch).values() for g in optimizer.param_groups]
+        known = {*self.watch.traces, *(id(p) for group in groups for p in group["params"])}
+        return [leaf for key, leaf in self._leaves.items() if key not in known and isinstance(leaf, nn.Parameter)]
 
     def strays(self) -> dict[str, int]:
         owned = {id(p) for p in self.registered}

@@ -1,11 +1,31 @@
-"""Where a model keeps a parameter that it has not registered."""
+"""Parameters that no model has registered: where one keeps them, or that it makes them anew in every step."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from mlcheck.trial.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Fleeting:
+    """`count` parameters a step, of modules of these `kinds`, that live for that step alone."""
+
+    count: int
+    kinds: tuple[str, ...]
+
+
+def made_anew(met: list[tuple[torch.Tensor, int]], backwards: int, ran: Iterable[nn.Module]) -> Fleeting | None:
+    """Where every one of these parameters was met in one backward pass of several, and as many in each."""
+    if backwards < 2 or len(met) < backwards or len(met) % backwards or any(times > 1 for _, times in met):
+        return None
+    leaves = {id(leaf) for leaf, _ in met}
+    owners = [type(module).__name__ for module in ran if any(id(p) in leaves for p in module.parameters(recurse=False))]
+    return Fleeting(len(met) // backwards, tuple(sorted(set(owners))))
 
 
 def where_kept(leaf: torch.Tensor, trial: Trial) -> str:

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.nn.modules.utils import consume_prefix_in_state_dict_if_present
 
+from mlcheck.core.plural import plural
 from mlcheck.trial.config import MissingHyperparameter, chosen_hyperparameters
 from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
@@ -109,7 +110,7 @@ def _of_random_state() -> list[Any]:
 
 def _load(models: Mapping[str, nn.Module], states: list[dict[str, Any]], folder: Path, spec: str) -> None:
     if len(models) != len(states):
-        raise EntryError(f"{folder} holds {len(states)} models, and `{spec}` wraps {len(models)}")
+        raise EntryError(f"{folder} holds {plural(len(states), 'model')}, and `{spec}` wraps {len(models)}")
     for (name, model), state in zip(models.items(), states, strict=True):
         consume_prefix_in_state_dict_if_present(state, "module.")  # written by a trial that ran on several slots
         try:

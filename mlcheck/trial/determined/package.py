@@ -73,28 +73,6 @@ def _real_is_installed() -> bool:
 
 def _contents(cluster: ClusterInfo | None) -> list[tuple[str, dict[str, Any]]]:
     """Module by module (parents first) what the stand-in offers."""
-    pytorch = {
-        kind.__name__: kind
-        for kind in (
-            api.Batch,
-            api.Epoch,
-            api.LRScheduler,
-            api.PyTorchCallback,
-            api.PyTorchTrial,
-            api.TrainUnit,
-            DataLoader,
-            MetricReducer,
-            PyTorchExperimentalContext,
-            PyTorchTrialContext,
-            Reducer,
-        )
-    }
-    functions = {"adapt_batch_sampler": adapt_batch_sampler, "data_length": data_length, "to_device": to_device}
-    loops = {name: _refusal(f"pytorch.{name}", _NAME_THE_CLASS) for name in ("init", "Trainer")}
-    checkpoints = {
-        name: _refusal(f"pytorch.{name}", _NEEDS_MASTER)
-        for name in ("load_trial_from_checkpoint_path", "CheckpointLoadContext")
-    }
     errors = {kind.__name__: kind for kind in (api.InvalidExperimentException, api.InternalException)}
     core = {"Context": type("Context", (), {}), "DistributedContext": DistributedContext}
     return [
@@ -112,24 +90,41 @@ def _contents(cluster: ClusterInfo | None) -> list[tuple[str, dict[str, Any]]]:
         ("core", {**core, "init": _refusal("core.init", _NAME_THE_CLASS)}),
         ("errors", errors),
         ("experimental", {name: _refusal(f"experimental.{name}", _NEEDS_MASTER) for name in ("Determined", "client")}),
-        (
-            "pytorch",
-            {
-                **pytorch,
-                **functions,
-                **loops,
-                **checkpoints,
-                "TorchData": TorchData,
-                "_Data": Any,
-                "_SimpleReducer": SimpleReducer,
-            },
-        ),
+        ("pytorch", _pytorch()),
         ("pytorch.samplers", {name: value for name, value in vars(samplers).items() if name.endswith("Sampler")}),
         ("tensorboard", {}),
         ("tensorboard.metric_writers", {}),
         ("tensorboard.metric_writers.pytorch", {"TorchWriter": TorchWriter}),
         ("util", {"download_gcs_blob_with_backoff": _refusal("util.download_gcs_blob_with_backoff", _NEEDS_CLOUD)}),
     ]
+
+
+def _pytorch() -> dict[str, Any]:
+    kinds = (
+        api.Batch,
+        api.Epoch,
+        api.LRScheduler,
+        api.PyTorchCallback,
+        api.PyTorchTrial,
+        api.TrainUnit,
+        DataLoader,
+        MetricReducer,
+        PyTorchExperimentalContext,
+        PyTorchTrialContext,
+        Reducer,
+    )
+    checkpoints = ("load_trial_from_checkpoint_path", "CheckpointLoadContext")
+    return {
+        **{kind.__name__: kind for kind in kinds},
+        "adapt_batch_sampler": adapt_batch_sampler,
+        "data_length": data_length,
+        "to_device": to_device,
+        **{name: _refusal(f"pytorch.{name}", _NAME_THE_CLASS) for name in ("init", "Trainer")},
+        **{name: _refusal(f"pytorch.{name}", _NEEDS_MASTER) for name in checkpoints},
+        "TorchData": TorchData,
+        "_Data": Any,
+        "_SimpleReducer": SimpleReducer,
+    }
 
 
 _NAME_THE_CLASS = "mlcheck drives the trial itself, name the trial class as the entry point"

@@ -11,6 +11,8 @@ from typing import Any, Self
 
 import torch
 
+from mlcheck.core.plural import plural
+
 _PAUSE_S = 0.1
 _SLOWED_BY_POWER = 0x4 | 0x80  # software power cap, hardware power brake
 _SLOWED_BY_HEAT = 0x20 | 0x40  # software and hardware thermal slowdown
@@ -39,7 +41,7 @@ class GpuActivity:
         told = [f"a kernel ran {self.used:.0%} of the time", f"{self.memory:.0%} of its memory in use"]
         held = [f"held down by {name} {s:.0%}" for name, s in (("power", self.power), ("heat", self.heat)) if s]
         told.append(" ".join([f"clock at {self.clock:.0%} of its highest", *held]))
-        return f"the GPU, {self.looks} looks: {', '.join(told)}"
+        return f"the GPU, {plural(self.looks, 'look')}: {', '.join(told)}"
 
 
 def _handle(nvml: Any, index: int) -> Any:

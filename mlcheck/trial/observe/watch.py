@@ -103,7 +103,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         if self._process is not None:
-            with suppress(OSError):
+            with suppress(OSError, subprocess.TimeoutExpired):
                 self._process.communicate(timeout=_UNTIL_READY_S)
             if self._process.poll() is None:
                 self._process.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,32 @@ _SCOUTING_S = 20.0
 _SHOWN = 6
 
 
+@dataclass(slots=True)
+class _Latest:
+    """What the trial holds: the same containers throughout, with the objects of the latest run in them."""
+
+    models: dict[str, Any] = field(default_factory=dict)
+    optimizers: dict[str, Any] = field(default_factory=dict)
+    schedulers: dict[str, Any] = field(default_factory=dict)
+    loaders: dict[str, Any] = field(default_factory=dict)
+    objects: list[Any] = field(default_factory=list)
+
+    def exchange(self, start: Start) -> None:
+        """The objects of another run take the places of those of the last."""
+        held = start.held
+        both = {"training": start.training, "validation": start.validation}
+        known = {name: loader for name, loader in both.items() if loader is not None}
+        for mine, new in (
+            (self.models, held.models),
+            (self.optimizers, held.optimizers),
+            (self.schedulers, held.schedulers),
+            (self.loaders, known),
+        ):
+            mine.clear()
+            mine.update(new)
+        self.objects[:] = [*held.others, *start.variables]
+
+
 def build(program: Program, entry: tuple[str, int]) -> Trial:
     """Run the program twice: once to see what it does, once up to its first training batch, where it waits.
 
@@ -44,29 +71,8 @@ def build(program: Program, entry: tuple[str, int]) -> Trial:
 
 
 def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: Instruments, outputs: Outputs) -> Trial:
-    models: dict[str, Any] = {}
-    optimizers: dict[str, Any] = {}
-    schedulers: dict[str, Any] = {}
-    objects: list[Any] = []
-
-    loaders: dict[str, Any] = {}
-
-    def exchange(start: Start) -> None:
-        """The objects of another run take the places of those of the last."""
-        held = start.held
-        both = {"training": start.training, "validation": start.validation}
-        known = {name: loader for name, loader in both.items() if loader is not None}
-        for mine, new in (
-            (models, held.models),
-            (optimizers, held.optimizers),
-            (schedulers, held.schedulers),
-            (loaders, known),
-        ):
-            mine.clear()
-            mine.update(new)
-        objects[:] = [*held.others, *start.variables]
-
-    driver = Driver(program, plan, instruments, outputs, _SCOUTING_S, exchange)
+    latest = _Latest()
+    driver = Driver(program, plan, instruments, outputs, _SCOUTING_S, latest.exchange)
     try:
         driver.snapshot()
     except NotReached as why:
@@ -76,9 +82,9 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
     evaluates = bool(plan.evaluating) or plan.evaluates_by_calls
     return Trial(
         name=program.name,
-        models=models,
-        optimizers=optimizers,
-        schedulers=schedulers,
+        models=latest.models,
+        optimizers=latest.optimizers,
+        schedulers=latest.schedulers,
         train_step=driver.train_step,
         train_batches=driver.train_batches,
         evaluate_step=driver.evaluate_step if evaluates else None,
@@ -86,11 +92,11 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
         end_evaluation=driver.end_evaluation if evaluates else None,
         owns_loop=True,
         entry=entry,
-        device=_device(models),
+        device=_device(latest.models),
         notices=_notices(program.name, plan, instruments, outputs),
         record=[("script", place) for place in (_place(plan.training), *_evaluations(plan))],
-        objects=objects,
-        loaders=loaders,
+        objects=latest.objects,
+        loaders=latest.loaders,
         repeats_batches=repeats,
         draws_batches=plan.training is None,
         progress=driver,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from argparse import ArgumentParser
 from contextlib import suppress
+from traceback import walk_tb
 from types import FrameType
 
 from greenlet import getcurrent, greenlet
@@ -86,9 +88,17 @@ class Run:
         try:
             self._program.run()
         except SystemExit as left:
-            return Ended(exit_code=left.code)
+            return Ended(exit_code=left.code, refused=_refused(left))
         except Abandoned:
             return Ended()
         except Exception as error:
             return Ended(error)
         return Ended()
+
+
+def _refused(left: SystemExit) -> str:
+    """What argparse said before it left; empty where something else did."""
+    for frame, _ in walk_tb(left.__traceback__):
+        if frame.f_code is ArgumentParser.error.__code__:
+            return str(frame.f_locals["message"])
+    return ""

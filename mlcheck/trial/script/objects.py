@@ -52,7 +52,9 @@ class Newcomers:
     """
 
     def __init__(self) -> None:
+        self._leave_frozen = gc.get_freeze_count() > 0
         gc.collect()
+        gc.unfreeze()
         self._old: WeakSet[Any] = WeakSet(_alive())
         self._before: WeakSet[Any] = WeakSet()
         gc.freeze()
@@ -69,8 +71,9 @@ class Newcomers:
         return [one for one in _alive() if one not in self._before and one not in self._old]
 
     def close(self) -> None:
-        """Leave everything to the collector again."""
-        gc.unfreeze()
+        """Leave everything to the collector again, unless this process had frozen objects of its own before."""
+        if not self._leave_frozen:
+            gc.unfreeze()
 
 
 def _alive() -> Iterator[Any]:

@@ -59,10 +59,11 @@ class Did:
 
 @dataclass(frozen=True)
 class Ended:
-    """The script is over: by itself, by `sys.exit`, or by an error."""
+    """The script is over: by itself, by `sys.exit`, or by an error. `refused` is what argparse said before."""
 
     error: Exception | None = None
     exit_code: object = None
+    refused: str = ""
 
 
 class Answer(Enum):

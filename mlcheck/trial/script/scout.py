@@ -180,6 +180,8 @@ class Scout:
         if end and end.error and not self._cut_short:
             raise end.error
         if not self._backwards:
+            if end and end.refused:
+                raise EntryError(f"{name} refuses its arguments: {end.refused}; give others after `--`")
             how = f" with sys.exit({end.exit_code!r})" if end and end.exit_code else ""
             raise EntryError(
                 f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "

@@ -1,0 +1,83 @@
+"""averaged-before-split: features are centred, scaled or filled in by averages of rows that are held out later."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, File, Sites
+from mlcheck.lint.sites.cutting import cut_in_two
+from mlcheck.lint.sites.learning import averaged
+from mlcheck.lint.sites.lineage import lineage
+from mlcheck.lint.sites.optimizers import around
+from mlcheck.lint.sites.splitting import splits_of_rows
+
+LOOKS_AT = "split of rows"
+_HELP = "take the averages from the training part alone"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    splits = list(splits_of_rows(facts.sites))
+    facts.sites.seen["split of rows"] = len(splits)
+    for split in splits:
+        for data in split.node.args:
+            for passed in lineage(split.file, data, split.context):
+                if said := averaged(passed):
+                    yield Finding(
+                        f"{said}, before it is split",
+                        passed.file.place(passed.node, passed.context).location,
+                        help=_HELP,
+                        related=(split.place.location,),
+                    )
+    yield from _cut_later(facts.sites)
+
+
+def _cut_later(sites: Sites) -> Iterator[Finding]:
+    """`x = (x - x.mean(0)) / x.std(0)`, and then `train, test = x[:n], x[n:]`."""
+    for file in sites.mentioning([".std("]):
+        for call in file.calls("std"):
+            whole = around(call)
+            for made in walk(whole):
+                target = made.targets[0] if isinstance(made, ast.Assign) else None
+                if not isinstance(made, ast.Assign) or not isinstance(target, ast.Name):
+                    continue
+                if not _is_scaled_by(file, made.value, call):
+                    continue
+                cut = cut_in_two(whole, made, target.id)
+                if cut is not None:
+                    yield Finding(
+                        "Mean and deviation are those of all data, before it is split",
+                        file.place(made, call.context).location,
+                        help=_HELP,
+                        related=(file.place(cut, call.context).location,),
+                    )
+
+
+def _is_scaled_by(file: File, node: ast.expr, std: Call) -> bool:
+    """Whether it is `(x - m) / s` of one `x`, with `m` its mean and `s` the deviation that this call takes."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+        return False
+    shifted, scale = node.left, node.right
+    if isinstance(scale, ast.BinOp) and isinstance(scale.op, ast.Add):
+        scale = scale.left
+    if not isinstance(shifted, ast.BinOp) or not isinstance(shifted.op, ast.Sub):
+        return False
+    mean = file.value(shifted.right, std.context)[0]
+    owners = [
+        part.func.value
+        for part, name in ((mean, "mean"), (file.value(scale, std.context)[0], "std"))
+        if isinstance(part, ast.Call)
+        and isinstance(part.func, ast.Attribute)
+        and part.func.attr == name
+        and _is_over_samples(part)
+    ]
+    if len(owners) != 2 or file.value(scale, std.context)[0] is not std.node:
+        return False
+    return isinstance(shifted.left, ast.Name) and {ast.unparse(owner) for owner in owners} == {shifted.left.id}
+
+
+def _is_over_samples(call: ast.Call) -> bool:
+    """`x.mean()`, `x.mean(0)`, `x.mean(axis=(0, 1))`: each sample has part in it."""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg in ("axis", "dim"))]
+    return not given or any(isinstance(node, ast.Constant) and node.value == 0 for node in ast.walk(given[0]))

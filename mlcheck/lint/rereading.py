@@ -1,0 +1,60 @@
+"""What reads weights that were kept, when the model may have been trained on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.training import Snapshot
+
+
+def read_later(facts: Facts, snapshot: Snapshot) -> bool:
+    """Whether what the snapshot was bound to is read when the model may have been trained on.
+
+    A variable: after the loop that binds it, or in another branch of that loop. An attribute: anywhere but in the
+    branch or function that binds it, if its name says that it is kept for good.
+    """
+    target, nodes = snapshot.target, walk(snapshot.within)
+    around = [node for node in nodes if isinstance(node, _BLOCKS) and target in set(walk(node))]
+    branch = next((node for node in reversed(around) if isinstance(node, ast.If)), snapshot.within)
+    read: set[ast.AST] = set()
+    if isinstance(target, ast.Name):
+        loops = [node for node in around if not isinstance(node, ast.If)]
+        read = _met_again(target, nodes, loops, around) if loops else set()
+    else:
+        for file in facts.sites.files.values():
+            read |= set(walk(file.module.source.tree)) if f".{target.attr}" in file.text else set()
+    read -= set(walk(branch))
+    others = {node.value for node in read if isinstance(node, ast.Subscript) and _is_other(node, snapshot.item)}
+    return any(_reads(node, target) and node not in others for node in read)
+
+
+def _met_again(
+    target: ast.Name, nodes: Sequence[ast.AST], loops: Sequence[ast.AST], around: Sequence[ast.AST]
+) -> set[ast.AST]:
+    """What runs after the branch that binds a variable in the innermost loop, until it is bound anew."""
+    inside, end = set(walk(loops[-1])), getattr(loops[-1], "end_lineno", 0)
+    binds = [n for n in nodes if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Store)]
+    anew = min((bind.lineno for bind in binds if bind.lineno > end), default=None)
+    met = {n for n in nodes if end < getattr(n, "lineno", 0) <= (anew or n.lineno)}  # type: ignore[attr-defined]
+    met |= set(walk(loops[0])) - inside
+    for other in inside:
+        if isinstance(other, ast.If) and other not in around and set(walk(other)).isdisjoint(binds):
+            met |= set(walk(other))
+    return met
+
+
+_BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While)
+
+
+def _is_other(node: ast.Subscript, item: str) -> bool:
+    """`best["epoch"]`, where the weights are in `best["weights"]`."""
+    return bool(item) and isinstance(node.slice, ast.Constant) and node.slice.value != item
+
+
+def _reads(node: ast.AST, target: ast.Name | ast.Attribute) -> bool:
+    if isinstance(target, ast.Name):
+        return isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)

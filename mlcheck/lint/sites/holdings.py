@@ -1,0 +1,91 @@
+"""What the names and attributes of a file hold: the expression that they are assigned, and items of dictionaries."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from mlcheck.lint.sites.model import OPEN
+from mlcheck.lint.sites.scopes import Context
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.file import File
+
+_DEPTH = 12
+
+
+def value_of(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> tuple[ast.expr, Context]:
+    """The expression that a name or `self.attribute` holds, where it is assigned once; else the node itself."""
+    while depth > 0:
+        depth -= 1
+        if isinstance(node, ast.Name):
+            bindings = file.bindings(node.id, context)
+            if len(bindings) != 1 or bindings[0].kind != "value" or not isinstance(bindings[0].value, ast.expr):
+                break
+            node, context = bindings[0].value, bindings[0].context
+        elif isinstance(node, ast.Attribute) and (held := file.held(node, context)):
+            node, context = held
+        elif isinstance(node, ast.NamedExpr):
+            node = node.value
+        else:
+            break
+    return node, context
+
+
+def held_by(file: File, node: ast.Attribute, context: Context) -> tuple[ast.expr, Context] | None:
+    """What `self.attribute` holds, where the class assigns it once, in this file."""
+    function = file.function_around(context)
+    if function is None or function.cls is None or not isinstance(node.value, ast.Name):
+        return None
+    if node.value.id != function.receiver:
+        return None
+    found = function.cls.attribute(node.attr)
+    if len(found) != 1 or found[0][1].value is None or found[0][0].file is not file:
+        return None
+    return found[0][1].value, found[0][1].context
+
+
+def is_changed(file: File, name: str, context: Context) -> bool:
+    """Whether anything in the file changes the contents of what the name holds."""
+    bindings = file.bindings(name, context)
+    return any(file.bindings(name, where) is bindings for _, where in file.walk.mutations.get(name, ()))
+
+
+def _may_change(file: File, name: str, context: Context, key: str) -> bool:
+    """Whether something may set or take away this key of the dictionary that the name holds."""
+    bindings = file.bindings(name, context)
+    changed: set[object] = set()
+    for node, where in file.walk.mutations.get(name, ()):
+        if file.bindings(name, where) is not bindings:
+            continue
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            changed.add(node.slice.value)
+            continue
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "update":
+            return True
+        if any(keyword.arg is None for keyword in node.keywords):
+            return True
+        changed.update(keyword.arg for keyword in node.keywords)
+        for given in (file.value(arg, where)[0] for arg in node.args):
+            if not isinstance(given, ast.Dict) or not all(isinstance(part, ast.Constant) for part in given.keys):
+                return True
+            changed.update(part.value for part in given.keys if isinstance(part, ast.Constant))
+    return key in changed
+
+
+def item_in(file: File, node: ast.expr, context: Context, key: str) -> ast.expr | None:
+    """`node[key]` of a dictionary written out; None where it has no such key, OPEN where it cannot be told."""
+    if isinstance(node, ast.Name) and file.is_mutated(node.id, context) and _may_change(file, node.id, context, key):
+        return OPEN
+    found, where = file.value(node, context)
+    if isinstance(found, ast.Call) and file.resolve(found.func, where) == "builtins.dict" and not found.args:
+        given = {keyword.arg: keyword.value for keyword in found.keywords}
+        return OPEN if None in given else given.get(key)
+    if not isinstance(found, ast.Dict):
+        return OPEN
+    for name, value in zip(found.keys, found.values, strict=True):
+        if name is None or not isinstance(name, ast.Constant):
+            return OPEN
+        if name.value == key:
+            return value
+    return None

@@ -1,0 +1,119 @@
+"""What the names of a file stand for: objects of libraries, and parts of the project."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from mlcheck.lint.sites.model import Class, Named, ProjectModule
+from mlcheck.lint.sites.scopes import Binding, Context
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.file import File
+
+_DEPTH = 12
+_FEW = 8
+_BUILTINS = frozenset(dir(builtins))
+STARRED = ("torch.nn.functional", "torch.nn", "torch.optim", "torch.utils.data", "torch")
+
+
+def resolved(file: File, node: ast.AST | None, context: Context, depth: int = _DEPTH) -> Named:
+    """What a name or a dotted name stands for: a library object by its full name, or a part of the project."""
+    if isinstance(node, ast.Attribute):
+        owner = file.resolve(node.value, context, depth)
+        if isinstance(owner, str):
+            return f"{owner}.{node.attr}"
+        if isinstance(owner, ProjectModule):
+            return file.sites.member(owner, node.attr, depth)
+        if isinstance(owner, Class):
+            return owner.find(node.attr)
+        return _method(file, node, context) or _of_instance(file, node, context, depth)
+    if not isinstance(node, ast.Name) or depth <= 0:
+        return None
+    bindings = file.bindings(node.id, context)
+    if not bindings:
+        return file.starred(node.id, depth) or (f"builtins.{node.id}" if node.id in _BUILTINS else None)
+    key = id(bindings), depth
+    if key not in file.meant:
+        file.meant[key] = _agreed(file, bindings, depth)
+    return file.meant[key]
+
+
+def _agreed(file: File, bindings: list[Binding], depth: int) -> Named:
+    """What all the bindings of a name make of it, if it is one thing.
+
+    The first that makes nothing of it decides: `node = node.parent` leads back to the name itself.
+    """
+    if len(bindings) > 1:
+        bindings = _with_fallbacks(bindings)
+    first: Named = None
+    for number, binding in enumerate(bindings if len(bindings) <= _FEW else ()):
+        found = file.meaning(binding, depth)
+        if found is None or (number and found != first):
+            return None
+        first = found
+    return first
+
+
+def _method(file: File, node: ast.Attribute, context: Context) -> Named:
+    """`self.method`, and `super().method` in the classes of the project."""
+    function = file.method_around(context)
+    if function is not None and isinstance(node.value, ast.Name) and node.value.id == function.receiver:
+        return function.cls.find(node.attr) if function.cls else None
+    return None
+
+
+def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) -> Named:
+    """`engine.fit`, where `engine` is made once, of a class of the project; `Engine(...).fit`."""
+    made: ast.AST | None = node.value
+    if isinstance(made, ast.Name) and depth > 0:
+        bindings = file.bindings(made.id, context)
+        binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item") else None
+        made, context = (binding.value, binding.context) if binding is not None else (None, context)
+        if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
+            made = made.elts[binding.item]
+    if not isinstance(made, ast.Call) or depth <= 0:
+        return None
+    cls = file.resolve(made.func, context, depth - 1)
+    return cls.find(node.attr) if isinstance(cls, Class) else None
+
+
+def meaning_of(file: File, binding: Binding, depth: int = _DEPTH) -> Named:
+    """What one binding makes of its name."""
+    if binding.kind in ("def", "class"):
+        return file.definitions.get(binding.node)
+    if binding.kind == "value" and isinstance(binding.value, ast.Name | ast.Attribute):
+        return file.resolve(binding.value, binding.context, depth - 1)
+    if binding.kind == "import" and isinstance(binding.value, ast.alias):
+        alias = binding.value
+        found = file.sites.program.resolve(alias.name, file.name)
+        if alias.asname:
+            return ProjectModule(found) if found else alias.name
+        top = alias.name.partition(".")[0]
+        return ProjectModule(found[: len(found) - len(alias.name) + len(top)]) if found else top
+    if binding.kind == "from" and isinstance(binding.value, ast.alias):
+        assert isinstance(binding.node, ast.ImportFrom)
+        return file.sites.imported(file, binding.node, binding.value.name, depth - 1)
+    return None
+
+
+def by_star(file: File, name: str, depth: int) -> Named:
+    """A name that only a `from x import *` can have brought."""
+    for node, source in file.stars:
+        if node.level == 0 and node.module in STARRED and name not in _BUILTINS:
+            return f"{node.module}.{name}"
+        if source is not None and name in source.names:
+            found = file.sites.imported(file, node, name, depth - 1)
+            if found is not None and not isinstance(found, str):
+                return found
+    return None
+
+
+def _with_fallbacks(bindings: list[Binding]) -> list[Binding]:
+    """Of several bindings, the one that counts: the import where the others stand in for it in the same `try`."""
+    tried = {binding.context.node for binding in bindings if binding.context.kind == "try"}
+    imports = [binding for binding in bindings if binding.kind in ("import", "from")]
+    if len(tried) == 1 and imports and all(binding.context.kind == "try" for binding in bindings):
+        return imports[:1]
+    return bindings

@@ -1,0 +1,113 @@
+"""The `module.` before the names of weights: which dictionaries have it, and which models ask for it."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.names import canonical
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.model import Call, Class
+from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.scopes import Context
+
+_WRAPPERS = frozenset(["torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"])
+_SAME = ("cuda", "to", "cpu", "train", "eval", "float", "half")
+
+
+def wrapped(file: File, node: ast.expr, context: Context) -> bool | None:
+    """Whether a model is DataParallel or DistributedDataParallel around another; None where that cannot be told."""
+    if isinstance(node, ast.Attribute) and node.attr == "module":
+        return False if wrapped(file, node.value, context) else None
+    made, where = source(file, node, context)
+    if isinstance(made, ast.Attribute) and (held := file.held(made, where)) is not None:
+        made, where = held
+    while isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr in _SAME:
+        made, where = source(file, made.func.value, where)
+    if not isinstance(made, ast.Call):
+        return None
+    named = file.resolve(made.func, where)
+    if isinstance(named, Class):
+        return None if not any(canonical(base).startswith("torch.nn.") for base in named.libraries) else False
+    name = canonical(named) if isinstance(named, str) else ""
+    return True if name in _WRAPPERS else False if name.startswith("torch.nn.") else None
+
+
+def prefixed(file: File, node: ast.expr, context: Context) -> bool | None:
+    """Whether `module.` stands before every name of a state dict: put there, or taken away; else None."""
+    made, where = source(file, node, context)
+    if isinstance(made, ast.DictComp):
+        return _renamed(made.key)
+    if isinstance(made, ast.Call) and file.called(made, where) == "collections.OrderedDict" and len(made.args) == 1:
+        pairs = made.args[0]
+        if isinstance(pairs, ast.GeneratorExp | ast.ListComp) and isinstance(pairs.elt, ast.Tuple):
+            return _renamed(pairs.elt.elts[0])
+    if isinstance(node, ast.Name) and (found := latest(file, node, context)) is not None:
+        return _filled(file, node, context) if _is_empty(made) else _stripped(file, node, found.node, context)
+    return None
+
+
+def _is_empty(node: ast.expr) -> bool:
+    empty = isinstance(node, ast.Call) and not node.args and not node.keywords
+    return (isinstance(node, ast.Dict) and not node.keys) or empty
+
+
+def _filled(file: File, name: ast.Name, context: Context) -> bool | None:
+    """`renamed[key.replace("module.", "")] = value`, and nothing else."""
+    found = [node for node, where in file.walk.mutations.get(name.id, ()) if where.scope is context.scope]
+    keys = [node.slice for node in found if isinstance(node, ast.Subscript)]
+    if len(keys) != len(found) or len(keys) != 1:
+        return None
+    key = keys[0]
+    for _, where in file.walk.mutations[name.id]:
+        key, _ = source(file, key, where)
+    return _renamed(key)
+
+
+def _stripped(file: File, name: ast.Name, made: ast.AST, context: Context) -> bool | None:
+    """`consume_prefix_in_state_dict_if_present(state, "module.")` between."""
+    for call in file.calls("consume_prefix_in_state_dict_if_present"):
+        first = call.node.args[0] if call.node.args else None
+        if isinstance(first, ast.Name) and first.id == name.id and call.context.scope is context.scope:
+            if getattr(made, "lineno", 0) < call.node.lineno < name.lineno and call.constant("prefix", 1) == "module.":
+                return False
+    return None
+
+
+def _renamed(key: ast.expr) -> bool | None:
+    """`"module." + k` and `f"module.{k}"`; `k.replace("module.", "")`, `k.removeprefix("module.")`, `k[7:]`."""
+    match key:
+        case ast.BinOp(left=ast.Constant(value="module."), op=ast.Add(), right=ast.Name()):
+            return True
+        case ast.JoinedStr(values=[ast.Constant(value="module."), ast.FormattedValue()]):
+            return True
+        case ast.Call(
+            func=ast.Attribute(attr="replace"), args=[ast.Constant(value="module."), ast.Constant(value=""), *_]
+        ):
+            return False
+        case ast.Call(func=ast.Attribute(attr="removeprefix" | "lstrip"), args=[ast.Constant(value="module.")]):
+            return False
+        case ast.Subscript(slice=ast.Slice(lower=ast.Constant(value=7), upper=None, step=None)):
+            return False
+        case ast.Subscript(
+            slice=ast.Slice(lower=ast.Call(func=ast.Name(id="len"), args=[ast.Constant(value="module.")]))
+        ):
+            return False
+    return None
+
+
+def saved_with_prefix(file: File, node: ast.expr, context: Context) -> Origin | None:
+    """The `torch.save(parallel.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, if that is the only one."""
+    made, where = source(file, node, context)
+    if file.called(made, where) != "torch.load" or not isinstance(made, ast.Call) or not made.args:
+        return None
+    path = file.constant(made.args[0], where)
+    if not isinstance(path, str):
+        return None
+    found = [call for call in file.sites.calls("torch.save") if call.constant("f", 1) == path]
+    state = found[0].argument("obj", 0) if len(found) == 1 else None
+    if not isinstance(state, ast.Call) or not isinstance(state.func, ast.Attribute) or state.func.attr != "state_dict":
+        return None
+    saved: Call = found[0]
+    around = wrapped(saved.file, state.func.value, saved.context)
+    return Origin(saved.file, saved.node, saved.context) if around else None

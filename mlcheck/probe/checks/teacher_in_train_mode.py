@@ -1,0 +1,28 @@
+"""Judges whether a model that training only asks answers the same twice: its dropout is off."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.teachers import Teachers
+
+
+def check(seen: Teachers) -> Verdict:
+    findings = tuple(
+        Finding(
+            f"`{asked.name}` is asked without gradients and never changes, but {listed(list(asked.dropouts))} in it is "
+            "active: it is in training mode, and its answers are noise in part",
+            asked.place,
+            help="call eval() on it once, and again wherever the model that holds it is put into training mode",
+        )
+        for asked in seen.asked
+        if asked.dropouts
+    )
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.asked))
+    names = listed([asked.name for asked in seen.asked])
+    return Verdict(
+        Outcome.PASS, f"no dropout is active in {names}, which training only asks", looked_at=len(seen.asked)
+    )

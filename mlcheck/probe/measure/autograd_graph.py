@@ -1,0 +1,53 @@
+"""Reads the graph that autograd keeps: what made a tensor, and what contributes to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+SQUASHING = {"Softmax": "softmax", "SafeSoftmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
+BOUNDED = {**SQUASHING, "Tanh": "tanh", "Relu": "relu", "Softplus": "softplus"}
+_SHAPING = (
+    "View",
+    "UnsafeView",
+    "ReshapeAlias",
+    "Squeeze",
+    "Unsqueeze",
+    "Transpose",
+    "Permute",
+    "T",
+    "Clone",
+    "ToCopy",
+    "Slice",
+    "Select",
+    "Expand",
+    "Unsafe",
+    "Alias",
+)
+
+
+def last_operation(tensor: torch.Tensor, known: dict[str, str]) -> str:
+    """The operation among `known` whose result this is, looking through views, reshapes and casts; empty if none."""
+    node = tensor.grad_fn
+    while node is not None:
+        name = node.name().removesuffix(" ").split("Backward")[0].removeprefix("_")
+        if name in known:
+            return known[name]
+        if name not in _SHAPING:
+            return ""
+        node = node.next_functions[0][0] if node.next_functions else None
+    return ""
+
+
+def graph_nodes(root: torch.Tensor, limit: int = 50_000) -> set[Any]:
+    """Every autograd node that contributes to `root`."""
+    seen: set[Any] = set()
+    waiting = [root.grad_fn]
+    while waiting and len(seen) < limit:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        waiting.extend(parent for parent, _ in node.next_functions)
+    return seen

@@ -1,0 +1,168 @@
+"""Arithmetic between what a model said, a column, and what a batch holds, flat: broadcasting makes all pairs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.corners import Corners, Sides
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch
+from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.simplified import stilled
+from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.trial import Trial
+
+_OPERATIONS = ("sub", "mul", "div", "eq", "ne", "logical_and", "bitwise_and")
+ARITHMETIC = {getattr(home, name) for home in (torch, Tensor) for name in _OPERATIONS} | {
+    getattr(Tensor, f"__{name}__") for name in ("sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "eq", "ne", "and")
+}
+LOSSES = {F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss}
+_SHAPING = {
+    Tensor.unsqueeze, torch.unsqueeze, Tensor.view, Tensor.reshape, torch.reshape, Tensor.expand,
+    Tensor.__getitem__,
+}  # fmt: skip
+_PICKING = {Tensor.__getitem__, Tensor.gather, torch.gather, Tensor.take_along_dim, torch.take_along_dim}
+SAID, GIVEN = frozenset({"said"}), frozenset({"given"})
+
+
+@dataclass(frozen=True, slots=True)
+class AllPairs:
+    """An operation on `said`, shape (n, 1, ...), and `given`, shape (n, ...), or the other way round."""
+
+    operation: str
+    said: tuple[int, ...]
+    given: tuple[int, ...]
+    result: tuple[int, ...]
+    place: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Comparisons:
+    """What one training step and the evaluation of one batch compare; `training` leaves out the losses of torch.
+
+    `corners` are sides of the batch's boxes, taken as the second pair of numbers less the first.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 3
+
+    training: tuple[AllPairs, ...]
+    evaluation: tuple[AllPairs, ...]
+    seen: int
+    corners: tuple[Sides, ...] = ()
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two passes, whatever the limit
+        batch = first_batches(trial, 1)[0]
+        training = _Pairing(losses=False)
+        with stilled(trial), training.modules, training:
+            trial.train_step(training.given(batch), 0)
+        evaluation = _Pairing(losses=True)
+        if trial.evaluate_step is not None and trial.validation_batches is not None:
+            held_out = next(iter(trial.validation_batches()), None)
+            if held_out is not None:
+                with evaluation.modules, evaluation:
+                    trial.evaluate_step(evaluation.given(held_out))
+        return cls(
+            tuple(training.found),
+            tuple(evaluation.found),
+            training.seen + evaluation.seen,
+            (*training.corners.found, *evaluation.corners.found),
+        )
+
+
+class _Pairing(TorchFunctionMode):
+    """Follows what comes of a batch and of the models' outputs, by name; what happens within a model is left out."""
+
+    def __init__(self, losses: bool) -> None:
+        super().__init__()
+        self.found: list[AllPairs] = []
+        self.seen = 0
+        self.corners = Corners()
+        self.modules = ModuleWatch(intervene=self._enter, reply=self._leave)
+        self._losses = losses
+        self._inside = False
+        self._kinds: dict[int, frozenset[str]] = {}
+        self._columns: set[int] = set()
+        self._kept: list[Tensor] = []
+
+    def given(self, batch: Any) -> Any:
+        """A copy of the batch, known as what is given."""
+        batch = copied(batch)
+        self._know(batch, GIVEN)
+        self.corners.know(batch)
+        return batch
+
+    def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        self._inside = True
+        return args, kwargs
+
+    def _leave(self, output: Any) -> Any:
+        self._inside = False
+        self._know(output, SAID)
+        return output
+
+    def _know(self, tree: Any, kind: frozenset[str]) -> None:
+        for _, tensor in leaves(tree):
+            self._kinds[id(tensor)] = kind
+            self._kept.append(tensor)
+
+    def __torch_function__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not self._inside and isinstance(result, Tensor):
+            with suppress(Exception):  # tensors that stand for others, as within vmap, are not looked at
+                self._look(func, args, result)
+        return result
+
+    def _look(self, func: Any, args: tuple[Any, ...], result: Tensor) -> None:
+        inputs = [one for given in args for one in (given if isinstance(given, (tuple, list)) else (given,))]
+        tensors = [one for one in inputs if isinstance(one, Tensor)]
+        if len(tensors) == 2 and (func in ARITHMETIC or (self._losses and func in LOSSES)):
+            self._compare(func, tensors[0], tensors[1])
+        self.corners.see(func, tensors, result)
+        self._follow(func, tensors[:1] if func in _PICKING else tensors, result)
+
+    def _follow(self, func: Any, tensors: list[Tensor], result: Tensor) -> None:
+        kinds = frozenset().union(*(self._kinds.get(id(tensor), frozenset()) for tensor in tensors))
+        if not kinds:
+            return
+        self._know(result, kinds)
+        raised = func in _SHAPING and any(result.ndim > tensor.ndim for tensor in tensors)
+        if raised or any(id(tensor) in self._columns and tensor.ndim == result.ndim for tensor in tensors):
+            self._columns.add(id(result))
+
+    def _compare(self, func: Any, one: Tensor, other: Tensor) -> None:
+        kinds = [self._kinds.get(id(tensor), frozenset()) for tensor in (one, other)]
+        if GIVEN not in kinds or not any("said" in kind for kind in kinds):
+            return
+        self.seen += 1
+        column, flat = (one, other) if one.ndim > other.ndim else (other, one)
+        if not _makes_pairs(column.shape, flat.shape) or (id(column) in self._columns and func not in LOSSES):
+            return
+        said, given = (one, other) if kinds[1] == GIVEN else (other, one)
+        shape = (len(flat), *flat.shape)
+        self.found.append(
+            AllPairs(func.__name__.strip("_"), tuple(said.shape), tuple(given.shape), shape, user_location())
+        )
+
+
+def _makes_pairs(column: torch.Size, flat: torch.Size) -> bool:
+    """(n, 1, ...) with (n, ...): each of n beside each of n."""
+    return (
+        len(column) == len(flat) + 1
+        and len(flat) > 0
+        and column[1] == 1 != column[0] == flat[0]
+        and (column[2:] == flat[1:])
+    )

@@ -1,0 +1,81 @@
+"""Models that training asks without gradients and never changes: a teacher, a fixed feature extractor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.tree import copied
+from mlcheck.trial.tensors import same_bits
+from mlcheck.trial.trial import Trial
+
+STEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A model that was called once a step, without gradients; `dropouts` of its modules were active."""
+
+    name: str
+    place: Location
+    dropouts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Teachers:
+    """Models whose weights no optimizer trains and three training steps leave as they are, though they are called."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 5
+
+    asked: tuple[Asked, ...]
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps, whatever the limit
+        watch, steps = ModuleWatch(), 0
+        before: dict[nn.Module, list[Tensor]] = {}
+        with watch:
+            for index, batch in enumerate(first_batches(trial, STEPS)):
+                trial.train_step(copied(batch), index)
+                steps += 1
+                for call in watch.calls:
+                    if call.module not in before:
+                        before[call.module] = [p.detach().clone() for p in call.module.parameters()]
+        calls = Counter(call.module for call in watch.calls)
+        silent = {call.module for call in watch.calls} - {call.module for call in watch.calls if call.grad}
+        groups = [group for optimizer in trial.optimizers.values() for group in optimizer.param_groups]
+        trained = {id(p) for group in groups for p in group["params"] if p.requires_grad}
+        still = [
+            module
+            for module in calls
+            if module in silent and calls[module] == steps and _is_still(module, before, trained)
+        ]
+        if not still or steps < 2:
+            raise NotMeasured("no model is asked without gradients and left as it is in training")
+        active: set[nn.Module] = {
+            call.module for call in watch.modal if call.training and isinstance(call.module, _DropoutNd)
+        }
+        places = {call.module: call.place for call in watch.calls}
+        names = Names(trial.models)
+        return cls(tuple(_asked(module, places[module], active, names) for module in still))
+
+
+def _is_still(module: nn.Module, before: dict[nn.Module, list[Tensor]], trained: set[int]) -> bool:
+    now = list(module.parameters())
+    return bool(now) and all(
+        id(p) not in trained and same_bits(p.detach(), then) for p, then in zip(now, before[module], strict=True)
+    )
+
+
+def _asked(module: nn.Module, place: Location, active: set[nn.Module], names: Names) -> Asked:
+    inner = {part: path for path, part in module.named_modules()}
+    dropouts = tuple(f"{inner[part]} ({type(part).__name__})" for part in active if part in inner)
+    return Asked(names.path(module) or type(module).__name__, place, dropouts)

@@ -1,0 +1,16 @@
+"""What is said of an error in the user's code."""
+
+import pytest
+
+from mlcheck.trial.traceback import error_line, user_traceback
+
+
+def load() -> None:
+    raise ValueError("two ways: \x1b[1mthis one\x1b[0m.\nand another")
+
+
+def test_colours_that_a_message_brings_for_a_terminal_are_left_out() -> None:
+    with pytest.raises(ValueError, match="two ways") as raised:
+        load()
+    assert error_line(raised.value) == "ValueError: two ways: this one."
+    assert "two ways: this one.\nand another" in user_traceback(raised.value)
