@@ -1,0 +1,178 @@
+"""A copy that averages the model's weights keeps to its decay and to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import torch
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+COPY = "averaged-copy-wrong"
+
+
+def normed() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 5))
+
+
+class Holder:
+    def __init__(self, ema: Any) -> None:
+        self.ema = ema
+
+
+Update = Callable[[nn.Module, Any], None]
+
+
+@torch.no_grad()
+def average(model: nn.Module, ema: nn.Module, decay: float = 0.9, buffers: bool = True) -> None:
+    for mine, theirs in zip(ema.parameters(), model.parameters(), strict=True):
+        mine.lerp_(theirs, 1 - decay)
+    for mine, theirs in zip(ema.buffers(), model.buffers(), strict=True):
+        if buffers:
+            mine.copy_(theirs)
+
+
+def averaged(update: Update, model: nn.Module | None = None, ema: Any = None, evaluate: bool = True) -> Trial:
+    model = model or normed()
+    ema = ema if ema is not None else deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        model.train()
+        optimizer.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        optimizer.step()
+        update(model, ema)
+        return {"loss": loss.detach()}
+
+    @torch.no_grad()
+    def evaluated(batch: Any) -> dict[str, float]:
+        used = ema.eval() if evaluate and isinstance(ema, nn.Module) else model.eval()
+        return {"loss": float(cross_entropy(used, batch))}
+
+    trial = trial_of(model, classes(8), cross_entropy, optimizer, step=step, evaluate=evaluated)
+    trial.objects = (Holder(ema),)
+    return trial
+
+
+def fault(trial: Trial) -> Verdict:
+    verdict = ask(COPY, trial)
+    assert verdict.outcome is Outcome.FAIL, verdict
+    return verdict
+
+
+def test_an_average_of_weights_and_statistics_passes_with_its_decay() -> None:
+    verdict = ask(COPY, averaged(average))
+    assert verdict.outcome is Outcome.PASS, verdict
+    assert "`Holder.ema` keeps 0.9 of itself" in verdict.summary
+
+
+def test_a_decay_that_ramps_up_passes() -> None:
+    steps = iter(range(1, 100))
+    verdict = ask(COPY, averaged(lambda model, ema: average(model, ema, (1 + (n := next(steps))) / (10 + n))))
+    assert verdict.outcome is Outcome.PASS, verdict
+
+
+def test_statistics_that_stay_behind_are_told_only_where_they_are_read() -> None:
+    behind = averaged(lambda model, ema: average(model, ema, buffers=False))
+    assert ask(COPY, behind).outcome is Outcome.WARN  # update_bn may come before the program's own evaluation
+    behind.saved = {}
+    verdict = fault(behind)
+    assert "running statistics of `Holder.ema` never move (`1.running_mean`)" in verdict.findings[0].message
+    unread = averaged(lambda model, ema: average(model, ema, buffers=False), evaluate=False)
+    assert ask(COPY, unread).outcome is Outcome.PASS
+
+
+def test_weights_left_out_of_the_average() -> None:
+    @torch.no_grad()
+    def some(model: nn.Module, ema: nn.Module) -> None:
+        average(model, ema)
+        for mine, kept in zip(ema[3].parameters(), before, strict=True):
+            mine.copy_(kept)
+
+    model = normed()
+    before = [weight.detach().clone() for weight in model[3].parameters()]
+    verdict = fault(averaged(some, model))
+    assert "2 of 6 weights of `Holder.ema` never move" in verdict.findings[0].message
+
+
+def test_decay_and_its_complement_exchanged() -> None:
+    assert "averages nothing" in fault(averaged(lambda model, ema: average(model, ema, 0.001))).summary
+
+
+def test_an_average_that_is_written_back_to_the_model() -> None:
+    @torch.no_grad()
+    def swapped(model: nn.Module, ema: nn.Module, kept: float = 0.995) -> None:
+        for mine, theirs in zip(model.parameters(), ema.parameters(), strict=True):
+            mine.copy_(kept * theirs + (1 - kept) * mine)
+        average(model, ema)
+
+    told = fault(averaged(swapped)).findings[0].message
+    assert "after each optimizer step the model is drawn back to `Holder.ema`: 0.005 of the step is left" in told
+    for elastic in (0.1, 0.4):
+        gentle = averaged(lambda model, ema, kept=elastic: swapped(model, ema, kept), mlp())
+        assert ask(COPY, gentle).outcome is Outcome.PASS
+
+
+def test_a_model_set_to_its_slow_copy_now_and_then_passes() -> None:
+    steps = iter(range(1, 100))
+
+    @torch.no_grad()
+    def lookahead(model: nn.Module, slow: nn.Module) -> None:
+        if next(steps) % 3:
+            return
+        for mine, kept in zip(model.parameters(), slow.parameters(), strict=True):
+            kept.lerp_(mine, 0.5)
+            mine.copy_(kept)
+
+    assert ask(COPY, averaged(lookahead, mlp())).outcome is Outcome.PASS
+
+
+def test_a_copy_that_runs_away() -> None:
+    assert "moves away from the model" in fault(averaged(lambda model, ema: average(model, ema, 1.1))).summary
+
+
+def test_a_copy_that_is_the_model() -> None:
+    model = mlp()
+    shared = mlp()
+    for mine, theirs in zip(shared.parameters(), model.parameters(), strict=True):
+        mine.data = theirs.data
+    assert "lie in the model's own memory" in fault(averaged(lambda *_: None, model, shared)).summary
+
+
+def test_an_average_kept_in_a_dict_that_is_made_anew() -> None:
+    model = mlp()
+    shadow = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+    def update(live: nn.Module, kept: dict[str, Tensor]) -> None:
+        for name, weight in live.named_parameters():
+            kept[name] = 0.5 * kept[name] + 0.5 * weight.detach()
+
+    verdict = ask(COPY, averaged(update, model, shadow))
+    assert verdict.outcome is Outcome.PASS, verdict
+    assert "keeps 0.5 of itself" in verdict.summary
+
+
+def test_a_teacher_that_stays_is_not_judged_and_an_average_that_stays_is() -> None:
+    trial = averaged(lambda *_: None)
+    trial.objects = (type("Distillation", (), {})(),)
+    vars(trial.objects[0])["teacher"] = deepcopy(trial.models["model"])
+    assert ask(COPY, trial).outcome is Outcome.INCONCLUSIVE
+    still = ask(COPY, averaged(lambda *_: None))
+    assert still.outcome is Outcome.WARN
+    assert "`Holder.ema` is used in evaluation and did not move" in still.summary
+
+
+def test_two_networks_that_are_both_trained_are_no_copies() -> None:
+    one, other = mlp(), mlp()
+    optimizer = torch.optim.SGD([*one.parameters(), *other.parameters()], lr=0.1)
+    trial = trial_of(one, classes(8), cross_entropy, optimizer)
+    trial.objects = (Holder(other),)
+    assert ask(COPY, trial).outcome is Outcome.SKIP

@@ -1,0 +1,96 @@
+"""What is computed in float16 must fit into it, as it does in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, classes, cross_entropy, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+HALF = "half-precision-overflows"
+
+
+class Masked(nn.Module):
+    """Scores, masked with a constant, as attention has them; `gain` makes them large."""
+
+    def __init__(self, mask: float, gain: float = 1.0) -> None:
+        super().__init__()
+        self.inner, self.head, self.mask, self.gain = nn.Linear(8, 16), nn.Linear(16, 5), mask, gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.head(F.relu(self.inner(x)) * self.gain)
+        hidden = scores.masked_fill(torch.zeros_like(scores, dtype=torch.bool), self.mask)
+        return hidden / self.gain
+
+
+def mixed(model: nn.Module, dtype: torch.dtype | None = None, device: str = "cuda") -> Trial:
+    def loss(module: nn.Module, batch: Any) -> Tensor:
+        with torch.autocast(device, dtype=dtype):
+            out = module(batch[0])
+        return F.cross_entropy(out.float(), batch[1])
+
+    return trial_of(model, classes(8), loss)
+
+
+@pytest.mark.parametrize("mask", [-1e4, float("-inf")])
+def test_what_fits_into_float16_passes(mask: float) -> None:
+    verdict = ask(HALF, mixed(Masked(mask)))
+    assert verdict.outcome is Outcome.PASS, verdict
+    assert "float16" in verdict.summary
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_mask_that_does_not_fit(device: str) -> None:
+    verdict = ask(HALF, mixed(Masked(-1e9), torch.float16, device))
+    assert verdict.outcome is Outcome.FAIL
+    assert "in float32 it does not" in verdict.findings[0].message
+    assert verdict.findings[0].location.symbol == "Masked.forward"
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_values_that_overflow_are_told_with_their_operation(device: str) -> None:
+    verdict = ask(HALF, mixed(Masked(-1.0, gain=3e5), torch.float16, device))
+    assert verdict.outcome is Outcome.FAIL
+    assert "overflows: mul of values up to" in verdict.findings[0].message
+    assert verdict.findings[0].location.path.endswith("test_half_precision.py")
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        lambda: trial_of(Masked(-1e9), classes(8), cross_entropy),
+        lambda: mixed(Masked(-1e9), torch.bfloat16),
+        lambda: mixed(Masked(-1e9), torch.bfloat16, "cpu"),
+    ],
+    ids=["float32", "bfloat16", "bfloat16 on the CPU"],
+)
+def test_who_does_not_compute_in_float16_is_not_asked(trial: Callable[[], Trial]) -> None:
+    assert ask(HALF, trial()).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_gradients_too_small_for_float16_need_a_scaler(scaled: bool) -> None:
+    scaler = torch.amp.GradScaler("cuda", enabled=False)
+    trial = mixed(Masked(-1.0))
+    model, optimizer = trial.models["model"], trial.optimizers["optimizer"]
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            out = model(batch[0])
+        loss = F.cross_entropy(out.float(), batch[1]) * 1e-7
+        (scaler.scale(loss) if scaled else loss).backward()
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    trial.train_step = step
+    verdict = ask(HALF, trial)
+    assert verdict.outcome is (Outcome.PASS if scaled else Outcome.WARN), verdict
+    assert ("no GradScaler" in verdict.summary) is not scaled
