@@ -1,15 +1,20 @@
-"""What hypothesis makes up is not judged by the clock, and what all tests share is not collected again and again."""
+"""What all tests share: no clock judges what hypothesis makes up, Ctrl-C is heard, the heap is frozen."""
 
 from __future__ import annotations
 
 import gc
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("mlcheck", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("mlcheck-ci", settings.get_profile("mlcheck"), derandomize=True)
 settings.load_profile("mlcheck-ci" if "CI" in os.environ else "mlcheck")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell starts what it puts in the background, and programs that are to be stopped by Ctrl-C inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
