@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from mlcheck.lint import containers, modes
 from mlcheck.lint.facts import Backward, Forward
@@ -120,13 +120,19 @@ def unheld(m: Machine, backward: Backward) -> None:
             continue
         held = frozenset().union(*(m.store.get(("may own", key)) for key in optimizers))
         around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}
-        if held.isdisjoint(forward.touched | around):
+        if held.isdisjoint(forward.touched | around) and not _may_be_in_one_of(m, held, forward.touched | around):
             module = forward.module
             assert isinstance(module, Object)
             assert module.place is not None
             loop = m.loops[-1] if m.loops else None
             keys = frozenset(forward.touched)
             m.facts.training.unheld.append(Unheld(module.place, forward.name, keys, optimizers, loop))
+
+
+def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection[Hashable]) -> bool:
+    """Whether what an optimizer holds came out of code that is not known, and that got the module: `wrap(model)`."""
+    foreign = any(m.store.get(("born", key)) is None for key in held)
+    return foreign and any(m.store.get(("handed out", key)) for key in module)
 
 
 def _learns(m: Machine, forward: Forward) -> bool:

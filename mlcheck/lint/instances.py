@@ -10,8 +10,9 @@ from mlcheck.lint.facts import Mode, Turn
 from mlcheck.lint.frames import DeadPath, Frame, Sink
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
-from mlcheck.lint.values import Args, Function, Kwargs, Object, Symbol, Table, Tuple, Value
+from mlcheck.lint.values import Args, Const, Function, Kwargs, Object, Symbol, Table, Tuple, Value
 
+_ENUMERATIONS = frozenset(["enum.Enum", "enum.StrEnum", "enum.IntEnum"])
 _PLAIN_BASES = frozenset(["torch.nn.Module", "lightning.pytorch.LightningModule", "builtins.object", "abc.ABC"])
 
 
@@ -31,6 +32,8 @@ class Pending(NamedTuple):
 
 def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A new object of a project class. The constructor of a module waits until the module is looked into."""
+    if len(args) == 1 and isinstance(args[0], Const | Symbol) and not info.libraries.isdisjoint(_ENUMERATIONS):
+        return args[0]  # `Mode("raw")`: a member stands for its value
     made = Object(info.qualname, m.fresh(), info, tuple(args), kwargs, m.place(node))
     module = modes.is_module(made)
     if module:

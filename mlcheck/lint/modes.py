@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Mode, Place
+from mlcheck.lint.graph_layers import is_graph_layer
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.values import Const, Object, Saved, Select, Symbol, Table, Tuple, Value, owner_key
@@ -56,7 +57,7 @@ def is_module_class(name: str) -> bool:
     if name.startswith("torch.nn."):
         rest = name[len("torch.nn.") :]
         return rest[:1].isupper() and "." not in rest and rest not in ("Parameter", "ParameterList", "DataParallel")
-    if name.startswith("torchvision.models."):
+    if name.startswith("torchvision.models.") or is_graph_layer(name):
         return True
     return name.endswith(("LightningModule", ".nn.Module")) or name in MODULE_BASES
 
@@ -157,6 +158,7 @@ def forget(m: Machine, value: Value) -> None:
     """The mode may have been changed by code that is not known, and the module trained."""
     m.store.set(("trained at",), m.fresh())
     key = owner_key(value)
+    m.store.set(("handed out", key), True)
     if m.store.get(("mode", key)) is not None or is_module(value):
         m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.stamp())]))
 

@@ -126,6 +126,8 @@ def module_attribute(
     module = m.program.modules[name]
     load(m, module)
     value: Value | None = m.store.get(("v", name, attribute))
+    if value == Imported(name, attribute):  # `from . import layers` in a package: its own submodule
+        value = None
     if isinstance(value, Imported):
         return module_attribute(m, value.module, value.name, depth - 1, seen | {name}) if depth else None
     if value is None and f"{name}.{attribute}" in m.program.modules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.graph_layers import is_graph_layer
 from mlcheck.lint.names import canonical
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class
@@ -33,7 +34,9 @@ def is_module_name(name: str) -> bool:
     parent, _, last = name.rpartition(".")
     if name.startswith("torch.nn.") and parent in ("torch.nn", "torch.nn.parallel"):
         return last[:1].isupper() and name not in _NOT_MODULES
-    return last in ("LightningModule", "PreTrainedModel") or (parent == "torchvision.models" and last[:1].isupper())
+    if last in ("LightningModule", "PreTrainedModel") or is_graph_layer(name):
+        return True
+    return parent == "torchvision.models" and last[:1].isupper()
 
 
 def is_module(cls: Class) -> bool:

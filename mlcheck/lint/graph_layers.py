@@ -1,0 +1,14 @@
+"""The modules of the libraries for graph networks, as far as their names tell."""
+
+_HOMES = ("torch_geometric.nn.", "dgl.nn.")
+_PARTS = frozenset(["lr_scheduler", "loader", "fx", "model_hub", "functional"])
+_OTHERS = frozenset(["DataParallel", "KNNIndex", "LastNeighborLoader", "NodeEmbedding", "PyGModelHubMixin"])
+_RESULTS = ("Output", "Info", "KNNIndex")
+
+
+def is_graph_layer(name: str) -> bool:
+    """Whether the library class of that name is a module of torch-geometric or of DGL: `torch_geometric.nn.GCNConv`."""
+    if not name.startswith(_HOMES):
+        return False
+    *parts, last = name.split(".")
+    return last[:1].isupper() and last not in _OTHERS and not last.endswith(_RESULTS) and _PARTS.isdisjoint(parts)
