@@ -197,10 +197,19 @@ def _nothing(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return m.symbol()
 
 
-def _number(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+def _number(kind: type[float]) -> Callable[[Machine, Args, Kwargs, ast.AST], Value]:
     """`float(x)` and `int(x)` of whatever they are given: a single number."""
-    return Symbol(m.fresh(), "", split_of(*args), shape=SCALAR)
 
+    def make(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+        given = args[0] if len(args) == 1 else None
+        if isinstance(given, Const) and isinstance(given.value, int | float) and abs(given.value) < _EXACT:
+            return Const(kind(given.value))
+        return Symbol(m.fresh(), "", split_of(*args), shape=SCALAR)
+
+    return make
+
+
+_EXACT = 2.0**53
 
 HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
@@ -220,8 +229,8 @@ HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "builtins.filter": _filter,
     "itertools.chain": _chain,
     "builtins.super": _super,
-    "builtins.float": _number,
-    "builtins.int": _number,
+    "builtins.float": _number(float),
+    "builtins.int": _number(int),
     "builtins.print": _nothing,
     "builtins.vars": _asdict,
     "dataclasses.asdict": _asdict,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.modes import MODULE_BASES, children, is_module
+from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
 
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
 _DRAWS = pattern(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
+_ASKS = pattern(r"\bself\.training\b")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
 _EMBEDDINGS = frozenset(["Node2Vec", "MetaPath2Vec", "TransE", "ComplEx", "DistMult", "RotatE"])
 _NORMALISED_FAMILIES: tuple[str, ...] = (
@@ -32,7 +37,7 @@ def moded(m: Machine, value: Value, depth: int = 8) -> str:
         if own != "no" or value.type.rpartition(".")[2] in _EMBEDDINGS:
             return own
     else:
-        own = _moded_class(value)
+        own = _moded_class(m, value)
         if own == "yes":
             return own
     answers = {own}
@@ -70,18 +75,35 @@ def _moded_type(m: Machine, value: Object) -> str:
     return "unknown"
 
 
-def _moded_class(value: Object) -> str:
+def _moded_class(m: Machine, value: Object) -> str:
     assert value.cls is not None
     answer = "no"
     for info in value.cls.mro:
         text = info.module.text_of(info.node)
-        if "dropout(" in text or ".dropout" in text or "batch_norm(" in text:
+        if "batch_norm(" in text or (("dropout(" in text or ".dropout" in text) and not _drops_nothing(m, value)):
             return "yes"
         if "self.training" in text:  # it may choose the quicker of two ways, or draw
-            if _DRAWS.search(text):
+            if any(_DRAWS.search(way) for way in _by_mode(info)):
                 return "yes"
             answer = "unknown"
     for name in value.cls.libraries:
         if name not in MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
             answer = "unknown"
     return answer
+
+
+def _by_mode(info: ClassInfo) -> Iterator[str]:
+    """The code of the methods that ask for the mode, without what their docstrings show."""
+    for method in info.node.body:
+        if isinstance(method, ast.FunctionDef):
+            code = method.body[1:] if ast.get_docstring(method, clean=False) else method.body
+            text = "\n".join(info.module.text_of(statement) for statement in code)
+            if _ASKS.search(text):
+                yield text
+
+
+def _drops_nothing(m: Machine, value: Object) -> bool:
+    """Whether the rates of dropout that the module keeps are all 0: `self.dropout = float(dropout)`."""
+    m.ready(value)
+    kept = [m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or () if "drop" in name]
+    return bool(kept) and all(isinstance(rate, Const) and not rate.value for rate in kept)

@@ -97,7 +97,8 @@ def is_entered(m: Machine, module: Object, info: FunctionInfo, name: str) -> boo
         return False
     if module.cls is None or frameworks.owner_of(module.cls):
         return False
-    return all(frame.bound is not module for frame in m.frames) and m.relevance.is_quiet(info)
+    line = [base.methods[name] for base in module.cls.mro if name in base.methods] or [info]
+    return all(frame.bound is not module for frame in m.frames) and all(map(m.relevance.is_quiet, line))
 
 
 def _holds_loss(module: Object) -> bool:
