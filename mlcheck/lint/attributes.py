@@ -75,7 +75,7 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
                 return Tensor("other", None, owner.split, owner.traces)
             if name == "requires_grad" and owner.traces and all(t.grad.kind == "off" for t in live(owner.traces)):
                 return FALSE
-            return m.symbol() if name in ("shape", "dtype", "device", "ndim", "grad") else Method(owner, name)
+            return m.symbol(name) if name in ("shape", "dtype", "device", "ndim", "grad") else Method(owner, name)
         case Class(info=info):
             return _of_class(m, owner, info, name)
         case Super(bound=bound, after=after):

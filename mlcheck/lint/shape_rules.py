@@ -44,11 +44,11 @@ def as_value(size: Hashable, m: Machine) -> Value:
 
 def sizes_in(m: Machine, args: Args) -> tuple[Hashable, ...] | None:
     """Sizes given one by one or as one sequence; `out.shape` and the like may stand for any number of them."""
-    if len(args) == 1 and isinstance(args[0], Symbol) and _SHAPES.search(args[0].name):
-        return None
     if len(args) == 1 and not isinstance(args[0], Const | Symbol):
         items = containers.items(m, args[0])
         return tuple(size_of(item) for item in items) if items is not None else None
+    if any(isinstance(arg, Tensor | Tuple) or (isinstance(arg, Symbol) and _SHAPES.search(arg.name)) for arg in args):
+        return None  # `tools.reshape(y, out.shape)` is no method of a tensor
     return tuple(size_of(arg) for arg in args) if args else None
 
 

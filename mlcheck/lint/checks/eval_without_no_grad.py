@@ -4,11 +4,13 @@ import ast
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import evaluates
 from mlcheck.lint.nodes import before_methods, last_name, walk
 
 LOOKS_AT = "model call"
+_LEAF = pattern(r"requires_grad_\((?:True)?\)|requires_grad ?= ?True|stop_gradient ?= ?False")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -41,6 +43,8 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.unread and forward.loop is None:  # a warm-up, once: what it recorded is gone at once
             continue
+        if _is_shown(forward) or _takes_leaves(facts, forward):
+            continue
         if forward.place.spot in trained and not _is_told(forward):
             continue
         if forward.grad.kind != "on" or {mode.kind for mode in forward.modes} != {"eval"}:
@@ -49,6 +53,27 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
+
+
+def _is_shown(forward: Forward) -> bool:
+    """One call in a cell of a notebook, to look at what comes out."""
+    return forward.place.path.endswith(".ipynb") and forward.loop is None and not forward.functions
+
+
+def _takes_leaves(facts: Facts, forward: Forward) -> bool:
+    """Whether an input was told to collect gradients in this function: somebody differentiates by it."""
+    node = forward.place.node
+    file = facts.sites.at(forward.place.path)
+    if not isinstance(node, ast.Call) or file is None or not _LEAF.search(file.text):
+        return False
+    given = {part.id for arg in node.args for part in walk(arg) if isinstance(part, ast.Name)}
+    around = [f.node for f in file.functions if f.node.lineno <= node.lineno <= (f.node.end_lineno or 0)]
+    for statement in walk(around[-1]) if around else ():
+        if isinstance(statement, ast.Assign | ast.Expr) and _LEAF.search(ast.unparse(statement)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.value]
+            if any(isinstance(part, ast.Name) and part.id in given for target in targets for part in walk(target)):
+                return True
+    return False
 
 
 def _is_collected(forward: Forward) -> bool:

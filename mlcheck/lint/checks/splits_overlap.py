@@ -66,13 +66,20 @@ def _slices(scope: ast.AST) -> dict[str, list[Slice]]:
             continue
         for target, value in _pairs(node.targets[0], node.value):
             split = split_of_name(target)
+            counted = _counted(value) if split else set()
             for part in walk(value) if split else ():
-                if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice):
+                if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice) and part not in counted:
                     base = ast.unparse(part.value)
                     bounds = _bounds(part.slice)
                     if bounds is not None and stored.get(base.partition(".")[0].partition("[")[0], 0) <= 1:
                         found.setdefault(base, []).append(Slice(split, part, *bounds))
     return found
+
+
+def _counted(value: ast.expr) -> set[ast.AST]:
+    """What only a number is made of: `lengths[:2]` in `torch.arange(sum(lengths[:2]), total)`."""
+    calls = [node for node in walk(value) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return {part for call in calls if ast.unparse(call.func) in ("sum", "len", "max", "min") for part in walk(call)}
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:

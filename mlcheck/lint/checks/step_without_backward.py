@@ -63,7 +63,7 @@ def _left_alone(facts: Facts, steps: Sequence[Step]) -> Loss | None:
     owners = facts.training.optimizers[steps[-1].key].owners if steps[-1].key in facts.training.optimizers else None
     if inside and (not owners or any(back.unseen or not owners.isdisjoint(_learning(back)) for back in inside)):
         return None
-    file = next((file for file in facts.sites.files.values() if file.path == steps[-1].place.path), None)
+    file = facts.sites.at(steps[-1].place.path)
     words = [word for word in _ELSEWHERE if word != "backward" or not inside]
     if file is None or any(word in _text(file, loop) for loop in loops for word in words):
         return None

@@ -21,6 +21,8 @@ _DECIDES = pattern(r"best|lowest|highest|stop|Plateau|optimize", re.IGNORECASE)
 _KEEPS = pattern(
     r"torch\.save|save_checkpoint|\.save\(|deepcopy\(|state_dict\(|\bbest_?(?:model|net|lr|config|params)\b"
 )
+_ENVIRONMENT = pattern(r"\b(?:gym|gymnasium|env\.(?:step|reset)|episodes?|best_reward)\b")
+"""Of reinforcement learning: what is called a test there is played in the environment, and no set of data."""
 _TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 
 
@@ -30,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["test", "Test"]):
         if "torch" not in file.text or not _DECIDES.search(file.text):
             continue
-        if is_named_for_attack(file.path):
+        if is_named_for_attack(file.path) or _ENVIRONMENT.search(file.text):
             continue
         reported: set[int] = set()
         for score, context, what in _choices(file):
@@ -51,7 +53,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _handed_in(sites: Sites) -> Iterator[Finding]:
     """The test set is given to a function that decides by whatever data it gets."""
     for file in sites.mentioning(["best", "stop", "Best", "Stop", "Plateau"]):
-        if "torch" not in file.text or file.is_test:
+        if "torch" not in file.text or file.is_test or _ENVIRONMENT.search(file.text):
             continue
         reported: set[int] = set()
         for score, context, what in _choices(file):

@@ -1,14 +1,18 @@
 """train-not-restored: an evaluation leaves the model in eval mode, and training goes on."""
 
+import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Forward
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.judging import belongs_to_attack
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.values import Object, Symbol
 
 LOOKS_AT = "model call"
+_CLOCK = pattern(r"epoch|step|iter|round|turn|current", re.IGNORECASE)
 _STOPS = ("no_grad", "inference_mode")
 
 
@@ -22,13 +26,39 @@ def check(facts: Facts) -> Iterator[Finding]:
         for mode in forward.modes:
             if mode.kind != "eval" or mode.place is None or mode.when is None:
                 continue
-            if forward.when.later_turn(mode.when) is not None:
+            if forward.when.later_turn(mode.when) is not None and not _of_a_later_phase(facts, mode.place, forward):
                 yield Finding(
                     f"`{forward.name}` is put into eval mode here, and the next iteration trains it without `train()`",
                     mode.place.location,
                     help=f"call `{forward.name}.train()` after the evaluation, before training goes on",
                     related=(forward.place.location,),
                 )
+
+
+def _of_a_later_phase(facts: Facts, switched: Place, forward: Forward) -> bool:
+    """Whether an `if` parts the two, and the way of `eval()` is for the time after training: `if epoch > last: ...`."""
+    file = facts.sites.at(switched.path)
+    if file is None or forward.place.path != switched.path:
+        return False
+    for node in walk(file.module.source.tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and "%" not in ast.unparse(node.test):
+            for here, there in ((node.body, node.orelse), (node.orelse, node.body)):
+                if _stands_in(switched.node, here) and _stands_in(forward.place.node, there):
+                    return _may_be_later(node.test, here is node.body)
+    return False
+
+
+def _stands_in(node: ast.AST, block: list[ast.stmt]) -> bool:
+    return any(part is node for statement in block for part in walk(statement))
+
+
+def _may_be_later(test: ast.Compare, holds: bool) -> bool:
+    """Whether a comparison comes to hold, or ceases to, as time goes on, so far as its sides tell."""
+    if len(test.ops) != 1 or not isinstance(test.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
+        return False
+    left, right = (_CLOCK.search(ast.unparse(side)) is not None for side in (test.left, test.comparators[0]))
+    grows = isinstance(test.ops[0], ast.Gt | ast.GtE) == left
+    return left == right or grows == holds
 
 
 def _stops_gradient(forward: Forward) -> bool:

@@ -54,6 +54,14 @@ class Sites:
             ]
         yield from self._mentioning[asked]
 
+    @cached_property
+    def _at(self) -> dict[str, File]:
+        return {file.path: file for file in self.files.values()}
+
+    def at(self, path: str) -> File | None:
+        """The file of that path."""
+        return self._at.get(path)
+
     def is_named(self, word: str, times: int) -> bool:
         """Whether the word stands so many times in the texts of all files. It is not looked for any further."""
         for file in self._ordered:
