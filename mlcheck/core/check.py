@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.finding import Figure, Finding
@@ -44,14 +44,59 @@ class Check:
     looks_at: str = ""
 
 
+class Listed(NamedTuple):
+    """A check that is not loaded yet.
+
+    Where none of the `words` stands in a program there is nothing that it looks at; without words it is always asked.
+    """
+
+    rule: str
+    module: str
+    looks_at: str
+    words: tuple[str, ...]
+
+    def load(self) -> Check:
+        return Check(self.rule, import_module(self.module).check, self.looks_at)
+
+
 def find_checks(package: ModuleType) -> list[Check]:
     """Every module of a `checks` package, by name: adding a check edits no list."""
     return [Check(rule, module.check, getattr(module, "LOOKS_AT", "")) for rule, module in _modules(package)]
 
 
 @cache
+def list_checks(package: ModuleType) -> tuple[Listed, ...]:
+    """The same checks, none of them loaded: `LOOKS_AT` and `WORDS` are read off the texts of their modules.
+
+    To load a hundred modules takes lint as long as a file takes.
+    """
+    return tuple(_listed(rule, f"{package.__name__}.{name}", path) for rule, name, path in _files(package))
+
+
+def _listed(rule: str, module: str, path: str) -> Listed:
+    with open(path, "rb", buffering=0) as file:
+        text = file.read()
+    looks_at, words = (_strings(text, name) for name in (b"LOOKS_AT", b"WORDS"))
+    return Listed(rule, module, "".join(looks_at), words)
+
+
+def _strings(text: bytes, name: bytes) -> tuple[str, ...]:
+    """The strings on the line that assigns the constant."""
+    line = text.partition(b"\n" + name + b" = ")[2].partition(b"\n")[0]
+    return tuple(each.decode() for each in line.split(b'"')[1::2])
+
+
+@cache
 def _modules(package: ModuleType) -> list[tuple[str, ModuleType]]:
-    """The modules of a package by the names of their rules: lint asks for them with every group of files."""
-    files = (name for folder in package.__path__ for name in os.listdir(folder))
-    rules = {name[:-3].replace("_", "-"): name[:-3] for name in files if name.endswith(".py") and name[0] != "_"}
-    return [(rule, import_module(f"{package.__name__}.{rules[rule]}")) for rule in sorted(rules)]
+    """The modules of a package by the names of their rules."""
+    return [(rule, import_module(f"{package.__name__}.{name}")) for rule, name, _ in _files(package)]
+
+
+def _files(package: ModuleType) -> list[tuple[str, str, str]]:
+    """Rule, name and path of each module, in the order of the rules."""
+    files = [(folder, name) for folder in package.__path__ for name in os.listdir(folder)]
+    return sorted(
+        (name[:-3].replace("_", "-"), name[:-3], os.path.join(folder, name))
+        for folder, name in files
+        if name.endswith(".py") and name[0] != "_"
+    )

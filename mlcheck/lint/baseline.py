@@ -6,15 +6,14 @@ line: what is added or removed above it changes nothing.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import NamedTuple
 
 from mlcheck.core.atomic import replace_file
 from mlcheck.core.dataclasses import replace
+from mlcheck.core.digest import digest
 from mlcheck.core.finding import Finding
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.outcome import Outcome
@@ -56,7 +55,7 @@ class Fingerprints:
         same = (rule, self.path(place.path), place.symbol, code)
         self._seen[same] += 1
         text = "\0".join((*same, str(self._seen[same])))
-        fingerprint = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        fingerprint = digest(text.encode("utf-8", "surrogatepass"))
         return replace(finding, fingerprint=fingerprint), Known(fingerprint, rule, same[1], code)
 
 
@@ -140,6 +139,8 @@ def opened(settings: LintSettings) -> Baseline:
 
 def read_baseline(path: str) -> Baseline:
     """Raises BadBaseline for a file that is missing or that is no baseline."""
+    import json
+
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
@@ -154,6 +155,8 @@ def read_baseline(path: str) -> Baseline:
 
 def write_baseline(path: str, known: Sequence[Known]) -> None:
     """Replace the file whole, one finding a line, so that a review shows what came and what went."""
+    import json
+
     lines = ",\n".join(f"  {json.dumps(entry._asdict(), ensure_ascii=False)}" for entry in known)
     try:
         replace_file(path, f'{{"mlcheck-baseline": 1, "findings": [\n{lines}\n]}}\n')

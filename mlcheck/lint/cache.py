@@ -6,15 +6,14 @@ stays. Nothing in it is ever executed. A folder that cannot be written to is no 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Any
 
 from mlcheck import __version__
 from mlcheck.core.atomic import replace_file
+from mlcheck.core.digest import digest
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.answers import Asked
 from mlcheck.lint.outlines import Group, Import, Outline
@@ -94,6 +93,8 @@ class Cache:
         self._changed = True
 
     def _load(self) -> None:
+        import json
+
         try:
             with open(self._path, "rb") as file:
                 checksum, _, body = file.read().partition(b"\n")
@@ -119,16 +120,20 @@ class Cache:
             return
 
     def _body(self) -> bytes:
+        import json
+
         return json.dumps([self._outlines, self._answers, self._groups, self._checks], separators=(",", ":")).encode()
 
     def _checksum(self, body: bytes) -> str:
         """Over the version too: what another one found out counts for nothing."""
-        return sha256(self._version.encode() + body).hexdigest()
+        return digest(self._version.encode() + body)
 
 
 def key(*parts: object) -> str:
     """A name for all that an answer rests on, but for the version of mlcheck: that is in the checksum."""
-    return sha256(json.dumps(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    import json
+
+    return digest(json.dumps(parts).encode("utf-8", "surrogatepass"))
 
 
 def _version() -> str:

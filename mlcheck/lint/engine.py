@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 
-from mlcheck.core.check import Check, find_checks
+from mlcheck.core.check import Check, list_checks
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.core.finding import Finding
 from mlcheck.lint import checks as package
@@ -68,8 +68,15 @@ def analyse(
     asked = facts or SitesAlone(sites, target_torch, unreadable)
     found: list[tuple[str, Finding]] = []
     told: dict[str, dict[str, int]] = {}
-    for check in find_checks(package):
-        if (rules is not None and check.rule not in rules) or not belongs(check.run, part):
+    is_named = cache(partial(_is_named, program))
+    for listed in list_checks(package):
+        if rules is not None and listed.rule not in rules:
+            continue
+        if listed.words and not any(map(is_named, listed.words)):
+            told[listed.rule] = {listed.looks_at: 0}
+            continue
+        check = listed.load()
+        if not belongs(check.run, part):
             continue
         sites.seen = {}
         said: dict[tuple[str, int, int], Finding] = {}
@@ -83,6 +90,11 @@ def analyse(
     yield from sorted(found, key=lambda pair: (pair[1].location, pair[0]))
     yield from crashes
     yield Seen(facts.counts() if facts else {}, told)
+
+
+def _is_named(program: Program, word: str) -> bool:
+    """Whether the word stands in the text of any file."""
+    return any(word in module.source.text for module in program.modules.values())
 
 
 def _interpreted(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from hashlib import sha256
 
 from mlcheck.core.dataclasses import dataclass, replace
+from mlcheck.core.digest import digest
 from mlcheck.core.finding import Location
 from mlcheck.core.notebook import NoNotebook, is_notebook, read_notebook
 from mlcheck.lint.discover import PythonFile
@@ -49,7 +49,7 @@ class Text:
     @cached_property
     def digest(self) -> str:
         """Of the content; of a file that cannot be read, of the reason."""
-        return sha256(self.problem.encode() + b"\0" + self.data).hexdigest()[:32]
+        return digest(self.problem.encode() + b"\0" + self.data)
 
     @cached_property
     def source(self) -> Source | Unreadable:

@@ -78,10 +78,10 @@ def _checks(cache: Cache) -> list[Asked]:
     """What is asked; to load a hundred modules for it is left to those who must ask."""
     if kept := cache.checks():
         return kept
-    from mlcheck.core.check import find_checks
+    from mlcheck.core.check import list_checks
     from mlcheck.lint import checks as package
 
-    found = [Asked(check.rule, check.looks_at) for check in find_checks(package)]
+    found = [Asked(check.rule, check.looks_at) for check in list_checks(package)]
     cache.keep_checks(found)
     return found
 

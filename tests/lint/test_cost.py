@@ -49,7 +49,18 @@ if __name__ == "__main__":
     main(read(), read())
 """
 NEVER = {"torch", "numpy", "yaml", "rich", "multiprocessing", "concurrent", "importlib.metadata", "asyncio", "inspect"}
-SLOW = {"dataclasses", "pathlib", "shutil", "threading", "tokenize", "tomllib", "urllib.parse", "textwrap", "traceback"}
+SLOW = {
+    "dataclasses",
+    "hashlib",
+    "pathlib",
+    "shutil",
+    "threading",
+    "tokenize",
+    "tomllib",
+    "urllib.parse",
+    "textwrap",
+    "traceback",
+}
 MOST_WALKED, MOST_WALKED_BY_ALL = 2, 8
 """How often one rule, and all together, may go through the nodes of a program that gives them much to look at."""
 ARGPARSE = """

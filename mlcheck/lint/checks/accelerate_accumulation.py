@@ -11,6 +11,7 @@ from mlcheck.lint.sites import OPEN, UNKNOWN, Call, File
 from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "Accelerator"
+WORDS = ("Accelerator",)
 _NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 _STEPS = "gradient_accumulation_steps"
 _BY_ITSELF = ("accumulate(", "sync_gradients", "no_sync(", "GradientAccumulationPlugin", "gradient_accumulation_plugin")

@@ -11,6 +11,7 @@ from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "Accelerator"
+WORDS = ("Accelerator",)
 _ACCELERATOR = "accelerate.Accelerator"
 
 

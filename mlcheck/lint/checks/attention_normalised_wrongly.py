@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "softmax over scores"
+WORDS = ("softmax(",)
 _FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax")
 _PRODUCTS = ("torch.matmul", "torch.bmm")
 _KEPT = ("masked_fill", "masked_fill_", "float", "div", "mul", "clamp", "contiguous")

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "curve over thresholds"
+WORDS = ("sklearn",)
 _CURVES = ("roc_auc_score", "average_precision_score", "roc_curve", "precision_recall_curve")
 _SAME = frozenset(["numpy", "cpu", "detach", "tolist", "flatten", "ravel", "astype", "int", "long", "float", "reshape"])
 _SAME |= {"squeeze", "to", "item", "view", "bool", "type"}

@@ -14,6 +14,7 @@ from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.splitting import splits_of_rows
 
 LOOKS_AT = "split of rows"
+WORDS = ("train_test_split", "random_split", "cross_val", "sklearn.model_selection", ".std(")
 _HELP = "take the averages from the training part alone"
 
 

@@ -15,6 +15,7 @@ from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import callers, origins
 
 LOOKS_AT = "weight average"
+WORDS = ("parameters()", "state_dict()")
 _COPIES = pattern(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
 _BLENDS = ("mul_", "lerp_", "copy_", "add_")
 _WITH_STATISTICS = pattern(r"BatchNorm[123]d|SyncBatchNorm")

@@ -6,6 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
 LOOKS_AT = "autocast"
+WORDS = ("autocast",)
 _AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
 
 

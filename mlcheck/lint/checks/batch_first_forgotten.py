@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.modules import text_of
 
 LOOKS_AT = "sequence layer"
+WORDS = ("LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer")
 _POSITIONS = {"LSTM": 4, "GRU": 4, "RNN": 5, "MultiheadAttention": 8}
 _POSITIONS |= {"TransformerEncoderLayer": 6, "TransformerDecoderLayer": 6, "Transformer": 9}
 _SWAPS = pattern(

@@ -7,6 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.loaders import loaders
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 _NORMS = tuple(f"torch.nn.BatchNorm{n}d" for n in (1, 2, 3))
 _OTHERWISE = (
     *("SyncBatchNorm", "track_running_stats", "freeze_bn", "frozen_bn", "FrozenBatch", "momentum=0", "accumul"),

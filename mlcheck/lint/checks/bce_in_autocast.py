@@ -7,6 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import losses_of
 
 LOOKS_AT = "BCE loss"
+WORDS = ("BCELoss", "binary_cross_entropy")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

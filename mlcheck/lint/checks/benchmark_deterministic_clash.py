@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import AttributeSet, File
 
 LOOKS_AT = "cuDNN flag"
+WORDS = ("cudnn.benchmark", "benchmark =")
 _FLAGS = ("torch.backends.cudnn.benchmark", "torch.backends.cudnn.deterministic")
 
 

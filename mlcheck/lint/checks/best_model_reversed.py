@@ -14,6 +14,7 @@ from mlcheck.lint.sites.metrics import better
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "model selection"
+WORDS = ("best", "Best", "Checkpoint", "EarlyStopping", "TrainingArguments")
 _LIGHTNING = tuple(
     f"{package}.callbacks.{name}"
     for package in ("lightning.pytorch", "pytorch_lightning")

@@ -11,6 +11,7 @@ from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.latest import origin
 
 LOOKS_AT = "temporal difference"
+WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT")
 _REWARD = pattern(r"^(?:r|rs|rew|rews|reward|rewards|r_t)(?:_?(?:batch|tensor|b|t))?$|^(?:batch|b)_rewards?$")
 _DISCOUNT = pattern(r"gamma|discount")
 _NEXT = pattern(r"next|^(?:s2|s_|ns|obs2|s_prime|s1|o2|new_(?:s|obs|states?)|s_?next|s_tp1|obs_tp1)$|_2$|prime")

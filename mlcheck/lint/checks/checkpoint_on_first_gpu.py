@@ -12,6 +12,7 @@ from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import owned, runs_on_every_rank, starts
 
 LOOKS_AT = "distributed start"
+WORDS = ("init_process_group", "DistributedDataParallel")
 _OTHERWISE = ("set_default_device", "with torch.device", "FSDP", "FullyShardedDataParallel", "fully_shard", "gloo")
 
 

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
 
 LOOKS_AT = "gradient clipping"
+WORDS = ("clip_grad",)
 _WHY = {
     "used": ("after the step that uses them", "move it between `backward()` and the optimizer's `step()`"),
     "clean": ("before `backward()` has filled them", "move it behind `backward()`, before the optimizer's `step()`"),

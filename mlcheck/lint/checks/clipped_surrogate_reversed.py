@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function
 
 LOOKS_AT = "clipped objective"
+WORDS = ("clamp", "clip")
 _SMALLER, _LARGER = ("torch.min", "torch.minimum"), ("torch.max", "torch.maximum")
 _WHOLE = ("mean", "sum", "squeeze", "view", "unsqueeze")
 

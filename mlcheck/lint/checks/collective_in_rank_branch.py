@@ -12,6 +12,7 @@ from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
 
 LOOKS_AT = "collective"
+WORDS = ("distributed",)
 _COLLECTIVES = (
     *("barrier", "all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter", "gather", "scatter"),
     *("all_to_all", "all_gather_object", "broadcast_object_list", "gather_object", "monitored_barrier"),

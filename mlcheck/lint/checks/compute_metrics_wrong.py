@@ -20,6 +20,7 @@ from mlcheck.lint.sites.eval_predictions import (
 from mlcheck.lint.sites.origins import origins, returns
 
 LOOKS_AT = "metric of a Trainer"
+WORDS = ("Trainer",)
 _OF_CLASSES = frozenset(
     f"sklearn.metrics.{name}"
     for name in (

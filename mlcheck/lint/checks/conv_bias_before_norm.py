@@ -9,6 +9,7 @@ from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.modules import module_classes
 
 LOOKS_AT = "batch normalisation"
+WORDS = ("BatchNorm",)
 _CONVOLUTIONS = tuple(f"torch.nn.Conv{extra}{size}d" for extra in ("", "Transpose") for size in (1, 2, 3))
 _NORMS = tuple(f"torch.nn.BatchNorm{size}d" for size in (1, 2, 3))
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.loaders import Loader, loaders
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 _STARTED_ANEW = ("set_start_method", "set_forkserver_preload")  # processes that are not forked may use the GPU
 
 

@@ -6,6 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
 LOOKS_AT = "DataParallel model"
+WORDS = ("DataParallel",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.ranks import DDP
 
 LOOKS_AT = "distributed model"
+WORDS = ("DistributedDataParallel",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

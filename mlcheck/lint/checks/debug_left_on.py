@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "debugging switch"
+WORDS = ("detect_anomaly", "emit_nvtx", "gradcheck")
 _SWITCHES = ("torch.autograd.set_detect_anomaly", "torch.autograd.anomaly_mode.set_detect_anomaly")
 _CONTEXTS = ("torch.autograd.detect_anomaly", "torch.autograd.profiler.emit_nvtx", "torch.autograd.gradcheck")
 

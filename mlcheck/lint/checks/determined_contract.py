@@ -12,6 +12,7 @@ from mlcheck.lint.sites.modules import holds_parameters
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "Determined trial"
+WORDS = ("PyTorchTrial",)
 _TRIAL = "PyTorchTrial"
 _LOADER = "torch.utils.data.DataLoader"
 _OLD = ("build_model", "optimizer")

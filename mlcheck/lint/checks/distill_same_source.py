@@ -11,6 +11,7 @@ from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.tensors import activation
 
 LOOKS_AT = "KL divergence"
+WORDS = ("kl_div", "KLDivLoss")
 _FUNCTION = "torch.nn.functional.kl_div"
 _KEEPS = ("detach", "float", "clone", "double", "half", "to", "contiguous")
 

@@ -11,6 +11,7 @@ from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "cross-entropy"
+WORDS = ("CrossEntropyLoss", "cross_entropy")
 _SMOOTHS = pattern(r"\*\s*\(\s*1(?:\.0*)?\s*-\s*([\w.]+)\s*\)\s*\+\s*\1\s*/")
 _ONE_HOT = ("one_hot", "scatter", "eye(")
 

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.transforms import name_of, transforms_of
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

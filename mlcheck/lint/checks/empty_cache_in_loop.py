@@ -7,6 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "emptying of the cache"
+WORDS = ("empty_cache",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.loaders import loaders
 
 LOOKS_AT = "evaluation loader"
+WORDS = ("DataLoader",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

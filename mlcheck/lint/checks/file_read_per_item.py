@@ -11,6 +11,7 @@ from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "data set class"
+WORDS = ("Dataset",)
 _PANDAS = (
     "read_csv",
     "read_parquet",

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.guards import in_forward
 from mlcheck.lint.sites.latest import latest
 
 LOOKS_AT = "flattening"
+WORDS = ("flatten(",)
 _ONE = pattern(r"obs(?:ervation)?|state|sample|board")
 
 

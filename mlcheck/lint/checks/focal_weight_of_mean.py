@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "focal loss"
+WORDS = ("exp(",)
 _LOSSES = ("CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiLabelSoftMarginLoss")
 _FUNCTIONS = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits")
 _MEANS = frozenset([f"torch.nn.{name}" for name in _LOSSES] + [f"torch.nn.functional.{name}" for name in _FUNCTIONS])

@@ -13,6 +13,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "cross-validation"
+WORDS = ("sklearn.model_selection",)
 _RESETS = ("load_state_dict", "reset", "deepcopy", ".apply(", "clone", "set_params", "init_weights", "initialize")
 
 

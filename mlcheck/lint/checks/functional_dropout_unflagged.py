@@ -13,6 +13,7 @@ from mlcheck.lint.sites.modules import is_module
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "functional dropout"
+WORDS = ("dropout", "scaled_dot_product_attention", "bernoulli")
 _KINDS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _DROPOUT = tuple(f"torch.nn.functional.{kind}" for kind in _KINDS)
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"

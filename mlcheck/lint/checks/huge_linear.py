@@ -6,6 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
 LOOKS_AT = "linear layer"
+WORDS = ("Linear",)
 _MANY = 100_000_000
 
 

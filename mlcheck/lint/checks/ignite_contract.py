@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function, Sites
 
 LOOKS_AT = "Ignite engine"
+WORDS = ("ignite",)
 _ENGINES = ("ignite.engine.Engine", "ignite.engine.engine.Engine")
 _MADE = "ignite.engine.create_supervised_evaluator"
 _EVAL = pattern(r"\.eval\(\)|\.train\((?:mode=)?False\)")

@@ -9,6 +9,7 @@ from mlcheck.lint.sites import Class, canonical
 from mlcheck.lint.sites.loaders import ITERABLE, loaders
 
 LOOKS_AT = "iterable data set"
+WORDS = ("DataLoader",)
 _SHARES = pattern(r"worker|shard|rank|split_by|split_dataset")
 _DRAWS = pattern(r"while True|\brand(?:n|int|perm)?\(|random\.|rng|choice|sample\(|cycle\(|generator")
 

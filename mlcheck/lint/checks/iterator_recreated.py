@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "loader iterator"
+WORDS = ("next(iter(",)
 _HELD_OUT = ("val", "test", "eval", "dev")
 
 

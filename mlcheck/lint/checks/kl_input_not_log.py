@@ -8,6 +8,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Const, Tensor
 
 LOOKS_AT = "KL divergence loss"
+WORDS = ("kl_div", "KLDivLoss")
 _LOGS = ("log_softmax", "log_sigmoid")
 _PROBABILITIES = ("softmax", "sigmoid")
 

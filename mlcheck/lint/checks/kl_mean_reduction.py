@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "KL divergence"
+WORDS = ("kl_div", "KLDivLoss")
 _FUNCTION = "torch.nn.functional.kl_div"
 _LAYER = "torch.nn.KLDivLoss"
 _SIZES = ("size", "shape", "len(", "numel", "num_", "n_", "classes", "dim", "sum(")

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.optimizers import OPTIMIZERS
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "learning rate that is set"
+WORDS = (".lr", "learning_rate", "defaults[")
 _RATES = ("lr", "learning_rate")
 
 

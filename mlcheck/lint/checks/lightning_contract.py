@@ -11,6 +11,7 @@ from mlcheck.lint.sites.modules import text_of
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "Lightning module"
+WORDS = ("LightningModule", "Fabric", "EarlyStopping", "ModelCheckpoint")
 _LOG_MANY = ("log_dict", "callback_metrics", "logged_metrics", "import_module(", "setattr(")
 _WATCHERS = tuple(
     f"{package}.callbacks.{name}"

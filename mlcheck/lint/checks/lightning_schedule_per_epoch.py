@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Class, Context, File
 from mlcheck.lint.sites.origins import Origin, origins, returns
 
 LOOKS_AT = "Lightning schedule"
+WORDS = ("LightningModule",)
 _SCHEDULES = pattern(r"OneCycleLR|get_\w*schedule\w*|CyclicLR")
 _IN_BATCHES = pattern(
     r"estimated_stepping_batches|steps_per_epoch|total_steps|training_steps|len\(|num_batches|max_steps"

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.modules import module_classes, text_of
 from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "linear layer"
+WORDS = ("Linear",)
 _LINEAR = "torch.nn.Linear"
 _FACTORS = pattern(r"proj|embed|adapt|lora|latent", re.IGNORECASE)
 _MADE_AND_CALLED = 2

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.tensors import activation
 
 LOOKS_AT = "logarithm"
+WORDS = ("log(",)
 _INSTEAD = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}
 
 

@@ -8,6 +8,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "cross-entropy loss"
+WORDS = ("CrossEntropyLoss", "cross_entropy")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

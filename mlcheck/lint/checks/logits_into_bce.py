@@ -8,6 +8,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "BCE loss"
+WORDS = ("BCELoss", "binary_cross_entropy")
 _WHAT = {
     "raw": "raw scores",
     "log_softmax": "log-probabilities",

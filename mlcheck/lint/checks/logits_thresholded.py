@@ -12,6 +12,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Tensor, live, owner_key
 
 LOOKS_AT = "loss of logits"
+WORDS = ("BCEWithLogitsLoss", "with_logits")
 _LOSS = "torch.nn.BCEWithLogitsLoss"
 _SHAPING = ("squeeze", "view", "reshape", "flatten", "cpu", "detach", "float", "unsqueeze", "to")
 _HALF = 0.5

@@ -11,6 +11,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.latest import latest, source
 
 LOOKS_AT = "masked score"
+WORDS = ("masked_fill",)
 _BROKEN_NUMBERS = pattern(r"isnan|isinf|isfinite|inf\b|!=")
 _DRAWN = pattern(r"\brand|bernoulli|dropout")
 _SOFTMAX = "softmax"  # a logarithm is a loss, where whole rows are blanked and left out later

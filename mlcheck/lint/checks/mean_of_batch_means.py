@@ -12,6 +12,7 @@ from mlcheck.lint.sites.loaders import loaders
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "evaluation loop"
+WORDS = ("no_grad", "inference_mode")
 _MEANS = pattern(
     r"\.mean\(\)\.item\(\)|(?:loss|criterion|entropy)\w*\(.*\)\.item\(\)|^loss\.item\(\)$|^loss$|float\(loss\)"
 )

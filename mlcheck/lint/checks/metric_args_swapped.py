@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
 
 LOOKS_AT = "metric of scikit-learn"
+WORDS = ("sklearn",)
 _METRICS = (
     *("precision_score", "recall_score", "roc_auc_score", "average_precision_score", "log_loss", "r2_score"),
     *("precision_recall_fscore_support", "classification_report", "roc_curve", "precision_recall_curve"),

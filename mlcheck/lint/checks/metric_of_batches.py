@@ -13,6 +13,7 @@ from mlcheck.lint.sites.loaders import LOADER
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "evaluation loop"
+WORDS = ("sklearn", "torchmetrics", "torcheval")
 _LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics.functional.")
 _NOT_MEANS = frozenset(["f1_score", "fbeta_score", "roc_auc_score", "average_precision_score", "precision_score"])
 _NOT_MEANS |= {"recall_score", "matthews_corrcoef", "r2_score", "cohen_kappa_score", "balanced_accuracy_score"}

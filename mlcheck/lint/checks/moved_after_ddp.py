@@ -11,6 +11,7 @@ from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.ranks import DDP
 
 LOOKS_AT = "distributed model"
+WORDS = ("DistributedDataParallel",)
 _MOVES = ("to", "cuda", "cpu", "half", "float", "double", "bfloat16")
 
 

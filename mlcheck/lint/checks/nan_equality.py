@@ -13,6 +13,7 @@ from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "comparison with NaN"
+WORDS = ("nan", "NaN", "NAN")
 _BEFORE = r"(?:[=!]=|\b(?:is|not|in)\b)[\s(\[{]*(?:[\w.]+\()*[\w.]*['\"]?nan\b"
 _SUSPECT = pattern(_BEFORE + r"|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|,\s*[\w.(]*['\"]?nan\b", re.IGNORECASE)
 _NAMES = frozenset(["math.nan", "numpy.nan", "numpy.NaN", "numpy.NAN", "torch.nan", "cmath.nan"])

@@ -8,6 +8,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "NLL loss"
+WORDS = ("NLLLoss", "nll_loss", "CTCLoss", "ctc_loss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

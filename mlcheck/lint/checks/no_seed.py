@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.sites import Sites
 
 LOOKS_AT = "reproducibility flag"
+WORDS = ("deterministic", "seed")
 _SEEDS = pattern(r"manual_seed|seed_everything|set_seed|seed_all|random_seed|\w*seed\w*\(|initial_seed|fork_rng")
 _TRAINS = (".backward(", "Trainer(", ".fit(")
 

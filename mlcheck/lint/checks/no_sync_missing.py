@@ -8,6 +8,7 @@ from mlcheck.lint.sites.ranks import DDP
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "distributed model"
+WORDS = ("DistributedDataParallel",)
 _WAYS = ("no_sync", "require_backward_grad_sync", "accumulate(", "register_comm_hook", "FullyShardedDataParallel")
 
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.ranks import DDP
 
 LOOKS_AT = "distributed model"
+WORDS = ("DistributedDataParallel",)
 _AFTER_FORWARD = ("backward", "scale", "item", "nullcontext")
 
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.transforms import name_of, transforms_of
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 _LIBRARIES = ("torchvision.transforms.", "albumentations.")
 _OWN = ("Lambda", "RandomApply", "RandomChoice", "Compose", "Sequential")
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")

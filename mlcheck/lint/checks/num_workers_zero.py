@@ -10,6 +10,7 @@ from mlcheck.lint.sites.loaders import LOADER, Loader, loaders
 from mlcheck.lint.sites.origins import Origin
 
 LOOKS_AT = "training loader"
+WORDS = ("DataLoader",)
 _READS = pattern(
     r"Image\.open|imread\(|np\.load\(|numpy\.load\(|torch\.load\(|torchaudio\.load|read_image|librosa\.load|sf\.read\("
     r"|\bopen\(|h5py|decode_|read_video|nib\.load|pydicom"

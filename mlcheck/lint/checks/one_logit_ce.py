@@ -8,6 +8,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Symbol, Tensor
 
 LOOKS_AT = "classification loss"
+WORDS = ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

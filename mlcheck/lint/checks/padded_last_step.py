@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function
 
 LOOKS_AT = "padded sequence"
+WORDS = ("pad_packed_sequence",)
 _UNPACK = "torch.nn.utils.rnn.pad_packed_sequence"
 
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.origins import Origin, given
 
 LOOKS_AT = "use of parameters"
+WORDS = ("parameters()",)
 _METHODS = ("parameters", "named_parameters")
 _CLIPS = ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm")
 

@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "gradient of a gradient"
+WORDS = ("autograd",)
 _NAMED = pattern(
     r"penalty|^(?:gp|r1)$|_(?:gp|r1)$|(?:^|_)(?:gp|r[12])_(?:loss|reg|term)|regulari[sz]|(?:^|_)(?:loss|reg)(?:_|$)",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.loaders import LOADER, loaders
 
 LOOKS_AT = "training loader"
+WORDS = ("DataLoader",)
 _MOVES = pattern(r"\.cuda\(|\.to\(\s*(?:self\.)?(?:device|args\.device|dev|rank|local_rank|[\"']cuda)")
 
 

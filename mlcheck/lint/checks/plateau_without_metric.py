@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.training import SchedulerStep
 
 LOOKS_AT = "plateau scheduler"
+WORDS = ("ReduceLROnPlateau",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

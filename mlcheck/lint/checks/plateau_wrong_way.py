@@ -11,6 +11,7 @@ from mlcheck.lint.sites.metrics import better
 from mlcheck.lint.training import Scheduler
 
 LOOKS_AT = "plateau scheduler"
+WORDS = ("ReduceLROnPlateau",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

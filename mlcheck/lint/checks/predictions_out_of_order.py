@@ -11,6 +11,7 @@ from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import Origin
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 _ADDS = ("append", "extend")
 
 

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.transforms import name_of, transforms_of
 
 LOOKS_AT = "pretrained image model"
+WORDS = ("torchvision",)
 _MODELS = (
     *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "vgg11", "vgg13", "vgg16", "vgg19", "alexnet"),
     *("vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn", "densenet121", "densenet161", "densenet169", "densenet201"),

@@ -10,6 +10,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.ranks import DDP, is_guarded
 
 LOOKS_AT = "distributed model"
+WORDS = ("DistributedDataParallel",)
 
 _ONE_EACH = ("CUDA_VISIBLE_DEVICES", "SLURM")  # a cluster may show each process one GPU alone, under the number 0
 

@@ -11,6 +11,7 @@ from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "seed"
+WORDS = ("seed",)
 _SEEDS = (
     *("torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.manual_seed"),
     *("random.seed", "numpy.random.seed"),

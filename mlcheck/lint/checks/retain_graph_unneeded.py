@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 
 LOOKS_AT = "retained graph"
+WORDS = ("retain_graph",)
 _SECOND = ("autograd.grad", "create_graph", "make_dot", "autograd.backward")
 
 

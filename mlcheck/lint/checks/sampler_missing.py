@@ -12,6 +12,7 @@ from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, mentions_rank, owned
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 _SHARED = pattern(
     r"^(?!\s*(?:from|import)\b).*(?:shard|num_replicas|split_dataset|rank::|[\w)\]]\[(?:\w+_)?rank\b|world_size\]"
     r"|distributed_sampler|DistributedBatch|Sampler\b)|torchdata",

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import origin, source
 
 LOOKS_AT = "weighted sampler"
+WORDS = ("WeightedRandomSampler",)
 _SAMPLER = "torch.utils.data.WeightedRandomSampler"
 _WRAPPERS = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "DoubleTensor", "Tensor", "array", "asarray", "list")
 _METHODS = ("float", "double", "tolist", "to", "astype", "numpy", "sqrt", "clamp", "cpu", "values", "log1p")

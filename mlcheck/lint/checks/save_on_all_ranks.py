@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.ranks import DDP, mentions_rank, owned, runs_on_every_rank, starts
 
 LOOKS_AT = "distributed start"
+WORDS = ("init_process_group", "DistributedDataParallel")
 _SHARDED = ("FSDP", "FullyShardedDataParallel", "fully_shard", "checkpoint.state_dict", "DTensor", "tensor.parallel")
 
 

@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function, Sites
 
 LOOKS_AT = "gradient scaler"
+WORDS = ("scale", "Scale")
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
 
 

@@ -7,6 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "gradient scaler"
+WORDS = ("GradScaler",)
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
 _AUTOCASTS = ("torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
 _BRAIN = ("torch.bfloat16",)

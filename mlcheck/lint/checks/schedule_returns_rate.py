@@ -11,6 +11,7 @@ from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins, returns
 
 LOOKS_AT = "learning-rate scheduler"
+WORDS = ("schedule",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
 
 LOOKS_AT = "learning-rate scheduler"
+WORDS = ("schedule",)
 _BATCHES = 1000
 _NOTHING_LEFT = 1e-6
 _LAST_EPOCH = 300

@@ -7,6 +7,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.training import SchedulerStep
 
 LOOKS_AT = "learning-rate scheduler"
+WORDS = ("schedule",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

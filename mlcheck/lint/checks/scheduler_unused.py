@@ -15,6 +15,7 @@ from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
 LOOKS_AT = "learning-rate scheduler"
+WORDS = ("schedule", "LR", "WarmRestarts")
 _KINDS = frozenset(["sched", "scheduler", "schedule", "lr", "opt", "optim", "optimizer", "optimiser", "schd"])
 _ASKED = ("state_dict", "load_state_dict", "get_last_lr")
 

@@ -14,6 +14,7 @@ from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.ranks import mentions_rank
 
 LOOKS_AT = "seed"
+WORDS = ("seed",)
 _SEEDS = (
     *("torch.manual_seed", "torch.random.manual_seed", "transformers.set_seed", "accelerate.utils.set_seed"),
     *("lightning.seed_everything", "lightning.pytorch.seed_everything", "pytorch_lightning.seed_everything"),

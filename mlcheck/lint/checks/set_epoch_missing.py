@@ -15,6 +15,7 @@ from mlcheck.lint.sites.ranks import is_for_evaluation, owned
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "distributed sampler"
+WORDS = ("DistributedSampler",)
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _EPOCHS = pattern(
     r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|\bfor\s+\w+\s+in\s+t?range\([^\n]*epochs?\b|while[^\n]*epoch", re.IGNORECASE

@@ -8,6 +8,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "logits loss"
+WORDS = ("BCEWithLogits", "with_logits", "MultiLabelSoftMargin", "multilabel_soft_margin", "sigmoid_focal")
 _WITH_LOGITS = {
     "torch.nn.BCEWithLogitsLoss": "BCEWithLogitsLoss",
     "torch.nn.MultiLabelSoftMarginLoss": "MultiLabelSoftMarginLoss",

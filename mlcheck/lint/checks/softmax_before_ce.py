@@ -8,6 +8,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "cross-entropy loss"
+WORDS = ("CrossEntropyLoss", "cross_entropy")
 _WHY = {
     "softmax": "`softmax` is applied before cross-entropy, which applies it a second time",
     "sigmoid": "`sigmoid` is applied before cross-entropy, which takes its results for logits: none is above 1",

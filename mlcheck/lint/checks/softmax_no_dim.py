@@ -6,6 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 
 LOOKS_AT = "softmax"
+WORDS = ("softm", "Softm")
 _FUNCTIONS = tuple(f"torch.nn.functional.{name}" for name in ("softmax", "log_softmax", "softmin"))
 _LAYERS = tuple(f"torch.nn.{name}" for name in ("Softmax", "LogSoftmax", "Softmin"))
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "softmax"
+WORDS = ("softmax", "Softmax")
 _FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax", "torch.log_softmax", "torch.nn.functional.log_softmax")
 
 

@@ -9,6 +9,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Tensor
 
 LOOKS_AT = "second softmax"
+WORDS = ("softmax", "Softmax")
 _WHY = {
     "torch.nn.functional.softmax": "a second `softmax` makes all classes nearly alike",
     "torch.nn.functional.log_softmax": "`log_softmax` takes them for logits, as cross-entropy does",

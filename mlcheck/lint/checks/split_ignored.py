@@ -13,6 +13,7 @@ from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
 
 LOOKS_AT = "random split"
+WORDS = ("random_split", "train_test_split")
 _SKLEARN = "sklearn.model_selection.train_test_split"
 _TORCH = pattern(r"manual_seed\(|seed_everything|set_seed|fix_seed|seed_all|set_random_seed|setup_seed|init_seed")
 _NUMPY = pattern(r"np\.random\.seed\(|numpy\.random\.seed\(|seed_everything|set_seed|fix_seed|seed_all|setup_seed")

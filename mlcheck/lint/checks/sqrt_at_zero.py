@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "square root"
+WORDS = ("sqrt",)
 _DISTANCE = pattern(r"mse_loss\(|\bmse\(|MSELoss\(\)\(|(?:\*\*\s*2|\.pow\(2\)|\.square\(\))\)?\.(?:sum|mean)\(")
 _SAFE = pattern(r"eps|1e-|clamp|maximum|\+ *\d|\+ *self|relu")
 _TRAINED = pattern(r"loss|rmse|criterion", re.IGNORECASE)

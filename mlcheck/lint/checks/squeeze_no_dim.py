@@ -9,6 +9,7 @@ from mlcheck.lint.sites.loaders import loaders
 from mlcheck.lint.values import Symbol, Tensor
 
 LOOKS_AT = "squeezed prediction"
+WORDS = ("squeeze",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.guards import conditions
 
 LOOKS_AT = "training loop"
+WORDS = (".backward(",)
 _READS = ("item", "tolist", "numpy")
 _MANY = 2  # one number a step, for the progress bar, is a price that most pay knowingly
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "Transformers trainer"
+WORDS = ("compute_loss", "training_step")
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.trainer.Trainer")
 _BACKWARD = (".backward(", "super()", ".training_step(", "manual_backward(")
 _CUTS = ("item", "detach", "tolist", "numpy")

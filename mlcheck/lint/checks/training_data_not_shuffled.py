@@ -14,6 +14,7 @@ from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
 _ORDERED = pattern(
     r"time|series|forecast|window|stock|sequen|temporal|replay|buffer|rollout|stream"
     r"|random|dummy|fake|synthetic|onevar|noop|ones",

@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
 
 LOOKS_AT = "folder listing"
+WORDS = ("listdir", "scandir", "iterdir", "glob")
 _FUNCTIONS = ("os.listdir", "glob.glob", "glob.iglob", "os.scandir")
 _METHODS = ("iterdir", "rglob", "glob")
 _SORTS = pattern(r"sort", re.IGNORECASE)

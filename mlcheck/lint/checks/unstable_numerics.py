@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
 
 LOOKS_AT = "logarithm or exponential"
+WORDS = ("torch.log(", "torch.exp(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "asynchronous transfer"
+WORDS = ("isend", "irecv", "async_op")
 _SENDS = ("torch.distributed.isend", "torch.distributed.irecv")
 _MAY = tuple(
     f"torch.distributed.{name}"

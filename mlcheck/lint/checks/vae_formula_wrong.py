@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Function
 
 LOOKS_AT = "formula of a variational autoencoder"
+WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std")
 _WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std", "log_variance")
 _VARIANCES = ("logvar", "log_var", "log_variance", "z_logvar", "z_log_var")
 

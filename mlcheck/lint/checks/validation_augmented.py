@@ -14,6 +14,7 @@ from mlcheck.lint.sites.transforms import is_random, name_of, steps_of, transfor
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"
+WORDS = ("DataLoader", ".dataset.transform")
 _SPLITS = "torch.utils.data.random_split"
 _PARTS = (_SPLITS, "torch.utils.data.Subset")
 

@@ -13,6 +13,7 @@ from mlcheck.lint.sites.merging import is_moved_behind, is_split_in_other_order
 from mlcheck.lint.sites.pictures import KEEPS, is_picture
 
 LOOKS_AT = "reshaping"
+WORDS = (".view(", ".reshape(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function, Named, ProjectModule
 
 LOOKS_AT = "environment variable"
+WORDS = ("CUDA", "VISIBLE")
 _KEY = "CUDA_VISIBLE_DEVICES"
 _NEARLY = pattern(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIBLE$")
 _ASKS = frozenset(["is_available", "device_count", "get_device_name", "current_device", "set_device", "init"])

@@ -11,6 +11,7 @@ from mlcheck.lint.sites import Class, Context, File, Function, canonical
 from mlcheck.lint.sites.loaders import loaders
 
 LOOKS_AT = "worker_init_fn"
+WORDS = ("DataLoader",)
 _SEEDS = ("numpy.random.seed", "random.seed", "torch.manual_seed", "torch.random.manual_seed")
 _DIFFERS = pattern(r"initial_seed|worker_info|getpid|time|urandom|random\.(?!seed)|uuid|global_rank|current_process")
 
