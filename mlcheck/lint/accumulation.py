@@ -13,6 +13,8 @@ from mlcheck.lint.training import Choice
 
 def decided(m: Machine, test: ast.expr, key: Hashable, holds: bool) -> None:
     """Fresh gradients remember how a test that counts batches was answered after them."""
+    if m.counting.get(test) is False and not counts(key):
+        return
     optimizers = [one for one in m.store.get(("optimizers",)) or () if _has_fresh(m, one)]
     if not optimizers or not (counts(key) or _compares_counter(m, test)):
         return

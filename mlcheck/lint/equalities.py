@@ -16,7 +16,7 @@ def implied(m: Machine, key: tuple[Any, ...]) -> bool | None:
     if key and key[0] in ("and", "or"):
         stop, parts = key[0] == "or", [m.assumed(part) for part in key[1:]]
         return stop if stop in parts else None if None in parts else not stop
-    return False if _excluded(m.store, key) else None
+    return False if key and key[0] == "==" and _excluded(m.store, key) else None
 
 
 def _excluded(store: Store, key: Hashable) -> bool:

@@ -25,6 +25,8 @@ def join_cells(machine: Machine, cell: Key, values: Sequence[Any], key: Hashable
         told = key if key is not None and len(values) == 2 else machine.fresh()
         machine.store.set(("partly", *cell[1:]), told if values[0] is not None else ("not", told))
     if tag in ("v", "a", "items"):
+        if len(present) == 1:
+            return present[0]
         return join_values(machine, present, key if len(present) == 2 == len(values) else None)
     if tag == "mode":
         return _joined_modes(frozenset().union(*present))
@@ -44,13 +46,13 @@ def join_values(machine: Machine, values: Sequence[Value], key: Hashable) -> Val
     first = values[0]
     if all(value is first or value == first for value in values[1:]):
         return first
-    if all(isinstance(value, Tensor) for value in values):
+    if isinstance(first, Tensor) and all(isinstance(value, Tensor) for value in values):
         kinds = {value.kind for value in values if isinstance(value, Tensor)}
-        if len(kinds) == 1 and isinstance(first, Tensor):
+        if len(kinds) == 1:
             shapes = {value.shape for value in values if isinstance(value, Tensor)}
             shape = first.shape if len(shapes) == 1 else None
             return Tensor(first.kind, first.place, split_of(*values), traces_of(*values), first.scaler, shape)
-    if all(isinstance(value, Tuple) for value in values):
+    if isinstance(first, Tuple) and all(isinstance(value, Tuple) for value in values):
         lengths = {len(value.items) for value in values if isinstance(value, Tuple)}
         if len(lengths) == 1:
             rows = zip(*(value.items for value in values if isinstance(value, Tuple)), strict=True)
@@ -58,12 +60,12 @@ def join_values(machine: Machine, values: Sequence[Value], key: Hashable) -> Val
             return Tuple(tuple(join_values(machine, row, key) for row in rows), open_)
         longest = max((value for value in values if isinstance(value, Tuple)), key=lambda value: len(value.items))
         return Tuple(longest.items, True)
-    if all(isinstance(value, Table) for value in values):
+    if isinstance(first, Table) and all(isinstance(value, Table) for value in values):
         items: dict[Any, Value] = {}
         for value in values:
             items.update(value.items if isinstance(value, Table) else {})
         return Table(items, True)
-    if all(isinstance(value, Const) and isinstance(value.value, int | float) for value in values) and key is None:
+    if key is None and all(isinstance(value, Const) and isinstance(value.value, int | float) for value in values):
         return machine.symbol()
     if sum(map(_selects, values)) + len(values) - 1 <= _MAX_SELECTS:
         joined = first

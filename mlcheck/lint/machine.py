@@ -229,13 +229,14 @@ class Machine(ABC):
             self.store.replay(deltas[0])
             return
         get, put = self.store.get, self.store.set
-        for cell in {cell: None for delta in deltas for cell in delta}:
+        first, *others = deltas
+        for cell in dict.fromkeys(cell for delta in deltas for cell in delta):
             base = get(cell)
-            values = [delta.get(cell, base) for delta in deltas]
-            joined: Any = values[0]
-            for value in values:
+            joined: Any = first.get(cell, base)
+            for other in others:
+                value = other.get(cell, base)
                 if value is not joined and value != joined:
-                    joined = join_cells(self, cell, values, key)
+                    joined = join_cells(self, cell, [delta.get(cell, base) for delta in deltas], key)
                     break
             if joined is not None:
                 put(cell, joined)

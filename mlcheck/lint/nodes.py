@@ -73,6 +73,15 @@ def last_name(node: ast.AST | None) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def dotted(node: ast.AST) -> str:
+    """`a.b.c` as it is written; "" of all that is no name, nor an attribute of one."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
+
+
 def is_attribute(node: ast.AST, owner: str, name: str) -> bool:
     """Whether it is written `owner.name`."""
     return (

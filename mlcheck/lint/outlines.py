@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from mlcheck.lint.nodes import dotted
 from mlcheck.lint.source import Source
 
 
@@ -30,7 +31,8 @@ class Outline(NamedTuple):
     called: frozenset[str]
 
 
-_BY_STRING = re.compile(r"\b(?:import_module|__import__|run_path|run_module|exec|spec_from_file_location)\(")
+_IMPORTERS = ("import_module", "__import__", "run_path", "run_module", "exec", "spec_from_file_location")
+_BY_STRING = re.compile(rf"\b(?:{'|'.join(_IMPORTERS)})\(")
 NOTHING = Outline((), frozenset(), frozenset())
 
 
@@ -44,23 +46,18 @@ def _called(source: Source) -> Iterator[str]:
     """The calls that may reach another file: by an imported name, on something imported, or through a star import."""
     walk = source.walk
     imported, stars = _imported(walk.imports), [(node.module or "").rpartition(".")[2] for node in walk.stars]
-    by_string = _BY_STRING.search(source.text) is not None
+    text = source.text
+    by_string = any(f"{name}(" in text for name in _IMPORTERS) and _BY_STRING.search(text) is not None
     for name, calls in walk.calls.items():
         if by_string:
             yield name
-        for func in {ast.unparse(call.func) if _is_dotted(call.func) else "" for call, _ in calls}:
+        for func in {dotted(call.func) for call, _ in calls}:
             root, _, rest = func.partition(".")
             for part, original in imported.get(root, ()):
                 yield f"{part}.{original if original and not rest else name}"
                 if rest:
                     yield f"{func.split('.')[-2]}.{name}"
         yield from (f"{part}.{name}" for part in stars)
-
-
-def _is_dotted(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
 
 
 def _imported(statements: Iterable[ast.Import | ast.ImportFrom]) -> dict[str, set[tuple[str, str]]]:

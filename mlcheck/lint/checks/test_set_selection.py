@@ -23,6 +23,7 @@ _KEEPS = pattern(
 )
 _ENVIRONMENT = pattern(r"\b(?:gym|gymnasium|env\.(?:step|reset)|episodes?|best_reward)\b")
 """Of reinforcement learning: what is called a test there is played in the environment, and no set of data."""
+Choice = tuple[ast.expr, Context, str]
 _TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 
 
@@ -35,7 +36,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if is_named_for_attack(file.path) or _ENVIRONMENT.search(file.text):
             continue
         reported: set[int] = set()
-        for score, context, what in _choices(file):
+        for score, context, what in _choices_in(file):
             facts.sites.seen[LOOKS_AT] += 1
             if not _in_training(file, context):
                 continue
@@ -56,7 +57,7 @@ def _handed_in(sites: Sites) -> Iterator[Finding]:
         if "torch" not in file.text or file.is_test or _ENVIRONMENT.search(file.text):
             continue
         reported: set[int] = set()
-        for score, context, what in _choices(file):
+        for score, context, what in _choices_in(file):
             for call, data in _given(file, score, context) if _in_training(file, context) else ():
                 if id(call.node) not in reported:
                     reported.add(id(call.node))
@@ -87,7 +88,19 @@ def _given(file: File, score: ast.expr, context: Context) -> Iterator[tuple[Call
             yield from tested
 
 
-def _choices(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
+def _choices_in(file: File) -> tuple[Choice, ...]:
+    known = file.sites.once(_known)
+    if file not in known:
+        known[file] = tuple(_choices(file))
+    return known[file]
+
+
+def _known(_: Sites) -> dict[File, tuple[Choice, ...]]:
+    """The choices in the files that were asked about."""
+    return {}
+
+
+def _choices(file: File) -> Iterator[Choice]:
     """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
     yield from _argmax(file)
     if _KEEPS.search(file.text):
@@ -133,7 +146,7 @@ def _meets(node: ast.expr, lines: set[int]) -> bool:
     return any(line in lines for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
-def _argmax(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
+def _argmax(file: File) -> Iterator[Choice]:
     """`best_threshold = max(grid, key=lambda t: f1_score(test_y, test_p > t))`."""
     for call in file.calls("max", "min"):
         key = call.argument("key")

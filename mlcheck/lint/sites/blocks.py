@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
 
@@ -21,10 +22,20 @@ class LoopSite(NamedTuple):
     after: list[ast.stmt]
 
 
-def for_loops(file: File) -> Iterator[LoopSite]:
+def for_loops(file: File) -> tuple[LoopSite, ...]:
     """The `for` loops of a file; `context` is that of the function around each, or of the module."""
-    if "for " not in file.text:
-        return
+    known = file.sites.once(_known)
+    if file not in known:
+        known[file] = tuple(_for_loops(file)) if "for " in file.text else ()
+    return known[file]
+
+
+def _known(_: Sites) -> dict[File, tuple[LoopSite, ...]]:
+    """The loops of the files that some rule has asked for."""
+    return {}
+
+
+def _for_loops(file: File) -> Iterator[LoopSite]:
     for scope, context in file.scopes():
         body = getattr(scope, "body", [])
         for node, before, after in _loops(body, [], []):

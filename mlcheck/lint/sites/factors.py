@@ -39,8 +39,12 @@ def _made_of_zeros(sites: Sites, cls: Class, name: str) -> ast.AST | None:
         return None
     if cls.file.resolve(given.func, context) not in ("torch.zeros", "torch.zeros_like"):
         return None
-    filled = any(_FILLS.search(file.text) for file in sites.mentioning(["_(p"], tests=True))
-    return sets[0][1].node if not filled and not _is_named_elsewhere(sites, cls, name) else None
+    return sets[0][1].node if not sites.once(_fills_parameters) and not _is_named_elsewhere(sites, cls, name) else None
+
+
+def _fills_parameters(sites: Sites) -> bool:
+    """Whether anything fills whatever parameters there are."""
+    return any(_FILLS.search(file.text) for file in sites.mentioning(["_(p"], tests=True))
 
 
 def _is_named_elsewhere(sites: Sites, cls: Class, name: str) -> bool:

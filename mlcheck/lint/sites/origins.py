@@ -153,22 +153,36 @@ def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[O
         yield Origin(file, node.args[item], context)
 
 
-def _returned(function: Function) -> Iterator[tuple[ast.expr, Context]]:
+def _returned(function: Function) -> tuple[tuple[ast.expr, Context], ...]:
     """What a function returns, with the branch it stands in."""
+    known = function.file.sites.once(_known)
+    if function not in known:
+        known[function] = tuple(_with_branches(function))
+    return known[function]
+
+
+def _known(_: Sites) -> dict[Function, tuple[tuple[ast.expr, Context], ...]]:
+    """What the functions return that were asked for."""
+    return {}
+
+
+def _with_branches(function: Function) -> Iterator[tuple[ast.expr, Context]]:
+    arms: dict[int, list[tuple[ast.If, str]]] = {}
+    todo: list[tuple[list[ast.stmt], list[tuple[ast.If, str]]]] = [(function.node.body, [])]
+    while todo:
+        block, around = todo.pop()
+        for line in block:
+            if isinstance(line, ast.Return):
+                arms[id(line.value)] = around
+            elif isinstance(line, ast.FunctionDef | ast.ClassDef):
+                continue
+            for part in ("body", "orelse", "finalbody"):
+                inner = getattr(line, part, None)
+                if isinstance(inner, list):
+                    todo.append((inner, [*around, (line, part)] if isinstance(line, ast.If) else around))
     for returned in returns(function):
-        arms: list[tuple[ast.If, str]] = []
-        todo: list[tuple[list[ast.stmt], list[tuple[ast.If, str]]]] = [(function.node.body, [])]
-        while todo:
-            block, around = todo.pop()
-            for line in block:
-                if isinstance(line, ast.Return) and line.value is returned:
-                    arms = around
-                for part in ("body", "orelse", "finalbody"):
-                    inner = getattr(line, part, None)
-                    if isinstance(inner, list) and not isinstance(line, ast.FunctionDef | ast.ClassDef):
-                        todo.append((inner, [*around, (line, part)] if isinstance(line, ast.If) else around))
         context = function.inner
-        for test, arm in arms:
+        for test, arm in arms.get(id(returned), ()):
             context = Context("if", test, context, function.inner.scope, arm)
         yield returned, context
 
