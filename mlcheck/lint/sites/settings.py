@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.sites.changing import changed
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function, ProjectModule
 from mlcheck.lint.sites.scopes import Binding, Context
 
@@ -30,9 +30,6 @@ _BY_NAME = frozenset(["builtins.dict", "types.SimpleNamespace", "argparse.Namesp
 _PLAIN_BASES = frozenset(["builtins.object", "typing.NamedTuple", "pydantic.BaseModel", "enum.Enum"])
 _DECORATORS = frozenset(["dataclasses.dataclass", "attr.s", "attr.dataclass", "attrs.define", "attrs.frozen"])
 _FIELDS = frozenset(["dataclasses.field", "attr.ib", "attrs.field", "pydantic.Field"])
-_SET_BY_NAME = pattern(r"setattr\(\s*(\w+)|namespace\s*=\s*(\w+)")
-_UPDATED = pattern(r"\.(?:update|merge_with\w*|merge_from\w*)\(")
-_OWNER = pattern(r"(\w+)(?:\.\w+)*$")
 _FOR_SETTINGS = pattern(r"cfg|conf|arg|opt|setting|param|namespace", re.IGNORECASE)
 
 
@@ -45,32 +42,6 @@ class Entry(NamedTuple):
 
 
 Entries = dict[str, Entry | None]  # None: a setting whose value the text does not tell
-
-
-def changed(sites: Sites) -> tuple[frozenset[str], frozenset[str]]:
-    """The attributes that are set on other objects than `self`, and the names of objects that are set by strings."""
-    attributes, names = set[str](), set[str]()
-    for file in sites.files.values():
-        for found in file.walk.attributes:
-            if not isinstance(found.target.value, ast.Name) or found.target.value.id != "self":
-                attributes.add(found.target.attr)
-        for subscript, _ in file.walk.subscripts:
-            key = subscript.slice
-            if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                attributes.add(key.value)
-        attributes |= file.walk.mutated_attributes
-        names.update(_set_by_strings(file.text))
-    return frozenset(attributes), frozenset(names)
-
-
-def _set_by_strings(text: str) -> Iterator[str]:
-    """`args` in `setattr(args, ...)`, `args.data.update(...)` and `namespace=args`."""
-    if "setattr" in text or "namespace" in text:
-        yield from (name for found in _SET_BY_NAME.findall(text) for name in found if name)
-    for found in _UPDATED.finditer(text) if ".update" in text or ".merge_" in text else ():
-        before = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
-        if owner := _OWNER.search(before):
-            yield owner[1]
 
 
 def _is_open(sites: Sites, name: str) -> bool:
