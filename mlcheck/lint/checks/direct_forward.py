@@ -5,11 +5,16 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.modules import is_module, is_module_name
 
 LOOKS_AT = "model call"
+_RETURN_SELF = ("eval", "train", "to", "cuda", "cpu", "half", "float", "double", "requires_grad_")
+_MODES = frozenset(["eval", "train"])
+_STATES = frozenset(["parameters", "named_parameters", "state_dict", "load_state_dict", "register_forward_hook"])
+_THROUGH = ("enumerate", "zip", "reversed")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -20,7 +25,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning([".forward("]):
         for call in file.calls("forward"):
             owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
-            if owner is not None and call.place.spot not in told and _is_declared(call, owner):
+            if owner is None or call.place.spot in told:
+                continue
+            if _is_declared(call, owner) or _is_used_as_module(call, owner) or _is_in_list(call, owner):
                 yield _finding(ast.unparse(owner), call.place)
 
 
@@ -41,9 +48,64 @@ def _is_declared(call: Call, owner: ast.expr) -> bool:
     if function is None or function.cls is None or not name:
         return False
     sets = function.cls.attribute(name)
-    return bool(sets) and all(
-        isinstance(assigned.value, ast.Name) and _is_annotated(where, assigned.value.id) for where, assigned in sets
+    values = [(where, before_methods(assigned.value, _RETURN_SELF)) for where, assigned in sets if assigned.value]
+    return len(values) == len(sets) > 0 and all(
+        isinstance(value, ast.Name) and _is_annotated(where, value.id) for where, value in values
     )
+
+
+def _is_used_as_module(call: Call, owner: ast.expr) -> bool:
+    """A parameter, or what an attribute keeps of one, whose mode is set and whose weights are asked for as well."""
+    function = call.function
+    if function is None:
+        return False
+    name = own_attribute(owner, function)
+    if name and function.cls is not None:
+        sets = function.cls.attribute(name)
+        given = [(where, before_methods(assigned.value, _RETURN_SELF)) for where, assigned in sets if assigned.value]
+        around: ast.AST = function.cls.node
+    elif isinstance(owner, ast.Name):
+        sets, given, around = [], [(function, owner)], function.node
+    else:
+        return False
+    if not given or len(given) < len(sets) or not all(_is_parameter(where, value) for where, value in given):
+        return False
+    methods = {
+        node.func.attr
+        for node in walk(around)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if ast.unparse(node.func.value) == ast.unparse(owner)
+    }
+    return bool(methods & _MODES) and bool(methods & _STATES)
+
+
+def _is_parameter(function: Function, node: ast.expr) -> bool:
+    bound = function.file.bindings(node.id, function.inner) if isinstance(node, ast.Name) else []
+    return len(bound) == 1 and bound[0].kind == "param"
+
+
+def _is_in_list(call: Call, owner: ast.expr) -> bool:
+    """`for layer in self.layers:`, where that is an `nn.ModuleList` of layers that are certainly modules."""
+    function = call.function
+    if not isinstance(owner, ast.Name) or function is None or function.cls is None:
+        return False
+    bound = function.file.bindings(owner.id, function.inner)
+    if len(bound) != 1 or not isinstance(bound[0].node, ast.For | ast.comprehension):
+        return False
+    over = bound[0].node.iter
+    parts = over.args if isinstance(over, ast.Call) and ast.unparse(over.func) in _THROUGH else [over]
+    target = bound[0].node.target
+    names = [ast.unparse(each) for each in target.elts] if isinstance(target, ast.Tuple) else [ast.unparse(target)]
+    if isinstance(over, ast.Call) and ast.unparse(over.func) == "enumerate":
+        names = names[1:]
+    if owner.id not in names or len(names) != len(parts):
+        return False
+    sets = function.cls.attribute(own_attribute(parts[names.index(owner.id)], function))
+    return bool(sets) and all(_makes_list(where, assigned.value) for where, assigned in sets)
+
+
+def _makes_list(function: Function, node: ast.expr | None) -> bool:
+    return function.file.called(node, function.inner) in ("torch.nn.ModuleList", "torch.nn.Sequential")
 
 
 def _is_annotated(function: Function, name: str) -> bool:

@@ -1,0 +1,66 @@
+"""no-sync-at-step: the backward pass that the optimizer steps on keeps its gradients to its own rank."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Context
+from mlcheck.lint.sites.counting import are_alike, branches, meet
+
+LOOKS_AT = "no_sync context"
+_EXCHANGES = ("all_reduce", "require_backward_grad_sync", "reduce_scatter", "all_gather")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    steps = {step.place.spot for step in facts.steps}
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning([".no_sync("]):
+        if any(word in file.text for word in _EXCHANGES):
+            continue
+        for call in file.calls("no_sync"):
+            facts.sites.seen[LOOKS_AT] += 1
+            made = [step for step in file.calls("step") if step.place.spot in steps and _follows(step, call)]
+            if len(made) == 1 and _is_for_step(call, made[0]):
+                yield Finding(
+                    "The gradients of the batch that the optimizer steps on are not exchanged: "
+                    "each rank steps on its own, and the models drift apart",
+                    call.place.location,
+                    help="enter `no_sync` for the batches before that one alone",
+                    related=(made[0].place.location,),
+                )
+
+
+def _follows(step: Call, call: Call) -> bool:
+    return step.function is call.function and step.node.lineno > call.node.lineno
+
+
+def _is_for_step(call: Call, step: Call) -> bool:
+    """Whether `no_sync` holds for a batch that the optimizer steps after."""
+    loop = call.loops[0] if call.loops else None
+    entered = branches(call.context, loop)
+    if not entered:
+        return _surrounds_all(call)
+    if loop is None or loop not in step.loops or not _runs_backward(call, loop):
+        return False
+    stepped = branches(step.context, loop)
+    return are_alike(call.file, entered, stepped) or (bool(stepped) and meet(call.file, loop, entered, stepped))
+
+
+def _surrounds_all(call: Call) -> bool:
+    """`with model.no_sync():` around every backward pass of the function."""
+    blocks = [
+        node
+        for node in (call.function.nodes if call.function is not None else walk(call.file.module.source.tree))
+        if isinstance(node, ast.With) and any(item.context_expr is call.node for item in node.items)
+    ]
+    inside = {node for block in blocks for node in walk(block)}
+    ran = [other for other in call.file.calls("backward") if other.function is call.function]
+    return bool(ran) and all(other.node in inside for other in ran)
+
+
+def _runs_backward(call: Call, loop: Context) -> bool:
+    """Whether the loop runs one backward pass, which stands below: not another one for each of two cases."""
+    ran = [other for other in call.file.calls("backward") if loop in other.loops]
+    return len(ran) == 1 and ran[0].node.lineno > call.node.lineno
