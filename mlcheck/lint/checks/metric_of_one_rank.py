@@ -7,15 +7,16 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Class, Function, Sites
+from mlcheck.lint.sites import Class, File, Function, Sites
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.lightning import local_losses
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
 
 LOOKS_AT = "distributed sampler"
 WORDS = ("DistributedSampler", "all_reduce")
 _MEAN = pattern(r"(?:^|_)(?:mean|avg|average)(?:_|$)")
-_DIVIDES = ("world_size", "AVG", "/", "div", "num_gpus", "n_gpu", "num_processes")
+_DIVIDES = ("world_size", "AVG", "div", "num_gpus", "n_gpu", "num_processes")
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _TOGETHER = (
     "all_reduce",
@@ -32,9 +33,17 @@ _TOGETHER = (
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _sums_called_means(facts.sites)
+    for log, trainer in local_losses(facts.sites):
+        yield Finding(
+            "Each rank logs the loss of its own part of the data, and that of rank 0 is what callbacks and loggers see",
+            log.place.location,
+            help="pass `sync_dist=True`",
+            related=(trainer.place.location,),
+        )
     samplers = [call for call in facts.sites.calls(_SAMPLER) if is_for_evaluation(call)]
     facts.sites.seen[LOOKS_AT] = len(samplers)
-    if not samplers or not facts.sites.once(starts) or owned(facts.sites):
+    asked = any(sampler.argument("num_replicas", 1) is None for sampler in samplers)  # of a process group that runs
+    if not samplers or not (asked or facts.sites.once(starts)) or owned(facts.sites):
         return
     if any(True for _ in facts.sites.mentioning(_TOGETHER, tests=True)):
         yield from _half_reduced(facts.sites)
@@ -99,14 +108,20 @@ def _sums_called_means(sites: Sites) -> Iterator[Finding]:
         if function is None or not _MEAN.search(function.name) or not isinstance(reduced, ast.Name):
             continue
         around = [other.function or other.file for other in callers(sites, function)]
-        texts = [f.file.module.text_of(f.node) if isinstance(f, Function) else f.text for f in [function, *around]]
         returned = [node.id for node in returns(function) if isinstance(node, ast.Name)]
-        if returned == [reduced.id] and around and not any(word in text for text in texts for word in _DIVIDES):
+        if returned == [reduced.id] and around and not any(map(_divides, [function, *around])):
             yield Finding(
                 f"`{function.name}` sums over the ranks and divides by nothing: its result grows with their number",
                 call.place.location,
                 help=f"divide by their number: `return {reduced.id} / dist.get_world_size()`",
             )
+
+
+def _divides(scope: Function | File) -> bool:
+    text = scope.file.module.text_of(scope.node) if isinstance(scope, Function) else scope.text
+    nodes = scope.nodes if isinstance(scope, Function) else walk(scope.module.source.tree)
+    by_sign = any(isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div) for node in nodes)
+    return by_sign or any(word in text for word in _DIVIDES)
 
 
 def _half_reduced(sites: Sites) -> Iterator[Finding]:
