@@ -8,7 +8,7 @@ from typing import Any
 from mlcheck.lint import containers, graph
 from mlcheck.lint.conditions import key_of
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Const, Params, Symbol, Tensor, Value, split_of, traces_of
+from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Value, split_of, traces_of
 
 
 def combine(m: Machine, operator: str, left: Value, right: Value) -> Value:
@@ -26,9 +26,7 @@ def combine(m: Machine, operator: str, left: Value, right: Value) -> Value:
         kept = tensor.kind == "loss" or tensor.kind == "scaled" or (tensor.kind == "raw" and operator == "MatMult")
         kept = kept or (isinstance(factor, Const | Symbol) and operator == "Add" and not traces_of(factor))
         kept = kept or (tensor.kind == "raw" and isinstance(factor, Const | Symbol) and operator in ("Mult", "Div"))
-        kept = kept or (
-            tensor.kind == "raw" and operator == "Mult" and isinstance(factor, Tensor) and factor.kind == "raw"
-        )
+        kept = kept or (tensor.kind == "raw" and operator in ("Add", "Sub", "Mult") and _is_unbounded(factor))
         if kept:
             return Tensor(tensor.kind, tensor.place, split, traces, tensor.scaler)
     if isinstance(left, Tensor) or isinstance(right, Tensor):
@@ -37,6 +35,13 @@ def combine(m: Machine, operator: str, left: Value, right: Value) -> Value:
         return m.symbol()
     key: Hashable = ("bin", operator, key_of(m, left), key_of(m, right))
     return Symbol(key, "", split, traces) if not traces and _shallow(key) else Symbol(m.fresh(), "", split, traces)
+
+
+def _is_unbounded(value: Value) -> bool:
+    """Raw scores too, or a parameter: added or multiplied, they leave raw scores what they are."""
+    return (isinstance(value, Tensor) and value.kind == "raw") or (
+        isinstance(value, Object) and value.type == "torch.nn.Parameter"
+    )
 
 
 def _shallow(key: Hashable, depth: int = 6) -> bool:

@@ -48,7 +48,7 @@ _ACTIVATIONS = {
     "Tanh": "tanh",
 }
 _PLACED = frozenset(_ACTIVATIONS.values()) - {"tanh"}
-_LINEAR = ("Linear", "Conv", "LazyLinear", "LazyConv", "Bilinear")
+_LINEAR = ("Linear", "Conv", "LazyLinear", "LazyConv", "Bilinear", "Embedding")
 _SAME = ("Identity", "Flatten", "Unflatten", "Dropout", "AlphaDropout", "FeatureAlphaDropout")
 
 
