@@ -90,7 +90,7 @@ def _is_in_list(call: Call, owner: ast.expr) -> bool:
     if not isinstance(owner, ast.Name) or function is None or function.cls is None:
         return False
     bound = function.file.bindings(owner.id, function.inner)
-    if len(bound) != 1 or not isinstance(bound[0].node, ast.For | ast.comprehension):
+    if len(bound) != 1 or not isinstance(bound[0].node, ast.For):
         return False
     over = bound[0].node.iter
     parts = over.args if isinstance(over, ast.Call) and ast.unparse(over.func) in _THROUGH else [over]

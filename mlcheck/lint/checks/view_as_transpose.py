@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_attribute, walk
-from mlcheck.lint.sites import Call, Context
+from mlcheck.lint.nodes import before_methods, walk
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.dimensions import dimension, of_linear, projected, unpacked
 from mlcheck.lint.sites.heads import size_text, sizes_before_heads
-from mlcheck.lint.sites.latest import latest, origin, source
+from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.merging import is_moved_behind, is_split_in_other_order
 from mlcheck.lint.sites.pictures import KEEPS, is_picture
 
@@ -81,15 +82,15 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     """Whether the sizes of its dimensions come back in another order."""
     groups = [_factors(size) for size in sizes]
     if isinstance(owner, ast.Call):
-        return _moves(call, _of_linear(call, owner, call.context), groups)
+        return _moves(call, of_linear(call, owner, call.context), groups)
     if not isinstance(owner, ast.Name) or _is_padded(call, owner):
         return False
-    inline = [[_dimension(factor, owner.id) for factor in group] for group in groups]
+    inline = [[dimension(factor, owner.id) for factor in group] for group in groups]
     known = [group[0] for group in inline if len(group) == 1 and group[0] is not None]
     if len(known) > 1 and len(set(known)) == len(known) and known != sorted(known):
         return True
-    names = _unpacked(call, owner)
-    if _moves(call, names, groups) or _moves(call, _projected(call, owner), groups):
+    names = unpacked(call, owner)
+    if _moves(call, names, groups) or _moves(call, projected(call, owner), groups):
         return True
     if len(names) < 2 or len(set(names)) != len(names):
         return False
@@ -121,6 +122,9 @@ def _is_undone(call: Call, names: list[str], order: list[str]) -> bool:
 def _moves(call: Call, names: list[str], groups: list[list[ast.expr]]) -> bool:
     """Whether a dimension that stays has more before it than it had: `(b, t, c)` as `(b, heads, t, c // heads)`."""
     texts = [sorted(ast.unparse(factor) for factor in group) for group in groups]
+    unnamed = [name for name in names if not any(name in text for text in texts)]
+    if texts.count(["-1"]) == len(unnamed) == 1 and texts[-1] != ["-1"]:
+        texts[texts.index(["-1"])] = unnamed
     for index, name in enumerate(names[1:], 1):
         if texts.count([name]) != 1 or names.count(name) != 1:
             continue
@@ -156,29 +160,6 @@ def _own_value(call: Call, text: str) -> str:
     return ast.unparse(sets[0][1].value) if len(sets) == 1 and sets[0][1].value is not None else text
 
 
-def _projected(call: Call, owner: ast.Name) -> list[str]:
-    """The sizes of what a linear layer of the class made of a tensor whose sizes are known, the last one left out."""
-    made, context = source(call.file, owner, call.context)
-    return _of_linear(call, made, context)
-
-
-def _of_linear(call: Call, made: ast.expr, context: Context) -> list[str]:
-    """The sizes but for the last, where a linear layer of the class is called on a tensor whose sizes have names."""
-    if not isinstance(made, ast.Call) or len(made.args) != 1 or not isinstance(made.args[0], ast.Name):
-        return []
-    layer = made.func
-    if not isinstance(layer, ast.Attribute) or call.cls is None:
-        return []
-    sets = call.cls.attributes.get(layer.attr, [])
-    kind = sets[0][1].value or sets[0][1].unpacked if len(sets) == 1 else None
-    if isinstance(kind, ast.GeneratorExp | ast.ListComp):
-        kind = kind.elt
-    if not isinstance(kind, ast.Call) or not ast.unparse(kind.func).endswith("Linear"):
-        return []
-    here = Call(call.file, made, context)
-    return _unpacked(here, made.args[0])[:-1]
-
-
 def _is_padded(call: Call, owner: ast.Name) -> bool:
     """Padded by one and reshaped, rows move against each other: the skew of relative attention, on purpose."""
     made, _ = origin(call.file, owner, call.context)
@@ -190,54 +171,10 @@ def _is_padded(call: Call, owner: ast.Name) -> bool:
     )
 
 
-def _dimension(node: ast.expr, owner: str) -> int | None:
-    """Which dimension `x.size(2)` or `x.shape[2]` asks for."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[ast.Constant(value=int(dim))]):
-            return dim if name == owner else None
-        case ast.Subscript(
-            value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=int(dim))
-        ):
-            return dim if name == owner else None
-    return None
-
-
 def _factors(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         return _factors(node.left) + _factors(node.right)
     return [node]
-
-
-def _unpacked(call: Call, owner: ast.Name) -> list[str]:
-    """The names that hold all sizes of `owner`, as it is at the call, in order: `b, t, c = x.shape`."""
-    held = latest(call.file, owner, call.context)
-    scope = call.context.scope
-    for bindings in scope.bindings.values():
-        for binding in bindings:
-            node = binding.node
-            if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple):
-                continue
-            if _is_shape_of(node.value, owner.id) and node.lineno < call.node.lineno:
-                read = ast.Name(owner.id, ast.Load(), lineno=node.lineno, end_lineno=node.lineno)
-                if latest(call.file, read, binding.context) is held and held is not None:
-                    names = [ast.unparse(element) for element in node.targets[0].elts]
-                    return names if all(_is_same(call, name, node) for name in names) else []
-    return []
-
-
-def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
-    """Whether the name still holds what this statement gave it."""
-    use = ast.Name(name, ast.Load(), lineno=call.node.lineno)
-    found = latest(call.file, use, call.context) if name.isidentifier() else None
-    return found is not None and found.node is node
-
-
-def _is_shape_of(node: ast.expr, name: str) -> bool:
-    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
-        return [_dimension(element, name) for element in node.elts] == list(range(len(node.elts)))
-    if isinstance(node, ast.Call) and not node.args:
-        return is_attribute(node.func, name, "size")
-    return is_attribute(node, name, "shape")
 
 
 def _from_picture(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:

@@ -1,0 +1,106 @@
+"""What the sizes of a tensor are called: `b, t, c = x.shape`, and of what a linear layer makes of it."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.nodes import is_attribute
+from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.scopes import Context
+
+_PARTS = ("chunk", "split", "tensor_split")
+_LAST = ("-1", "2")
+
+
+def projected(call: Call, owner: ast.Name) -> list[str]:
+    """The sizes of what a linear layer of the class made of a tensor whose sizes are known, the last one left out.
+
+    So is each of the parts that it is cut into along the last dimension, also under the name of a comprehension.
+    """
+    made, context = source(call.file, owner, call.context)
+    if made is not owner and not isinstance(made, ast.Name):
+        return of_linear(call, made, context)
+    bound = call.file.bindings(owner.id, call.context)
+    if len(bound) == 1 and bound[0].kind == "loop" and isinstance(bound[0].node, ast.ListComp | ast.GeneratorExp):
+        several = bound[0].value
+        elements = several.elts if isinstance(several, ast.Tuple | ast.List) else []
+        found = [_of_part(call, element, call.context) for element in elements]
+        return found[0] if found and all(each == found[0] for each in found) else []
+    return _of_part(call, owner, call.context)
+
+
+def _of_part(call: Call, node: ast.expr, context: Context) -> list[str]:
+    """`q, k, v = self.qkv(x).chunk(3, dim=-1)`."""
+    found = latest(call.file, node, context) if isinstance(node, ast.Name) else None
+    if found is None or found.kind != "item" or not isinstance(found.value, ast.Call):
+        return of_linear(call, *source(call.file, node, context))
+    func, words = found.value.func, {word.arg: word.value for word in found.value.keywords}
+    if not isinstance(func, ast.Attribute) or func.attr not in _PARTS:
+        return []
+    dim = words.get("dim", found.value.args[1] if len(found.value.args) > 1 else None)
+    if dim is None or ast.unparse(dim) not in _LAST:
+        return []
+    sizes = of_linear(call, *source(call.file, func.value, found.context))
+    return sizes if ast.unparse(dim) == "-1" or len(sizes) == int(ast.unparse(dim)) else []
+
+
+def of_linear(call: Call, made: ast.expr, context: Context) -> list[str]:
+    """The sizes but for the last, where a linear layer of the class is called on a tensor whose sizes have names."""
+    if not isinstance(made, ast.Call) or len(made.args) != 1 or not isinstance(made.args[0], ast.Name):
+        return []
+    layer = made.func
+    if not isinstance(layer, ast.Attribute) or call.cls is None:
+        return []
+    sets = call.cls.attributes.get(layer.attr, [])
+    kind = sets[0][1].value or sets[0][1].unpacked if len(sets) == 1 else None
+    if isinstance(kind, ast.GeneratorExp | ast.ListComp):
+        kind = kind.elt
+    if not isinstance(kind, ast.Call) or not ast.unparse(kind.func).endswith("Linear"):
+        return []
+    here = Call(call.file, made, context)
+    return unpacked(here, made.args[0])[:-1]
+
+
+def dimension(node: ast.expr, owner: str) -> int | None:
+    """Which dimension `x.size(2)` or `x.shape[2]` asks for."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="size"), args=[ast.Constant(value=int(dim))]):
+            return dim if name == owner else None
+        case ast.Subscript(
+            value=ast.Attribute(value=ast.Name(id=name), attr="shape"), slice=ast.Constant(value=int(dim))
+        ):
+            return dim if name == owner else None
+    return None
+
+
+def unpacked(call: Call, owner: ast.Name) -> list[str]:
+    """The names that hold all sizes of `owner`, as it is at the call, in order: `b, t, c = x.shape`."""
+    held = latest(call.file, owner, call.context)
+    scope = call.context.scope
+    for bindings in scope.bindings.values():
+        for binding in bindings:
+            node = binding.node
+            if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple):
+                continue
+            if _is_shape_of(node.value, owner.id) and node.lineno < call.node.lineno:
+                read = ast.Name(owner.id, ast.Load(), lineno=node.lineno, end_lineno=node.lineno)
+                if latest(call.file, read, binding.context) is held and held is not None:
+                    names = [ast.unparse(element) for element in node.targets[0].elts]
+                    return names if all(_is_same(call, name, node) for name in names) else []
+    return []
+
+
+def _is_same(call: Call, name: str, node: ast.Assign) -> bool:
+    """Whether the name still holds what this statement gave it."""
+    use = ast.Name(name, ast.Load(), lineno=call.node.lineno)
+    found = latest(call.file, use, call.context) if name.isidentifier() else None
+    return found is not None and found.node is node
+
+
+def _is_shape_of(node: ast.expr, name: str) -> bool:
+    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
+        return [dimension(element, name) for element in node.elts] == list(range(len(node.elts)))
+    if isinstance(node, ast.Call) and not node.args:
+        return is_attribute(node.func, name, "size")
+    return is_attribute(node, name, "shape")
