@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.loading import lost
 from mlcheck.lint.sites.modules import holds_parameters
 from mlcheck.lint.sites.prefixes import prefixed, saved_with_prefix, wrapped
 
@@ -21,6 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _read_for_nothing(facts)
     yield from _whole_file(facts)
     yield from _by_other_names(facts)
+    yield from lost(facts.sites)
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
