@@ -2,13 +2,13 @@
 
 import ast
 from collections.abc import Iterator
-from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function, Named, ProjectModule
+from mlcheck.lint.sites.gpus import renumbered
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "environment variable"
 WORDS = ("CUDA", "VISIBLE")
@@ -17,6 +17,8 @@ _NEARLY = pattern(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIB
 _ASKS = frozenset(["is_available", "device_count", "get_device_name", "current_device", "set_device", "init"])
 _COUNTS = ("is_available", "device_count", "get_device_name", "get_device_properties", "current_device", "init")
 _ASKS |= {"get_device_properties", "manual_seed_all", "empty_cache", "get_device_capability"}
+_CHILDREN = ("subprocess", "Process(", "spawn", "Popen")
+"""Processes that start afterwards have it in their environment."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -25,8 +27,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         for node, context, value in _environment(file):
             facts.sites.seen[LOOKS_AT] += 1
             if value == _KEY:
-                yield from _renumbered(file, node, context)
-                used = _used_before(file, node, context) or _asked_by_import(file, node, context)
+                yield from renumbered(file, node, context)
+                used = (
+                    _used_before(file, node, context)
+                    or _asked_by_import(file, node, context)
+                    or _used_before_call(file, context)
+                )
                 if used is not None:
                     yield Finding(
                         f"`{_KEY}` is set after CUDA was asked: the choice may be ignored",
@@ -74,6 +80,15 @@ def _used_before(file: File, node: ast.AST, context: Context) -> ast.AST | None:
     return None
 
 
+def _used_before_call(file: File, context: Context) -> ast.AST | None:
+    """A question about CUDA above the only call of the function that sets the variable, in the same file."""
+    function = file.function_around(context)
+    above = list(callers(file.sites, function)) if function is not None and function.cls is None else []
+    if len(above) != 1 or above[0].file is not file or any(word in file.text for word in _CHILDREN):
+        return None
+    return _used_before(file, above[0].node, above[0].context)
+
+
 def _asked_by_import(file: File, node: ast.AST, context: Context) -> ast.AST | None:
     """An import above it of a file of the project whose top level asks CUDA."""
     for name, bindings in file.walk.module.scope.bindings.items():
@@ -105,44 +120,3 @@ def _asks_at_top(file: File) -> bool:
         if isinstance(named, str) and named.startswith("torch.cuda.") and call.context.kind == "module":
             return True
     return False
-
-
-def _renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]:
-    """`"cuda:2"` where GPU 2 is the only visible one: it is `cuda:0` from then on."""
-    chosen = next(
-        (each.value for each in walk(_scope(file, context)) if isinstance(each, ast.Assign) and node in each.targets),
-        None,
-    )
-    if isinstance(chosen, ast.Call) and isinstance(chosen.func, ast.Name) and chosen.func.id == "str" and chosen.args:
-        chosen = chosen.args[0]
-    elif isinstance(chosen, ast.JoinedStr) and len(chosen.values) == 1:
-        chosen = chosen.values[0].value if isinstance(chosen.values[0], ast.FormattedValue) else None
-    else:
-        return
-    nodes, line = walk(_scope(file, context)), getattr(node, "lineno", 0)
-    if chosen is None or any(_sets(other, ast.unparse(chosen)) and other.lineno > line for other in nodes):
-        return
-    for other in nodes:
-        if not isinstance(other, ast.JoinedStr) or len(other.values) != 2 or other.lineno < line:
-            continue
-        first, index = other.values
-        if isinstance(first, ast.Constant) and first.value == "cuda:" and isinstance(index, ast.FormattedValue):
-            if ast.unparse(index.value) == ast.unparse(chosen):
-                yield Finding(
-                    f"`{ast.unparse(other)[2:-1]}` is not that GPU: the visible ones are counted anew, from 0",
-                    file.place(other, context).location,
-                    help="use `cuda:0`, or leave `CUDA_VISIBLE_DEVICES` alone",
-                    related=(file.place(node, context).location,),
-                )
-
-
-def _sets(node: ast.AST, written: str) -> TypeGuard[ast.expr]:
-    """Whether the variable or attribute is assigned here."""
-    return (
-        isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node) == written
-    )
-
-
-def _scope(file: File, context: Context) -> ast.AST:
-    function = file.function_around(context)
-    return function.node if function is not None else file.module.source.tree

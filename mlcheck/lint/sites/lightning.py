@@ -60,4 +60,6 @@ def _is_on_several(trainer: Call) -> bool:
     listed = len(given.elts) if isinstance(given, ast.List | ast.Tuple) else 0
     number = trainer.constant("devices")
     several = listed > 1 or (isinstance(number, int) and number > 1) or (isinstance(nodes, int) and nodes > 1)
-    return several and (strategy is None or (isinstance(strategy, str) and strategy.startswith(("ddp", "fsdp", "auto"))))
+    return several and (
+        strategy is None or (isinstance(strategy, str) and strategy.startswith(("ddp", "fsdp", "auto")))
+    )

@@ -27,10 +27,11 @@ def lost(sites: Sites) -> Iterator[Finding]:
 
 def _into_nothing(file: File) -> Iterator[Finding]:
     """`model.state_dict().update(weights)`, `model.state_dict()[key] = weight`."""
-    found: list[tuple[ast.expr, ast.AST, Context]] = []
-    for call in file.calls("update"):
-        if call.node in file.statements and isinstance(call.node.func, ast.Attribute):
-            found.append((call.node.func.value, call.node, call.context))
+    found: list[tuple[ast.expr, ast.AST, Context]] = [
+        (call.node.func.value, call.node, call.context)
+        for call in file.calls("update")
+        if call.node in file.statements and isinstance(call.node.func, ast.Attribute)
+    ]
     found += [(node.value, node, context) for node, context in file.walk.subscripts if isinstance(node.ctx, ast.Store)]
     for state, node, context in found:
         match state:

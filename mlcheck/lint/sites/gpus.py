@@ -1,0 +1,82 @@
+"""The numbers of GPUs where `CUDA_VISIBLE_DEVICES` is set: the visible ones are counted anew, from 0."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.scopes import Context
+
+_DEVICE = pattern(r"cuda:(\d+)")
+_NUMBERS = pattern(r"\d+(?:,\s*\d+)*")
+
+
+def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]:
+    """`"cuda:2"` where GPU 2 is the only visible one: it is `cuda:0` from then on."""
+    chosen = next(
+        (each.value for each in walk(_scope(file, context)) if isinstance(each, ast.Assign) and node in each.targets),
+        None,
+    )
+    if isinstance(chosen, ast.Constant) and isinstance(chosen.value, str):
+        yield from _beyond(file, node, context, chosen.value)
+        return
+    if isinstance(chosen, ast.Call) and isinstance(chosen.func, ast.Name) and chosen.func.id == "str" and chosen.args:
+        chosen = chosen.args[0]
+    elif isinstance(chosen, ast.JoinedStr) and len(chosen.values) == 1:
+        chosen = chosen.values[0].value if isinstance(chosen.values[0], ast.FormattedValue) else None
+    else:
+        return
+    nodes, line = walk(_scope(file, context)), getattr(node, "lineno", 0)
+    if chosen is None or any(_sets(other, ast.unparse(chosen)) and other.lineno > line for other in nodes):
+        return
+    for other in nodes:
+        if not isinstance(other, ast.JoinedStr) or len(other.values) != 2 or other.lineno < line:
+            continue
+        first, index = other.values
+        if isinstance(first, ast.Constant) and first.value == "cuda:" and isinstance(index, ast.FormattedValue):
+            if ast.unparse(index.value) == ast.unparse(chosen):
+                yield Finding(
+                    f"`{ast.unparse(other)[2:-1]}` is not that GPU: the visible ones are counted anew, from 0",
+                    file.place(other, context).location,
+                    help="use `cuda:0`, or leave `CUDA_VISIBLE_DEVICES` alone",
+                    related=(file.place(node, context).location,),
+                )
+
+
+def _beyond(file: File, node: ast.AST, context: Context, visible: str) -> Iterator[Finding]:
+    """`"cuda:3"` behind `CUDA_VISIBLE_DEVICES = "3"`: one is visible, and it is number 0."""
+    if _NUMBERS.fullmatch(visible) is None or file.text.count("CUDA_VISIBLE_DEVICES") != 1:
+        return
+    if context.kind not in ("module", "function"):
+        return
+    count, line = len(visible.split(",")), getattr(node, "lineno", 0)
+    for other in walk(_scope(file, context)):
+        match = _DEVICE.fullmatch(str(other.value)) if _is_text(other) and other.lineno > line else None
+        if match is not None and int(match[1]) >= count:
+            yield Finding(
+                f"There is no `{match[0]}`: {count} GPU{'s are' if count > 1 else ' is'} visible, counted anew from 0",
+                file.place(other, context).location,
+                help=f"use a number below {count}, or leave `CUDA_VISIBLE_DEVICES` alone",
+                related=(file.place(node, context).location,),
+            )
+
+
+def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _sets(node: ast.AST, written: str) -> TypeGuard[ast.expr]:
+    """Whether the variable or attribute is assigned here."""
+    return (
+        isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node) == written
+    )
+
+
+def _scope(file: File, context: Context) -> ast.AST:
+    function = file.function_around(context)
+    return function.node if function is not None else file.module.source.tree
