@@ -24,10 +24,45 @@ def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
                     heads[ast.unparse(bounds.upper)] = part
                 elif bounds.upper is None and bounds.lower is not None and split in ("val", "test"):
                     tails[ast.unparse(bounds.lower)] = part
-    found = next((tails[bound] for bound in heads if bound in tails), None)
+    found = next((tails[bound] for bound in heads if bound in tails), None) or _by_choice(around, made, name)
     if found is None or _is_made_again(around, made, found, name):
         return None
     return found
+
+
+def _by_choice(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
+    """`self.x = x[:n] if train else x[n:]`, and the same in two branches."""
+    for node in walk(around):
+        if not isinstance(node, ast.If | ast.IfExp) or node.lineno < made.lineno or not _asks_split(node.test):
+            continue
+        arms = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (_slice(node.body), _slice(node.orelse))
+        sides = [arm for arm in arms if isinstance(arm, ast.Subscript) and isinstance(arm.slice, ast.Slice)]
+        if len(sides) < 2 or any(not isinstance(side.value, ast.Name) or side.value.id != name for side in sides):
+            continue
+        bounds = [
+            (_text(side.slice.lower), _text(side.slice.upper)) for side in sides if isinstance(side.slice, ast.Slice)
+        ]
+        for (low, high), (other_low, other_high) in (bounds, bounds[::-1]):
+            if not low and not other_high and high and high == other_low:
+                return next(side for side, bound in zip(sides, bounds, strict=True) if bound[0] == high)
+    return None
+
+
+def _asks_split(test: ast.expr) -> bool:
+    """`split == "train"`, `self.train`, `mode != "test"`."""
+    words = [node.value for node in walk(test) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    words += [last_name(node) for node in walk(test) if isinstance(node, ast.Name | ast.Attribute)]
+    return any(split_of_name(word) for word in words)
+
+
+def _slice(block: list[ast.stmt]) -> ast.expr | None:
+    """The slice that the only assignment of a block takes."""
+    made = [line.value for line in block if isinstance(line, ast.Assign) and isinstance(line.value, ast.Subscript)]
+    return made[0] if len(made) == 1 else None
+
+
+def _text(bound: ast.expr | None) -> str:
+    return ast.unparse(bound) if bound is not None else ""
 
 
 def _parts(statement: ast.Assign) -> Iterator[tuple[str, ast.Subscript]]:

@@ -8,6 +8,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.lineage import Passed, named_columns
+from mlcheck.lint.sites.multiplying import draws_again
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.scopes import Context
 
@@ -83,6 +84,8 @@ def fitted(passed: Passed) -> str:
             return "The samples are multiplied" if certain else ""
         case ast.Call(func=ast.Attribute(value=owner, attr="transform"), args=[data, *_]):
             return _fitted_above(passed, owner, data)
+        case ast.Call() | ast.Subscript(slice=ast.Name()):
+            return "The samples are multiplied" if draws_again(passed.file, passed.node, passed.context) else ""
     return ""
 
 

@@ -1,0 +1,37 @@
+"""Rows that are drawn again and again: with replacement, as rows or by their numbers."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.scopes import Context
+
+_RESAMPLE = "sklearn.utils.resample"
+_JOINS = frozenset(f"{package}.{name}" for package in ("numpy", "torch") for name in ("concatenate", "hstack", "cat"))
+_DEPTH = 5
+
+
+def draws_again(file: File, node: ast.expr, context: Context) -> bool:
+    """`resample(rows)`, and `x[index]` of numbers that were drawn so, beside others or alone."""
+    if isinstance(node, ast.Subscript):
+        return _has_drawn(file, node.slice, context, _DEPTH)
+    return _is_drawn(file, node, context)
+
+
+def _is_drawn(file: File, node: ast.expr, context: Context) -> bool:
+    if file.called(node, context) not in (_RESAMPLE, f"{_RESAMPLE}.resample") or not isinstance(node, ast.Call):
+        return False
+    return Call(file, node, context).constant("replace", None, True) is True
+
+
+def _has_drawn(file: File, node: ast.expr, context: Context, depth: int) -> bool:
+    made, where = source(file, node, context)
+    if depth == 0 or not isinstance(made, ast.Call):
+        return False
+    if file.called(made, where) in _JOINS and made.args:
+        parts = made.args[0].elts if isinstance(made.args[0], ast.List | ast.Tuple) else []
+        return any(_has_drawn(file, part, where, depth - 1) for part in parts)
+    return _is_drawn(file, made, where)
