@@ -12,6 +12,7 @@ from mlcheck.lint.nodes import assigned, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.overwriting import Overwriting, overwritings
+from mlcheck.lint.sites.saved_results import kept_result
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
 
 LOOKS_AT = "operation in place"
@@ -108,6 +109,19 @@ def _in_modules(sites: Sites) -> Iterator[Finding]:
             for change in overwritings(function):
                 sites.seen[LOOKS_AT] += 1
                 yield from _read_as_it_was(function, change)
+                yield from _needed_backward(function, change)
+
+
+def _needed_backward(function: Function, change: Overwriting) -> Iterator[Finding]:
+    """`gate = torch.sigmoid(self.fc(x))`, and then `gate *= 2`: the gradient is computed from the first result."""
+    made = kept_result(function, change)
+    if made is not None:
+        yield Finding(
+            f"This changes `{change.name}` in place, and the backward pass needs it as it was: it fails there",
+            function.place(change.node).location,
+            help="compute a new tensor instead",
+            related=(function.place(made).location,),
+        )
 
 
 def _read_as_it_was(function: Function, change: Overwriting) -> Iterator[Finding]:
