@@ -68,10 +68,12 @@ def _cut_later(fit: Call) -> ast.Subscript | None:
 def _learned_before(sites: Sites) -> Iterator[Finding]:
     """What learned from all rows, and of which the rows are split then."""
     for split in splits_of_rows(sites):
+        told = set[tuple[str, int]]()
         for data in split.node.args:
             for passed in lineage(split.file, data, split.context):
-                said = fitted(passed) or _target_told(split, passed, data)
-                if said:
+                said, line = fitted(passed) or _target_told(split, passed, data), (passed.file.path, passed.node.lineno)
+                if said and line not in told:
+                    told.add(line)
                     yield Finding(
                         f"{said} before it is split: {_SEEN.get(said, _SEEN[''])}",
                         passed.file.place(passed.node, passed.context).location,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Loss
+from mlcheck.core.finding import Finding, Location
+from mlcheck.lint.facts import Facts, Loss, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.values import Const, Tensor
 
@@ -30,17 +30,22 @@ def check(facts: Facts) -> Iterator[Finding]:
             if target.kind in _LOGS and log_target is False:
                 yield Finding(
                     f"KL divergence gets the log-probabilities of `{target.kind}` as its target without `log_target`",
-                    target.place.location,
+                    _where(target.place, loss),
                     help="use `softmax` for the target, or pass `log_target=True`",
                     related=(loss.place.location,),
                 )
             elif target.kind in _PROBABILITIES and log_target is True:
                 yield Finding(
                     f"KL divergence gets the probabilities of `{target.kind}` as its target, and `log_target` is on",
-                    target.place.location,
+                    _where(target.place, loss),
                     help="use `log_softmax` for the target, or leave `log_target` out",
                     related=(loss.place.location,),
                 )
+
+
+def _where(place: Place, loss: Loss) -> Location:
+    """Where the target is made, if that is beside the loss: a function that makes it may make the input as well."""
+    return (place if place.path == loss.place.path and place.symbol == loss.place.symbol else loss.place).location
 
 
 def _log_target(loss: Loss) -> bool | None:

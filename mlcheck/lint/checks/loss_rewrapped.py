@@ -6,19 +6,21 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "backward pass"
 _MAKERS = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor")
+_JOINS = ("mean", "sum", "requires_grad_")
 _COMPUTED = pattern(r"loss|log_?p|logits")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _collected(facts)
     yield from _of_decisions(facts)
+    yield from _of_leaf(facts)
     for backward in facts.backwards:
         if backward.severed is not None:
             yield Finding(
@@ -48,6 +50,40 @@ def _collected(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help=f"`torch.stack({given.id})`, of the tensors as they were computed, without `item()`",
             )
+
+
+def _of_leaf(facts: Facts) -> Iterator[Finding]:
+    """`loss = torch.tensor(parts, requires_grad=True).mean()`, `loss.backward()`: that tensor alone gets a gradient."""
+    told = {backward.place.spot for backward in facts.backwards if backward.severed is not None}
+    for file in facts.sites.mentioning(["requires_grad"]):
+        for call in file.calls("backward"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            if owner is None or call.function is None or call.place.spot in told:
+                continue
+            made, context = source(file, before_methods(owner, _JOINS), call.context)
+            made, context = source(file, before_methods(made, _JOINS), context)
+            leaf = Call(file, made, context) if isinstance(made, ast.Call) else None
+            if leaf is None or file.called(made, context) not in _MAKERS or not _asks_gradient(leaf):
+                continue
+            steps = [other for other in file.calls("step") if other.function is call.function]
+            if steps and not _is_collected(leaf) and not _is_optimised(leaf):
+                yield Finding(
+                    "A new tensor, which is all that gets a gradient here: none reaches what its numbers came from",
+                    leaf.place.location,
+                    help="`torch.stack` of the tensors as they were computed",
+                    related=(call.place.location,),
+                )
+
+
+def _is_collected(leaf: Call) -> bool:
+    """Whether it holds what the same function gathered in a list: that has its own words."""
+    given = leaf.node.args[0] if leaf.node.args else None
+    return isinstance(given, ast.Name) and f"{given.id}.append(" in leaf.file.text
+
+
+def _is_optimised(leaf: Call) -> bool:
+    """Whether an optimizer may hold the tensor itself."""
+    return any(f"[{name}]" in leaf.file.text for name in leaf.file.names_given(leaf.node))
 
 
 def _of_decisions(facts: Facts) -> Iterator[Finding]:

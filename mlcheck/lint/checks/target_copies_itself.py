@@ -4,9 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Function
+from mlcheck.lint.sites import File, Function
+from mlcheck.lint.sites.guards import own_attribute
 
 LOOKS_AT = "copied weight"
 
@@ -18,12 +19,32 @@ def check(facts: Facts) -> Iterator[Finding]:
     places = [copy.place for copy in facts.training.self_copies]
     for file in facts.sites.mentioning([".state_dict().items()"]):
         places += [function.place(node) for function in file.functions for node in _by_key(function)]
+    aliases = {
+        id(node): alias for file in facts.sites.mentioning(["load_state_dict"]) for node, alias in _aliases(file)
+    }
     for place in places:
+        alias = aliases.get(id(place.node))
         yield Finding(
-            "Both sides are the weights of one and the same module: this changes nothing",
-            place.location,
+            "Both sides are the weights of one and the same module: this changes nothing"
+            if alias is None
+            else "This is a second name of the model, no copy: what follows the model is the model itself",
+            place.location if alias is None else alias.location,
             help="take the weights from the model that is trained, and make the other with `copy.deepcopy`",
+            related=() if alias is None else (place.location,),
         )
+
+
+def _aliases(file: File) -> Iterator[tuple[ast.AST, Place]]:
+    """`self.target.load_state_dict(self.net.state_dict())`, and where `self.target = self.net` stands."""
+    for call in file.calls("load_state_dict"):
+        match call.node:
+            case ast.Call(func=ast.Attribute(value=one), args=[ast.Call(func=ast.Attribute(value=other))]):
+                name = own_attribute(one, call.function)
+                sets = call.cls.attribute(name) if call.cls is not None and name else []
+                values = [assigned.value for _, assigned in sets]
+                if len(values) == 1 and values[0] is not None and ast.unparse(values[0]) == ast.unparse(other):
+                    where, assigned = sets[0]
+                    yield call.node, where.place(assigned.node)
 
 
 def _by_key(function: Function) -> Iterator[ast.Call]:

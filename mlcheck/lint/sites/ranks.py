@@ -112,6 +112,8 @@ def is_for_evaluation(sampler: Call) -> bool:
     if ".eval()" in around and ".backward(" not in around and ".train()" not in around:
         return True
     names = [*sampler.file.names_given(sampler.node), last_name(sampler.argument("dataset", 0))]
+    if sampler.function is not None and not any(map(split_of_name, names)):
+        names.append(sampler.function.name)
     return any(split_of_name(name) in ("val", "test") for name in names)
 
 
