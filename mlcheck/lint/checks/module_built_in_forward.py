@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import before_methods, is_attribute, walk
 from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.guards import conditions, in_forward
 from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "layer"
 _MODED = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
@@ -42,6 +42,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             call.place.location,
             help="make them in `__init__` and keep them as an attribute",
         )
+    for call in _applied_by_functions(facts.sites, calls):
+        yield Finding(
+            f"`nn.{call.name.rpartition('.')[2]}` is made anew whenever a forward pass calls this function: "
+            "its weights are random and never trained",
+            call.place.location,
+            help="make it in the `__init__` of the module, and hand it to the function",
+        )
     for call in facts.sites.calls(PARAMETER, "torch.nn.parameter.Parameter"):
         if in_forward(call) is not None and not conditions(call.context) and _is_new_parameter(call):
             yield Finding(
@@ -64,6 +71,18 @@ def _made_by_functions(sites: Sites) -> Iterator[tuple[Call, Function]]:
             call, made = Call(cls.file, node, forward.inner), list(returns(maker))
             if made and all(holds_parameters(maker.file, each, maker.inner) for each in made) and _is_used_here(call):
                 yield call, maker
+
+
+def _applied_by_functions(sites: Sites, calls: list[Call]) -> Iterator[Call]:
+    """`conv = nn.Conv2d(...)`, `return conv(x)`, in a function that a forward pass calls."""
+    for call in calls:
+        function = call.function
+        if call.name not in LEARNING or function is None or function.cls is not None or not _is_used_here(call):
+            continue
+        if conditions(call.context) and not _is_applied_at_once(call):
+            continue
+        if function.defined.context.kind == "module" and any(in_forward(other) for other in callers(sites, function)):
+            yield call
 
 
 def _is_new_parameter(call: Call) -> bool:

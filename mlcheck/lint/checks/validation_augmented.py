@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
-from mlcheck.lint.sites.jitter import mixing_collate, noise_in_samples
+from mlcheck.lint.sites.jitter import mixing_collate, noise_in_samples, transform_in_samples
 from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.transforms import is_random, name_of, steps_of, transforms_of
@@ -82,10 +82,18 @@ def _jittered(sites: Sites, loader: Loader) -> Iterator[Finding]:
             help="give this loader no `collate_fn`, or one that does not mix",
         )
     cls = _class_of(loader)
-    noise = noise_in_samples(cls) if cls is not None else None
-    if cls is None or noise is None:
+    if cls is None or not any(other.split == "train" and _class_of(other) is cls for other in sites.once(loaders)):
         return
-    if any(other.split == "train" and _class_of(other) is cls for other in sites.once(loaders)):
+    if (drawn := transform_in_samples(cls)) is not None:
+        yield Finding(
+            f"The {kind} data is augmented as the training data: `{cls.name}` applies `{name_of(drawn[1])}` to every "
+            "sample, whatever the split",
+            _place(loader),
+            help='apply it to training samples alone: `if self.split == "train":`',
+            related=(cls.file.place(drawn[0], cls.defined.inner).location,),
+        )
+    noise = noise_in_samples(cls)
+    if noise is not None:
         yield Finding(
             f"The {kind} data gets random noise as well: `{cls.name}` adds it to every sample, whatever the split",
             cls.file.place(noise, cls.defined.inner).location,

@@ -9,9 +9,11 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.guards import conditions
+from mlcheck.lint.sites.guards import conditions, own_attribute
 from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.transforms import is_random, steps_of
 
 _DRAWS = ("normal", "randn", "uniform", "rand", "randn_like", "rand_like", "gauss", "normalvariate", "standard_normal")
 _SPACES = ("numpy.random.", "torch.", "random.")
@@ -29,6 +31,39 @@ def noise_in_samples(cls: Class) -> ast.stmt | None:
         if name and not _is_kept(item, name, line) and not conditions(item.inner):
             return line
     return None
+
+
+def transform_in_samples(cls: Class) -> tuple[ast.Call, Origin] | None:
+    """`self.augment(image)` in `__getitem__`, of a transform that draws at random for any sample; and its step."""
+    item = cls.methods.get("__getitem__")
+    if item is None or _MEANT.search(cls.name) or _MEANT.search(cls.file.name) or "training" in _text(item):
+        return None
+    for line in item.node.body:
+        if isinstance(line, ast.If | ast.Try | ast.With | ast.For | ast.While) and _leaves(line):
+            return None
+        for node in walk(line) if isinstance(line, ast.Assign | ast.Return | ast.Expr) else ():
+            name = own_attribute(node.func, item) if isinstance(node, ast.Call) else ""
+            sets = cls.attribute(name) if name else []
+            if len(sets) != 1 or sets[0][1].value is None or not isinstance(node, ast.Call):
+                continue
+            if any(isinstance(part, ast.IfExp | ast.BoolOp | ast.Lambda) for part in walk(line)):
+                continue
+            if _is_chosen(sets[0][1].context):
+                continue
+            steps = steps_of(Origin(sets[0][0].file, sets[0][1].value, sets[0][1].context)) or []
+            drawn = next((step for step in steps if is_random(step)), None)
+            if drawn is not None:
+                return node, drawn
+    return None
+
+
+def _leaves(line: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Return) for node in walk(line))
+
+
+def _is_chosen(context: Context) -> bool:
+    """Whether the transform is assigned in some branch alone."""
+    return any(outer.kind in ("if", "try") for outer in context.outwards())
 
 
 def mixing_collate(file: File, collate: ast.expr, context: Context) -> ast.expr | None:
