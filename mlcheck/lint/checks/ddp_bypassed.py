@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context
+from mlcheck.lint.sites.handing import handed_over
 from mlcheck.lint.sites.ranks import DDP
 
 LOOKS_AT = "distributed model"
@@ -17,6 +18,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     wraps = list(facts.sites.calls(DDP))
     facts.sites.seen["distributed model"] = len(wraps)
     for wrap in wraps:
+        for call, name in handed_over(wrap):
+            yield Finding(
+                f"`{name}` is trained past the wrapper that was made of it: its gradients are not averaged over the "
+                "ranks",
+                call.place.location,
+                help=f"hand over `{' or '.join(wrap.file.names_given(wrap.node))}` in its place",
+                related=(wrap.place.location,),
+            )
         inner = wrap.argument("module", 0)
         for name in wrap.file.names_given(wrap.node):
             for loop in _training(wrap):
