@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
+from mlcheck.lint.sites.clipping import of_other_module
 
 LOOKS_AT = "gradient clipping"
 WORDS = ("clip_grad",)
@@ -15,6 +16,14 @@ _WHY = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for of_other, clipped, stepped, step in of_other_module(facts.sites):
+        yield Finding(
+            f"This clips the gradients of `{ast.unparse(clipped)}`, and the optimizer steps on those of "
+            f"`{ast.unparse(stepped)}`",
+            of_other.place.location,
+            help="clip the parameters that this optimizer was made with",
+            related=(step.place.location,),
+        )
     walks: dict[tuple[str, int, int], list[Clip]] = {}
     for clip in facts.clips:
         walks.setdefault(clip.place.spot, []).append(clip)
