@@ -11,6 +11,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loading import lost
 from mlcheck.lint.sites.modules import holds_parameters
 from mlcheck.lint.sites.prefixes import prefixed, saved_with_prefix, wrapped
+from mlcheck.lint.sites.reinitialising import initialised_again
 
 LOOKS_AT = "state dict"
 _STEPS = 4
@@ -23,6 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _whole_file(facts)
     yield from _by_other_names(facts)
     yield from lost(facts.sites)
+    yield from initialised_again(facts.sites)
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):
             facts.sites.seen[LOOKS_AT] += 1
