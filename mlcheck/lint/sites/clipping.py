@@ -39,7 +39,7 @@ def of_other_module(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Ca
             continue
         file, module, context = stepped
         one, other = _module(clip.file, clipped, clip.context), _module(file, module, context)
-        if one is not None and other is not None and one.key not in other.family and other.key not in one.family:
+        if one is not None and other is not None and _are_apart(one, other):
             yield clip, clipped, module, steps[0]
 
 
@@ -68,13 +68,20 @@ def _stepped(sites: Sites, step: Call) -> tuple[File, ast.expr, Context] | None:
 
 
 class _Module(NamedTuple):
-    """What tells a module from others: a parameter of one function, or the call that makes it.
+    """What tells a module from others: a parameter of a function, or the call in it that makes the module.
 
     `family`: itself and what it is made of.
     """
 
     key: int
+    function: Function | None
     family: frozenset[int]
+
+
+def _are_apart(one: _Module, other: _Module) -> bool:
+    """Whether they are two for certain: one function has both, and neither is a part of the other."""
+    same = one.function is other.function
+    return same and one.key not in other.family and other.key not in one.family
 
 
 def _module(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> _Module | None:
@@ -90,7 +97,7 @@ def _module(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -
     else:
         bound = file.bindings(node.id, context) if isinstance(node, ast.Name) else []
         if len(bound) == 1 and bound[0].kind == "param":
-            return _Module(id(bound[0].node), frozenset([id(bound[0].node)]))
+            return _Module(id(bound[0].node), function, frozenset([id(bound[0].node)]))
         if len(bound) != 1 or bound[0].kind != "value" or not isinstance(bound[0].value, ast.expr):
             return None
         value, context = bound[0].value, bound[0].context
@@ -100,4 +107,5 @@ def _module(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -
         return None
     inner = [part for part in walk(value) if isinstance(part, ast.Name | ast.Attribute)]
     parts = [found for part in inner if (found := _module(file, part, context, depth - 1)) is not None]
-    return _Module(id(value), frozenset([id(value), *(key for part in parts for key in part.family)]))
+    family = frozenset([id(value), *(key for part in parts for key in part.family)])
+    return _Module(id(value), file.function_around(context), family)
