@@ -1,0 +1,141 @@
+"""batch-mixing: a forward pass reduces over the samples of its batch, and goes on with that for each of them."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.sites import Call, Class, Function
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.modules import holds_parameters, module_classes, text_of
+
+LOOKS_AT = "forward pass"
+_REDUCTIONS = ("mean", "sum", "amax", "std", "var")
+_KEEPS = ("view", "reshape", "flatten", "unsqueeze", "squeeze", "detach")
+_BATCHED = (
+    "Flatten()",
+    "flatten(1)",
+    "start_dim=1",
+    "BatchNorm",
+    "Conv2d(",
+    "batch_first=True",
+    ".size(0)",
+    ".shape[0]",
+)
+_WHOLE = ("norm", "sum", "std")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for cls in facts.sites.once(module_classes):
+        forward = cls.methods.get("forward")
+        if forward is None or forward.node.decorator_list:
+            continue
+        facts.sites.seen[LOOKS_AT] += 1
+        batched = any(word in text_of(cls) for word in _BATCHED)
+        for node in forward.nodes:
+            if isinstance(node, ast.Call):
+                yield from _pooled(forward, node)
+                yield from _learned_from(forward, node)
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and batched:
+                yield from _scaled(cls, forward, node)
+
+
+def _pooled(forward: Function, node: ast.Call) -> Iterator[Finding]:
+    """`w = softmax(self.score(x), dim=0)`, and `(w * x).sum(1)`: weights of the samples, summed over their parts."""
+    call = Call(forward.file, node, forward.inner)
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "sum":
+        return
+    by_function = forward.file.called(node, forward.inner) == "torch.sum"
+    product = call.argument("input", 0) if by_function else node.func.value
+    dim = call.constant("dim", 1 if by_function else 0)
+    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or dim not in (1, 2):
+        return
+    for weights, values in ((product.left, product.right), (product.right, product.left)):
+        made, context = source(forward.file, weights, forward.inner)
+        scored = _softmax_over_samples(forward, made)
+        if scored is None or not isinstance(values, ast.Name):
+            continue
+        given, _ = source(forward.file, scored, context)
+        if isinstance(given, ast.Call) and own_attribute(given.func, forward) and len(given.args) == 1:
+            same = ast.unparse(given.args[0]) == values.id and _is_unchanged(forward, given.args[0], values)
+            if same:
+                yield Finding(
+                    f"These weights add up to one over the samples of the batch, and are summed over dimension {dim}",
+                    forward.place(made).location,
+                    help=f"`dim={dim}`, the dimension that is summed over",
+                    related=(forward.place(node).location,),
+                )
+
+
+def _softmax_over_samples(forward: Function, node: ast.expr) -> ast.expr | None:
+    """What a softmax over dimension 0 is taken of."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "softmax":
+        return None
+    call = Call(forward.file, node, forward.inner)
+    of_function = forward.file.called(node, forward.inner) in ("torch.softmax", "torch.nn.functional.softmax")
+    dim = call.constant("dim", 1 if of_function else 0)
+    given = call.argument("input", 0) if of_function else node.func.value
+    return given if dim == 0 and dim is not False else None
+
+
+def _is_unchanged(forward: Function, first: ast.expr, second: ast.Name) -> bool:
+    if not isinstance(first, ast.Name):
+        return False
+    held = latest(forward.file, first, forward.inner)
+    return held is not None and held is latest(forward.file, second, forward.inner)
+
+
+def _learned_from(forward: Function, node: ast.Call) -> Iterator[Finding]:
+    """`self.fc(x.mean(dim=(0, 2, 3)))`: a layer of the model is asked about the whole batch of pictures at once."""
+    name = own_attribute(node.func, forward)
+    if not name or len(node.args) != 1 or not _learns(forward, name):
+        return
+    made, context = source(forward.file, before_methods(node.args[0], _KEEPS), forward.inner)
+    made, context = source(forward.file, before_methods(made, _KEEPS), context)
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or made.func.attr not in _REDUCTIONS:
+        return
+    of_function = forward.file.called(made, context).startswith("torch.")
+    given = Call(forward.file, made, context).argument("dim", 1 if of_function else 0)
+    dims = [forward.file.constant(part, context) for part in given.elts] if isinstance(given, ast.Tuple) else []
+    pictures = any(True for _ in forward.file.sites.mentioning(["Conv2d(", "Conv3d("]))
+    if dims in ([0, 2, 3], [0, 2, 3, 4]) and pictures:
+        yield Finding(
+            f"This goes over the samples of the batch too, and `{name}` gets one row for all of them",
+            forward.place(made).location,
+            help="leave out dimension 0: each sample is reduced by itself",
+            related=(forward.place(node).location,),
+        )
+
+
+def _learns(forward: Function, name: str) -> bool:
+    sets = forward.cls.attribute(name) if forward.cls is not None else []
+    return bool(sets) and all(
+        assigned.value is not None and holds_parameters(where.file, assigned.value, assigned.context)
+        for where, assigned in sets
+    )
+
+
+def _scaled(cls: Class, forward: Function, node: ast.BinOp) -> Iterator[Finding]:
+    """`z / z.norm()` of what a layer makes of the batch: one number for all samples."""
+    divisor = (
+        node.right.left if isinstance(node.right, ast.BinOp) and isinstance(node.right.op, ast.Add) else node.right
+    )
+    match divisor:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as whole, attr=how), args=[], keywords=[]) if how in _WHOLE:
+            pass
+        case _:
+            return
+    shifted = node.left.left if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Sub) else node.left
+    if not isinstance(shifted, ast.Name) or shifted.id != whole.id:
+        return
+    made, _ = source(forward.file, whole, forward.inner)
+    name = own_attribute(made.func, forward) if isinstance(made, ast.Call) else ""
+    if name and _learns(forward, name) and isinstance(made, ast.Call) and len(made.args) == 1:
+        yield Finding(
+            f"`{ast.unparse(divisor)}` is one number for all samples of the batch: each is scaled by the others",
+            cls.file.place(node, forward.inner).location,
+            help=f"`{whole.id}.{how}(dim=-1, keepdim=True)`, or the dimensions of one sample",
+        )
