@@ -21,6 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if function is None or loader.trained or loader.call.constant("shuffle", 2, False) is not True:
             continue
         rows = _names(loader)
+        yield from _side_by_side(function, loader, rows)
         for node in function.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
                 table, filled = node.targets[0].value, node.value
@@ -33,6 +34,36 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help="leave `shuffle` out where predictions are matched with rows by their position",
                         related=(function.place(node).location,),
                     )
+
+
+def _side_by_side(function: Function, loader: Loader, rows: set[str]) -> Iterator[Finding]:
+    """`zip(data.names, predictions)`, `DataFrame({"id": table["id"], "label": predictions})`."""
+    for node in function.nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+            columns = node.args
+        elif isinstance(node, ast.Call) and _is_table(function, node):
+            columns = [value for part in node.args[:1] if isinstance(part, ast.Dict) for value in part.values]
+        else:
+            continue
+        named = [column for column in columns if _is_of_rows(function, loader, column, rows)]
+        filled = [column for column in columns if column not in named and _is_gathered(function, loader, column)]
+        if named and filled and node.lineno > loader.call.node.lineno:
+            yield Finding(
+                f"`{ast.unparse(named[0])}` is in the order of the data, and `{ast.unparse(filled[0])}` comes shuffled",
+                loader.call.place.location,
+                help="leave `shuffle` out where predictions are matched with rows by their position",
+                related=(function.place(node).location,),
+            )
+
+
+def _is_table(function: Function, node: ast.Call) -> bool:
+    return function.file.called(node, function.inner) in ("pandas.DataFrame", "polars.DataFrame")
+
+
+def _is_of_rows(function: Function, loader: Loader, column: ast.expr, rows: set[str]) -> bool:
+    """`data.names`, `table["id"]`, of what the loader's data is made of."""
+    owner = column.value if isinstance(column, ast.Attribute | ast.Subscript) else None
+    return isinstance(owner, ast.Name) and owner.id in rows and not _is_made_anew(function, loader, owner)
 
 
 def _is_made_anew(function: Function, loader: Loader, table: ast.Name) -> bool:
