@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import holds_parameters, module_classes, text_of
 
 LOOKS_AT = "forward pass"
@@ -37,55 +37,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         batched = any(word in text_of(cls) for word in _BATCHED)
         for node in forward.nodes:
             if isinstance(node, ast.Call):
-                yield from _pooled(forward, node)
                 yield from _learned_from(forward, node)
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and batched:
                 yield from _scaled(cls, forward, node)
-
-
-def _pooled(forward: Function, node: ast.Call) -> Iterator[Finding]:
-    """`w = softmax(self.score(x), dim=0)`, and `(w * x).sum(1)`: weights of the samples, summed over their parts."""
-    call = Call(forward.file, node, forward.inner)
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "sum":
-        return
-    by_function = forward.file.called(node, forward.inner) == "torch.sum"
-    product = call.argument("input", 0) if by_function else node.func.value
-    dim = call.constant("dim", 1 if by_function else 0)
-    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or dim not in (1, 2):
-        return
-    for weights, values in ((product.left, product.right), (product.right, product.left)):
-        made, context = source(forward.file, weights, forward.inner)
-        scored = _softmax_over_samples(forward, made)
-        if scored is None or not isinstance(values, ast.Name):
-            continue
-        given, _ = source(forward.file, scored, context)
-        if isinstance(given, ast.Call) and own_attribute(given.func, forward) and len(given.args) == 1:
-            same = ast.unparse(given.args[0]) == values.id and _is_unchanged(forward, given.args[0], values)
-            if same:
-                yield Finding(
-                    f"These weights add up to one over the samples of the batch, and are summed over dimension {dim}",
-                    forward.place(made).location,
-                    help=f"`dim={dim}`, the dimension that is summed over",
-                    related=(forward.place(node).location,),
-                )
-
-
-def _softmax_over_samples(forward: Function, node: ast.expr) -> ast.expr | None:
-    """What a softmax over dimension 0 is taken of."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "softmax":
-        return None
-    call = Call(forward.file, node, forward.inner)
-    of_function = forward.file.called(node, forward.inner) in ("torch.softmax", "torch.nn.functional.softmax")
-    dim = call.constant("dim", 1 if of_function else 0)
-    given = call.argument("input", 0) if of_function else node.func.value
-    return given if dim == 0 and dim is not False else None
-
-
-def _is_unchanged(forward: Function, first: ast.expr, second: ast.Name) -> bool:
-    if not isinstance(first, ast.Name):
-        return False
-    held = latest(forward.file, first, forward.inner)
-    return held is not None and held is latest(forward.file, second, forward.inner)
 
 
 def _learned_from(forward: Function, node: ast.Call) -> Iterator[Finding]:

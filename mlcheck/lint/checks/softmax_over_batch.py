@@ -11,7 +11,8 @@ from mlcheck.lint.shape_facts import Softmax
 from mlcheck.lint.sites import Call, Class
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.modules import is_module
+from mlcheck.lint.sites.modules import is_module, module_classes
+from mlcheck.lint.sites.pooling import pooled_elsewhere
 from mlcheck.lint.sites.winners import wrong_winners
 from mlcheck.lint.values import Object, Tensor
 
@@ -36,6 +37,23 @@ _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    told = set[tuple[str, int]]()
+    for finding in (*_normalised(facts), *_pooled(facts)):
+        spot = finding.location.path, finding.location.line
+        if spot not in told:
+            told.add(spot)
+            yield finding
+
+
+def _pooled(facts: Facts) -> Iterator[Finding]:
+    for cls in facts.sites.once(module_classes):
+        forward = cls.methods.get("forward")
+        for node in forward.nodes if forward is not None else ():
+            if forward is not None and isinstance(node, ast.Call):
+                yield from pooled_elsewhere(forward, node)
+
+
+def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
     yield from _in_forward(facts)
     yield from _over_loaded_batch(facts)

@@ -1,0 +1,56 @@
+"""Attention pooling: weights from a softmax, multiplied with what they were computed from, and summed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.model import Call, Function
+
+
+def pooled_elsewhere(forward: Function, node: ast.Call) -> Iterator[Finding]:
+    """`w = softmax(self.score(x), dim=0)`, and `(w * x).sum(1)`: weights of the samples, summed over their parts."""
+    call = Call(forward.file, node, forward.inner)
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "sum":
+        return
+    by_function = forward.file.called(node, forward.inner) == "torch.sum"
+    product = call.argument("input", 0) if by_function else node.func.value
+    dim = call.constant("dim", 1 if by_function else 0)
+    if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or dim not in (1, 2):
+        return
+    for weights, values in ((product.left, product.right), (product.right, product.left)):
+        made, context = source(forward.file, weights, forward.inner)
+        scored = _softmax_over_samples(forward, made)
+        if scored is None or not isinstance(values, ast.Name):
+            continue
+        given, _ = source(forward.file, scored, context)
+        if isinstance(given, ast.Call) and own_attribute(given.func, forward) and len(given.args) == 1:
+            same = ast.unparse(given.args[0]) == values.id and _is_unchanged(forward, given.args[0], values)
+            if same:
+                yield Finding(
+                    f"These weights add up to one over the samples of the batch, and are summed over dimension {dim}",
+                    forward.place(made).location,
+                    help=f"`dim={dim}`, the dimension that is summed over",
+                    related=(forward.place(node).location,),
+                )
+
+
+def _softmax_over_samples(forward: Function, node: ast.expr) -> ast.expr | None:
+    """What a softmax over dimension 0 is taken of."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "softmax":
+        return None
+    call = Call(forward.file, node, forward.inner)
+    of_function = forward.file.called(node, forward.inner) in ("torch.softmax", "torch.nn.functional.softmax")
+    dim = call.constant("dim", 1 if of_function else 0)
+    given = call.argument("input", 0) if of_function else node.func.value
+    return given if dim == 0 and dim is not False else None
+
+
+def _is_unchanged(forward: Function, first: ast.expr, second: ast.Name) -> bool:
+    if not isinstance(first, ast.Name):
+        return False
+    held = latest(forward.file, first, forward.inner)
+    return held is not None and held is latest(forward.file, second, forward.inner)
