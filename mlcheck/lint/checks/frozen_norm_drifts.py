@@ -14,6 +14,7 @@ from mlcheck.lint.sites.modules import MODULE, module_classes, text_of
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "module class"
+WORDS = ("eval()",)
 _NORM = pattern(r"BatchNorm|_NormBase|InstanceNorm")
 _WITH_NORMS = pattern(
     r"torchvision\.models\.(?:\w+\.)?(?:wide_)?(?:resne|densenet|mobilenet|efficientnet|regnet|shufflenet|inception"

@@ -14,7 +14,7 @@ from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
 
 LOOKS_AT = "distributed sampler"
-WORDS = ("DistributedSampler", "all_reduce")
+WORDS = ("DistributedSampler", "all_reduce", "Trainer(")
 _MEAN = pattern(r"(?:^|_)(?:mean|avg|average)(?:_|$)")
 _DIVIDES = ("world_size", "AVG", "div", "num_gpus", "n_gpu", "num_processes")
 _SAMPLER = "torch.utils.data.DistributedSampler"

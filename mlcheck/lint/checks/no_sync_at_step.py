@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.counting import are_alike, branches, meet
 
 LOOKS_AT = "no_sync context"
+WORDS = ("no_sync",)
 _EXCHANGES = ("all_reduce", "require_backward_grad_sync", "reduce_scatter", "all_gather")
 
 
