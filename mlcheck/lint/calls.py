@@ -111,7 +111,7 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
         if info is not None:
             method = attributes.bind_method(m, info, owner, node)
             if modules.is_entered(m, owner, info, name):
-                return modules.within(m, owner, lambda: call(m, method, args, kwargs, node), args, kwargs, node)
+                return modules.within(m, owner, lambda: call(m, method, args, kwargs, node), args, kwargs, node, info)
             return call(m, method, args, kwargs, node)
         if any(name in base.assigned for base in owner.cls.mro):
             return call(m, attributes.get(m, owner, name, node), args, kwargs, node)

@@ -60,7 +60,7 @@ def call_module(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: as
     m.touched.add(key)
     if m.inside_module or (_holds_loss(module) and not holding.has_own_parameter(m, module)):
         return _forward(m, module, args, kwargs, node)
-    return within(m, module, lambda: _forward(m, module, args, kwargs, node), args, kwargs, node, forward=True)
+    return within(m, module, lambda: _forward(m, module, args, kwargs, node), args, kwargs, node)
 
 
 def within(
@@ -70,10 +70,12 @@ def within(
     args: list[Value],
     kwargs: dict[str, Value],
     node: ast.AST,
-    forward: bool = False,
+    method: FunctionInfo | None = None,
 ) -> Value:
-    """Run code of a module, and put it on record as one call of the module: its `forward`, or what uses its layers."""
+    """Run code of a module, and put it on record as one call of it: `forward`, or a `method` that uses its layers."""
     fact = record(m, module, args, kwargs, node)
+    if method is not None:
+        fact.moded = moded.moded_in(m, module, method)
     outer, m.touched = m.touched, fact.touched
     m.inside_module += 1
     try:
@@ -81,7 +83,7 @@ def within(
     finally:
         m.inside_module -= 1
         m.touched = outer
-        used = forward or fact.touched != {module.id}
+        used = method is None or fact.touched != {module.id}
         if not used and m.facts.forwards[-1] is fact:
             m.facts.forwards.pop()
     return traced(m, result, fact) if used else result

@@ -1,5 +1,6 @@
 """unused-layer: a layer that is made and never called."""
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cache, partial
@@ -31,6 +32,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for name, function, assigned in layers:
             assert assigned.value is not None
+            if isinstance(assigned.node, ast.Assign) and len(assigned.node.targets) > 1:
+                continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
             if not holds_parameters(cls.file, assigned.value, assigned.context):
                 continue
             if is_read(name) or _is_named_by_heir(facts.sites, cls, name):
