@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from probe_programs import ask, says, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 RULE = "boxes-not-corners"
 
@@ -53,3 +53,14 @@ def test_boxes_that_are_converted_first_and_numbers_that_are_no_boxes() -> None:
     assert ask(RULE, detecting(place_and_size, converted, "boxes")).outcome is Outcome.SKIP
     differences = detecting(place_and_size, lambda _, given: (given[:, 2:] - given[:, :2]).sum(1), "features")
     assert ask(RULE, differences).outcome is Outcome.SKIP
+
+
+def test_the_step_is_judged_where_no_evaluation_is_reached() -> None:
+    def far() -> Iterator[Any]:
+        raise NotReached("the program trains for hours before it evaluates")
+        yield
+
+    for form, outcome in ((place_and_size, Outcome.FAIL), (corners, Outcome.PASS)):
+        trial = detecting(form, overlap, "boxes")
+        trial.validation_batches, trial.evaluate_step = far, lambda batch: {}
+        assert ask(RULE, trial).outcome is outcome

@@ -20,7 +20,7 @@ from mlcheck.probe.measure.modules import Arguments, ModuleWatch
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import copied, leaves
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 _OPERATIONS = ("sub", "mul", "div", "eq", "ne", "logical_and", "bitwise_and")
 ARITHMETIC = {getattr(home, name) for home in (torch, Tensor) for name in _OPERATIONS} | {
@@ -68,11 +68,8 @@ class Comparisons:
         with stilled(trial), training.modules, training:
             trial.train_step(training.given(batch), 0)
         evaluation = _Pairing(losses=True)
-        if trial.evaluate_step is not None and trial.validation_batches is not None:
-            held_out = next(iter(trial.validation_batches()), None)
-            if held_out is not None:
-                with evaluation.modules, evaluation:
-                    trial.evaluate_step(evaluation.given(held_out))
+        with suppress(NotReached):  # the training step is judged all the same
+            evaluation.watch_evaluation(trial)
         return cls(
             tuple(training.found),
             tuple(evaluation.found),
@@ -102,6 +99,15 @@ class _Pairing(TorchFunctionMode):
         self._know(batch, GIVEN)
         self.corners.know(batch)
         return batch
+
+    def watch_evaluation(self, trial: Trial) -> None:
+        """Of the first held-out batch, where there is one."""
+        if trial.evaluate_step is None or trial.validation_batches is None:
+            return
+        held_out = next(iter(trial.validation_batches()), None)
+        if held_out is not None:
+            with self.modules, self:
+                trial.evaluate_step(self.given(held_out))
 
     def _enter(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         self._inside = True
