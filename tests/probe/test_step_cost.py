@@ -156,6 +156,12 @@ def test_several_reads_a_step_are_reported_and_one_is_left_to_the_user() -> None
     assert "every step waits 3 times" in sync_in_loop.check(waiting(other, one, device="cuda")).findings[0].message
 
 
+def test_of_many_places_a_sentence_names_three() -> None:
+    calls = [Call(replace(HERE, line=line, symbol="Solver._advance"), "bool()", 2.0) for line in range(1, 8)]
+    (finding,) = sync_in_loop.check(waiting(*calls)).findings
+    assert "bool() at train.py:3, 2 times; and at 4 more lines; meanwhile" in finding.message
+
+
 def test_a_program_for_the_cpu_alone_is_told_without_an_alarm() -> None:
     verdict = sync_in_loop.check(waiting(Call(HERE, ".item()", 2.0), meant=False))
     assert verdict.outcome is Outcome.PASS

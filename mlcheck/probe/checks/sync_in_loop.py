@@ -9,7 +9,7 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.step_calls import Call, StepCalls
 
 _LEFT_TO_YOU = 2
-_SHOWN = 5
+_SHOWN, _IN_A_SENTENCE = 5, 3
 
 
 def check(seen: StepCalls) -> Verdict:
@@ -23,7 +23,7 @@ def check(seen: StepCalls) -> Verdict:
     first, *others = seen.waits
     where = "waits" if seen.device != "cpu" else "would wait on a GPU (here, on the CPU, it does not)"
     message = (
-        f"every step {where} {_often(times)} until the device has finished, to read numbers: {_list(seen.waits)}; "
+        f"every step {where} {_often(times)} until the device has finished, to read numbers: {_list(seen.waits, _IN_A_SENTENCE)}; "
         "meanwhile nothing is queued, and the device idles after it"
     )
     help_ = (
@@ -37,7 +37,10 @@ def _often(times: float) -> str:
     return "never" if not times else "once" if times == 1 else f"{times:.3g} times"
 
 
-def _list(calls: tuple[Call, ...]) -> str:
-    told = [f"{call.what} at {call.place}" + (f", {call.times:.3g} times" if call.times > 1 else "") for call in calls]
-    more = len(told) - _SHOWN
-    return "; ".join(told[:_SHOWN]) + (f"; and {plural(more, 'more line')}" if more > 0 else "")
+def _list(calls: tuple[Call, ...], shown: int = _SHOWN) -> str:
+    told = [
+        f"{call.what} at {call.place.path}:{call.place.line}" + (f", {call.times:.3g} times" if call.times > 1 else "")
+        for call in calls
+    ]
+    more = len(told) - shown
+    return "; ".join(told[:shown]) + (f"; and at {plural(more, 'more line')}" if more > 0 else "")
