@@ -23,7 +23,8 @@ def check(seen: StepCalls) -> Verdict:
     first, *others = seen.waits
     where = "waits" if seen.device != "cpu" else "would wait on a GPU (here, on the CPU, it does not)"
     message = (
-        f"every step {where} {_often(times)} until the device has finished, to read numbers: {_list(seen.waits, _IN_A_SENTENCE)}; "
+        f"every step {where} {_often(times)} until the device has finished, to read numbers: "
+        f"{_list(seen.waits, _IN_A_SENTENCE)}; "
         "meanwhile nothing is queued, and the device idles after it"
     )
     help_ = (
