@@ -31,9 +31,13 @@ def evaluating(metrics: Metrics, out: int = 5, model: nn.Module | None = None) -
         return metrics(scores.squeeze(-1) if out == 1 else scores, batch[1])
 
     batches = classes(8, classes=max(2, out), size=40)
-    trial = trial_of(model, batches, cross_entropy, evaluate=evaluate)
+    trial = trial_of(model, batches, cross_entropy if out > 1 else two_classes, evaluate=evaluate)
     trial.validation_batches = lambda: iter(batches)
     return trial
+
+
+def two_classes(model: nn.Module, batch: Any) -> Tensor:
+    return nn.functional.binary_cross_entropy_with_logits(model(batch[0])[:, 0], batch[1].float())
 
 
 def share(predicted: Tensor, truth: Tensor) -> float:
@@ -152,3 +156,90 @@ def test_a_metric_that_ignores_its_outputs_beside_one_that_does_not() -> None:
 
     assert judge("f1") is Outcome.WARN
     assert judge("accuracy") is Outcome.PASS
+
+
+def masked(metrics: Metrics, classes: int = 2) -> Trial:
+    """A network that says of every pixel what it belongs to."""
+    model = nn.Conv2d(1, classes, 1)
+    generator = torch.Generator().manual_seed(2)
+    masks = [torch.randint(classes, (12, 6, 6), generator=generator) for _ in range(3)]
+    batches = [(mask[:, None] + 0.1 * torch.randn(12, 1, 6, 6, generator=generator), mask) for mask in masks]
+
+    def evaluate(batch: Any) -> dict[str, Any]:
+        with torch.no_grad():
+            return metrics(model(batch[0]), batch[1])
+
+    trial = trial_of(model, batches, cross_entropy, evaluate=evaluate)
+    trial.validation_batches = lambda: iter(batches)
+    return trial
+
+
+def overlap(scores: Tensor, mask: Tensor, one: int = 1) -> tuple[float, float]:
+    found, true = scores.argmax(1) == one, mask == one
+    return float((found & true).sum()), float((found | true).sum())
+
+
+def soft_dice(scores: Tensor, mask: Tensor) -> float:
+    p = scores.softmax(1)[:, 1]
+    return float((2 * (p * mask).sum() + 1) / (p.sum() + mask.sum() + 1))
+
+
+UNLIKE: dict[str, Metrics] = {
+    "divided by all there is": lambda s, y: {"iou": overlap(s, y)[0] / y.numel()},
+    "of the lowest score": lambda s, y: {"pixel_accuracy": float((s.argmin(1) == y).float().mean())},
+    "twice too small": lambda s, y: {"val_dice": overlap(s, y)[0] / (overlap(s, y)[1] + y.sum().item())},
+}
+ALIKE: dict[str, Metrics] = {
+    "a class": lambda s, y: {"iou": overlap(s, y)[0] / max(1, overlap(s, y)[1])},
+    "its mean over classes, in per cent": lambda s, y: {
+        "miou": sum(100 * overlap(s, y, k)[0] / overlap(s, y, k)[1] for k in (0, 1)) / 2
+    },
+    "soft": lambda s, y: {"dice": soft_dice(s, y)},
+    "of a part": lambda s, y: {"edge_accuracy": float((s.argmax(1) == y)[:, 0].float().mean())},
+    "something else": lambda s, y: {"iou_of_the_input": 0.3},
+}
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_a_share_that_is_not_1_where_all_is_right(name: str) -> None:
+    says(ask("metric-wrong", masked(UNLIKE[name])), Outcome.WARN, "where every prediction is right")
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_share_that_is(name: str) -> None:
+    says(ask("metric-wrong", masked(ALIKE[name])), Outcome.PASS, "finite on 3 batches")
+
+
+def test_a_class_that_no_mask_holds_may_count_as_nothing() -> None:
+    def mean(scores: Tensor, mask: Tensor) -> dict[str, Any]:
+        parts = [overlap(scores, mask, k) for k in range(3)]
+        return {"miou": sum(inter / (union + 1e-6) for inter, union in parts) / 3}
+
+    trial = masked(mean, classes=3)
+    batches = [(x, mask.clamp(max=1)) for x, mask in trial.train_batches()]
+    trial.validation_batches = lambda: iter(batches)
+    assert ask("metric-wrong", trial).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("training", "validation", "name", "outcome"),
+    [
+        ("mean", "sum", "val_loss", Outcome.WARN),
+        ("mean", "mean", "val_loss", Outcome.PASS),
+        ("sum", "sum", "val_loss", Outcome.PASS),
+        ("mean", "sum", "squares", Outcome.PASS),
+    ],
+)
+def test_a_loss_that_is_summed_in_validation_alone(training: str, validation: str, name: str, outcome: Outcome) -> None:
+    model = mlp(out=1)
+
+    def squares(net: nn.Module, batch: Any, reduction: str = training) -> Tensor:
+        return nn.functional.mse_loss(net(batch[0])[:, 0], batch[1].float(), reduction=reduction)
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {name: float(squares(model, batch, validation))}
+
+    verdict = ask("metric-wrong", trial_of(model, classes(8), squares, evaluate=evaluate))
+    assert verdict.outcome is outcome, verdict.summary
+    assert outcome is Outcome.PASS or "depends on the batch size" in verdict.summary

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 from data_programs import streamed, table
-from probe_programs import ask, mlp, says, trial_on
-from torch import Tensor
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of, trial_on
+from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 from mlcheck.core.outcome import Outcome
@@ -123,3 +123,86 @@ def test_ratings_that_are_cut_off_repeat_by_chance() -> None:
 def test_rows_of_few_values_repeat_by_chance() -> None:
     codes = torch.randint(4, (300, 3), generator=torch.Generator().manual_seed(4)).float() / 3 - 0.123
     says(ask("splits-overlap", halves(drawn_again(codes))), Outcome.PASS, "no more than equal ones occur")
+
+
+def stepping_on(choose: Any, batches: list[Any], model: nn.Module | None = None) -> Any:
+    """A loop that trains on what `choose` makes of its batch."""
+    model = model or mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        loss = cross_entropy(model, choose(batch))
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    trial = trial_of(model, batches, cross_entropy, optimizer, step=step)
+    trial.objects = (choose,)
+    return trial
+
+
+class First:
+    """Keeps the first batch and gives it for ever."""
+
+    kept: Any = None
+
+    def __call__(self, batch: Any) -> Any:
+        self.kept = batch if self.kept is None else self.kept
+        return self.scaled(self.kept)
+
+    def scaled(self, batch: Any) -> Any:
+        return batch
+
+
+class Halved(First):
+    def scaled(self, batch: Any) -> Any:
+        return batch[0] / 2, batch[1]
+
+
+class Earlier(First):
+    """One batch behind, as where the next one is on its way to the device."""
+
+    def __call__(self, batch: Any) -> Any:
+        before, self.kept = self.kept, batch
+        return batch if before is None else before
+
+
+MANY = classes(8, batches=9)
+
+
+def test_a_step_that_trains_on_a_batch_it_kept() -> None:
+    says(
+        ask("batch-ignored", stepping_on(First(), MANY)), Outcome.FAIL, "3 steps on other batches", "first batch again"
+    )
+    says(ask("batch-ignored", stepping_on(Halved(), MANY)), Outcome.WARN, "ignores its batch")
+
+
+def test_steps_that_go_by_their_batches() -> None:
+    says(ask("batch-ignored", stepping_on(lambda batch: batch, MANY)), Outcome.PASS, "other losses")
+    says(ask("batch-ignored", stepping_on(Earlier(), MANY)), Outcome.PASS, "other losses")
+
+
+def test_a_step_that_draws_its_own_points_may_leave_its_batch_alone() -> None:
+    def drawn(batch: Any) -> Any:
+        return torch.rand(16, 8), torch.zeros(16).long()
+
+    counted = [(torch.arange(k, k + 4),) for k in range(9)]
+    assert ask("batch-ignored", stepping_on(drawn, counted)).outcome is Outcome.INCONCLUSIVE
+
+
+def test_batches_that_are_all_alike_tell_nothing() -> None:
+    assert ask("batch-ignored", stepping_on(First(), [MANY[0]] * 9)).outcome is Outcome.SKIP
+
+
+def test_losses_of_zero_are_alike_on_any_batch() -> None:
+    class Nothing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.layer(x) * 0 + torch.tensor([100.0, 0, 0, 0, 0])
+
+    batches = [(x, torch.zeros_like(y)) for x, y in MANY]
+    assert ask("batch-ignored", stepping_on(lambda batch: batch, batches, Nothing())).outcome is Outcome.PASS

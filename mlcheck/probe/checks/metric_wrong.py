@@ -9,6 +9,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.answered import Answered, Answers
+from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.metric_trials import MetricTrial, MetricTrials
 from mlcheck.probe.measure.printed_metrics import PrintedMetrics
 from mlcheck.probe.measure.printed_text import Printed
@@ -21,13 +23,17 @@ _NAMES = {
     "recall": re.compile(_PREFIX + r"recall$"),
     "auc": re.compile(_PREFIX + r"(?:auc|auroc|roc_auc)$"),
 }
+_MEANS = re.compile(_PREFIX + r"(?:mae|mse|rmse|loss|nll|bce|ce|cross_entropy)$")
+_SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
 CLOSE = 2e-3
 APART = 0.006
 UNEVEN = 0.05
 LEAST = 0.98
 
 
-def check(seen: MetricTrials, printed: PrintedMetrics | None) -> Verdict:
+def check(
+    seen: MetricTrials, printed: PrintedMetrics | None, answered: Answered | None, first: FirstLoss | None
+) -> Verdict:
     if not any(trial.whole for trial in seen.trials):
         return judge_printed(printed)
     names = list(dict.fromkeys(name for trial in seen.trials for name in trial.whole))
@@ -37,7 +43,8 @@ def check(seen: MetricTrials, printed: PrintedMetrics | None) -> Verdict:
         trials = [trial for trial in seen.trials if name in trial.whole]
         known = next((kind for kind, pattern in _NAMES.items() if pattern.match(name.lower())), "")
         fault = _not_finite(name, trials, seen.at_once) or (known and _doubles(name, trials, seen.summed))
-        fault = fault or (known and _not_as_named(name, known, trials))
+        fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
+        fault = fault or _sums(name, trials, seen.summed, first)
         if fault:
             findings.append(fault)
         elif known and any(known in trial.references for trial in trials):
@@ -179,6 +186,35 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
         help="look at the axis of argmax, at what is compared with what, and at the threshold (logits: 0)",
         numbers={"reported": one.whole[name], "recomputed": expected},
     )
+
+
+def _not_a_share(name: str, answered: Answered | None) -> Finding | None:
+    """A share of right answers is 1 where all are right, and less where all are wrong, if it goes by them at all."""
+    batches = answered.batches if answered else ()
+    judged = [one for one in batches if name in one.wrong and any(name in right for right in one.right)]
+    judged = [one for one in judged if abs(one.at_best(name) - one.wrong[name]) > APART]
+    if not _SHARES.search(name.lower()) or not judged or not all(_is_off(name, one) for one in judged):
+        return None
+    one = judged[0]
+    return Finding(
+        f"{name} is {one.at_best(name):.4g} where every prediction is right and {one.wrong[name]:.4g} where every one "
+        f"is wrong (the model's output was replaced by the labels of {plural(one.samples, 'sample')})",
+        help="count what it should be on five samples by hand, and look at what is divided by what",
+        numbers={"right": one.at_best(name), "wrong": one.wrong[name]},
+    )
+
+
+def _is_off(name: str, one: Answers) -> bool:
+    """Where a class is missing from the labels, an average over classes may stay below 1."""
+    best = one.at_best(name)
+    return best <= one.wrong[name] or (one.complete and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
+
+
+def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None) -> Finding | None:
+    """A mean by its name, or a loss whose counterpart in training is a mean, that grows with the batch."""
+    named = _MEANS.match(name.lower())
+    as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
+    return _doubles(name, trials, summed) if named and as_in_training else None
 
 
 def _is_one_of(value: float, references: list[float]) -> bool:

@@ -71,6 +71,7 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
             context._scaler,
         ),
         loaders=dict(zip(("training", "validation"), harness.loaders, strict=True)),
+        counts_batches=True,
         progress=harness,
         saved=_saved(models, optimizers, schedulers, harness.callbacks, context=context),
         again=lambda rank, world: _again(kind, entry, place, replace(experiment, rank=rank, world=world)),

@@ -1,0 +1,148 @@
+"""What grows with every pass: tensors in the program's lists, dicts and attributes, and hooks of its modules.
+
+The same few batches are trained on and evaluated again and again, each time to the end of an epoch and of a validation,
+so that what is cleared there, and what is kept once for each sample, does not count.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.tree import copied
+from mlcheck.trial.attributes import MappingCell
+from mlcheck.trial.cells import Cell, SequenceCell
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.sandbox import cells_of
+from mlcheck.trial.trial import Trial
+
+ROUNDS = 5
+_STEPS = 3
+_EVALUATED = 2
+_SMALL = 2 * (_STEPS + _EVALUATED)  # one number a batch, as of a loss, fills no memory
+_HOOKS = "_hooks"
+_GRADIENTS = ".grad"
+
+Sizes = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pile:
+    """What `name` holds more of after every pass: numbers in tensors, or hooks. `phase` is where it grows."""
+
+    name: str
+    phase: str
+    held: tuple[int, ...]
+
+    @property
+    def is_of_hooks(self) -> bool:
+        return self.name.endswith(_HOOKS)
+
+    @property
+    def growth(self) -> int:
+        return (self.held[-1] - self.held[0]) // (len(self.held) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Piles:
+    """What grew in every round of training and evaluation, largest first; `looked_at` things were watched."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 30
+
+    piles: tuple[Pile, ...]
+    looked_at: int
+    place: Location
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        if not trial.counts_batches:
+            raise NotMeasured("the program counts its epochs itself: how it ends one is not known")
+        sizes = list(_rounds(trial, Clock(seconds / 4)))
+        if len(sizes) < ROUNDS:
+            raise inconclusive(f"there was time for {len(sizes)} rounds of training and evaluation only")
+        trained, evaluated = [one for one, _ in sizes], [other for _, other in sizes]
+        names = [name for name in evaluated[-1] if _grows([held.get(name, 0) for held in evaluated[1:]], name)]
+        piles = [_pile(name, trained, evaluated) for name in names]
+        return cls(
+            tuple(sorted(piles, key=lambda pile: (not pile.is_of_hooks, -pile.growth))),
+            len(evaluated[-1]),
+            Location(*trial.entry),
+        )
+
+
+def _grows(held: list[int], name: str) -> bool:
+    least = 0 if name.endswith(_HOOKS) else _SMALL
+    return all(later - earlier > least for earlier, later in pairwise(held))
+
+
+def _pile(name: str, trained: list[Sizes], evaluated: list[Sizes]) -> Pile:
+    in_evaluation = [after.get(name, 0) - before.get(name, 0) for before, after in zip(trained, evaluated)]
+    phase = "evaluation" if min(in_evaluation[1:]) > 0 else "training"
+    return Pile(name, phase, tuple(held.get(name, 0) for held in evaluated[1:]))
+
+
+def _rounds(trial: Trial, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
+    """After each round what everything holds: at the end of its training, and of its evaluation."""
+    steps = [copied(batch) for batch in first_batches(trial, _STEPS)]
+    asked = list(islice(trial.validation_batches(), _EVALUATED)) if trial.validation_batches else []
+    epoch = len(trial.loaders["training"])
+    for number in range(ROUNDS):
+        if not clock.left():
+            return
+        seed_all(number)
+        for place, batch in enumerate(steps[:epoch]):
+            within = epoch - 1 if place == min(len(steps), epoch) - 1 else place
+            trial.train_step(copied(batch), number * epoch + within)
+        trained = _sizes(trial)
+        for batch in asked:
+            if trial.evaluate_step:
+                trial.evaluate_step(copied(batch))
+        if trial.progress:
+            trial.progress.snapshot()  # ends the validation under way
+        yield trained, _sizes(trial)
+
+
+def _sizes(trial: Trial) -> Sizes:
+    """What each list, dict and attribute of the program's holds, by the name of the place."""
+    found: Sizes = {}
+    for cell in cells_of(trial):
+        for name, held in _held(cell):
+            found[name] = found.get(name, 0) + held
+    return found
+
+
+def _held(cell: Cell) -> Iterator[tuple[str, int]]:
+    if isinstance(cell, SequenceCell):
+        bounded = isinstance(cell.sequence, deque) and cell.sequence.maxlen is not None
+        if not bounded and (held := _numbers(cell.sequence)):
+            yield cell.name, held
+    elif isinstance(cell, MappingCell):
+        if cell.name.endswith(_HOOKS):
+            yield cell.name, len(cell.mapping)
+            return
+        for key, value in cell.mapping.items():
+            if isinstance(value, Tensor | np.ndarray) and not cell.name.endswith(_GRADIENTS):
+                yield f"{cell.name}.{key}" if isinstance(key, str) else cell.name, _numbers(value)
+
+
+def _numbers(value: Any, depth: int = 2) -> int:
+    """How many numbers are in the tensors and arrays of a value, two levels deep."""
+    if isinstance(value, Tensor):
+        return value.numel()
+    if isinstance(value, np.ndarray):
+        return int(value.size)
+    if depth and isinstance(value, list | tuple | deque):
+        return sum(_numbers(item, depth - 1) for item in value)
+    if depth and isinstance(value, Mapping):
+        return sum(_numbers(item, depth - 1) for item in value.values())
+    return 0
