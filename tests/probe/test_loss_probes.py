@@ -200,6 +200,33 @@ def test_targets_beyond_the_last_activation(last: nn.Module, low: float) -> None
     says(verdict, Outcome.FAIL, "lie outside")
 
 
+def by_hand(y: Tensor, *last: nn.Module, scale: float = 1.0) -> Trial:
+    """A squared difference that the program writes itself, of an output in units of its own."""
+
+    def squares(model: nn.Module, batch: Any) -> Tensor:
+        return (batch[1] - model(batch[0]).squeeze(1) * scale).pow(2).mean() if scale != 1 else plain(model, batch)
+
+    def plain(model: nn.Module, batch: Any) -> Tensor:
+        return (model(batch[0]).squeeze(1) - batch[1]).pow(2).mean()
+
+    return trial_of(nn.Sequential(*mlp(out=1), *last), [(torch.randn(32, 8), y)] * 4, squares)
+
+
+def test_targets_of_a_difference_written_by_hand() -> None:
+    far = torch.linspace(-3, 900, 32)
+    says(ask("output-cannot-reach-targets", by_hand(far, nn.Sigmoid())), Outcome.WARN, "comes from sigmoid")
+    says(ask("targets-not-scaled", by_hand(far)), Outcome.WARN, "the targets of the loss run from -3 to 900")
+
+
+def test_differences_written_by_hand_that_are_sound() -> None:
+    near, far = torch.rand(32), torch.linspace(-3, 900, 32)
+    says(ask("output-cannot-reach-targets", by_hand(near, nn.Sigmoid())), Outcome.PASS, "lie within")
+    says(ask("targets-not-scaled", by_hand(near)), Outcome.PASS)
+    for rule in ("output-cannot-reach-targets", "targets-not-scaled"):
+        assert ask(rule, by_hand(far, nn.Sigmoid(), scale=1000.0)).outcome is Outcome.SKIP
+        assert ask(rule, trial_of(mlp(), classes(8), cross_entropy)).outcome is Outcome.SKIP
+
+
 def test_targets_within_the_last_activation() -> None:
     says(ask("output-cannot-reach-targets", regression(torch.rand(32, 1), nn.Sigmoid())), Outcome.PASS, "lie within")
     assert ask("output-cannot-reach-targets", regression(torch.randn(32, 1))).outcome is Outcome.SKIP

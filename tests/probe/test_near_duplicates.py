@@ -12,7 +12,7 @@ from PIL import Image
 from probe_programs import ask, says, trial_on
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from torch import Tensor
-from torch.utils.data import TensorDataset
+from torch.utils.data import Dataset, TensorDataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
@@ -79,6 +79,30 @@ def test_digits_and_rows_with_a_little_noise() -> None:
     says(ask(RULE, between(low[:500], torch.cat([low[500:], noisy]))), Outcome.WARN, "60 of 260")
     rows = torch.randn(500, 20, generator=draws())
     says(ask(RULE, between(rows[:400], torch.cat([rows[400:], rows[:30] * 1.001]))), Outcome.WARN, "30 of 130")
+
+
+class Rolled(Dataset[Any]):
+    """Pictures that are moved by a pixel at random, or left where they are."""
+
+    def __init__(self, pictures: Tensor) -> None:
+        self.pictures = pictures
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        down, right = torch.randint(-1, 2, (2,)).tolist()
+        return self.pictures[index].roll((down, right), (1, 2)), index % 2
+
+
+def test_twins_of_samples_that_are_augmented_when_they_are_read() -> None:
+    low = digits()
+    noisy = low[:80] + 0.01 * torch.randn(80, 1, 8, 8, generator=draws(1))
+    labels = torch.arange(280) % 2
+    mixed = trial_on(Rolled(low[:500]), TensorDataset(torch.cat([low[500:], noisy]), labels))
+    says(ask(RULE, mixed), Outcome.WARN, "of 280 validation samples nearly equal one of 500")
+    apart = trial_on(Rolled(low[:500]), TensorDataset(low[500:], labels[:200]))
+    assert ask(RULE, apart).outcome is not Outcome.WARN
 
 
 def windows(series: Tensor, length: int = 32, stride: int = 1) -> Tensor:

@@ -83,6 +83,55 @@ def test_layers_in_a_python_list() -> None:
     assert "blocks[0].weight" in finding.message
 
 
+class Placed(nn.Module):
+    """Adds what it keeps in an attribute that no optimizer sees."""
+
+    def __init__(self, kept: Tensor) -> None:
+        super().__init__()
+        self.kept = kept
+        self.net = mlp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x + self.kept)
+
+
+def test_a_tensor_that_asks_for_gradients_and_is_no_parameter() -> None:
+    model = Placed(torch.zeros(8, requires_grad=True))
+    verdict = fails("parameter-not-in-optimizer", trial_of(model, classes(8), cross_entropy))
+    assert "`kept` take part in the loss but belong to no model" in verdict.summary
+
+
+def test_tensors_with_gradients_that_are_no_parameters_for_a_reason() -> None:
+    held = Placed(torch.zeros(8, requires_grad=True))
+    optimizer = torch.optim.Adam([*held.parameters(), held.kept], lr=1e-3)
+    by_hand = Placed(torch.zeros(8, requires_grad=True))
+    plain = torch.optim.Adam(by_hand.parameters(), lr=1e-3)
+
+    def moving(batch: Any, _: int) -> dict[str, Tensor]:
+        plain.zero_grad()
+        by_hand.kept.grad = None
+        loss = cross_entropy(by_hand, batch)
+        loss.backward()
+        plain.step()
+        by_hand.kept.data -= 0.1 * by_hand.kept.grad
+        return {"loss": loss.detach()}
+
+    class Watched(Placed):
+        def forward(self, x: Tensor) -> Tensor:
+            self.kept = x.detach().requires_grad_()
+            return self.net(self.kept)
+
+    trials = [
+        trial_of(held, classes(8), cross_entropy, optimizer),
+        trial_of(by_hand, classes(8), cross_entropy, plain, step=moving),
+        trial_of(Watched(torch.zeros(8)), classes(8), cross_entropy),
+        trial_of(Placed(torch.zeros(8)), classes(8), cross_entropy),
+    ]
+    for trial in trials:
+        trial.objects = (trial.models["model"],)
+        assert ask("parameter-not-in-optimizer", trial).outcome is Outcome.PASS
+
+
 def test_a_detached_body() -> None:
     model = Function(lambda layers, x: layers["head"](layers["body"](x).detach()), body=mlp(8, 8), head=nn.Linear(8, 5))
     verdict = fails("parameter-without-gradient", trial_of(model, classes(8), cross_entropy))

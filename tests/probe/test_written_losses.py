@@ -110,3 +110,35 @@ def test_an_energy_model_that_squares_its_energies_is_no_flipped_sign(rate: floa
     model = Energy()
     trial = trial_of(model, classes(8), contrastive_divergence, torch.optim.Adam(model.parameters(), lr=rate))
     says(ask("loss-maximised", trial), Outcome.SKIP, "no loss of torch.nn.functional")
+
+
+def segmented(channels: Any, target: Any = lambda mask: mask) -> Trial:
+    """Masks of pictures, by a network that is given `channels` of both."""
+    generator = torch.Generator().manual_seed(3)
+    batches = []
+    for _ in range(4):
+        mask = (torch.rand(16, 9, 9, generator=generator) < 0.4).long()
+        picture = mask + torch.randn(16, 9, 9, generator=generator)
+        batches.append((torch.stack(channels(picture, mask.float()), 1), target(mask)))
+    model = nn.Conv2d(batches[0][0].shape[1], 2, 1)
+    return trial_of(model, batches, lambda net, batch: F.cross_entropy(net(batch[0]), batch[1]))
+
+
+@pytest.mark.parametrize("scale", [1.0, 255.0])
+def test_a_target_that_is_a_channel_of_the_input(scale: float) -> None:
+    verdict = ask("target-in-input", segmented(lambda picture, mask: [picture, scale * mask - 3]))
+    says(verdict, Outcome.WARN, "the target `batch[1]` is channel 1 of the input `batch[0]`", "64 samples")
+
+
+@pytest.mark.parametrize(
+    ("channels", "target"),
+    [
+        (lambda picture, mask: [picture, picture.abs()], lambda mask: mask),
+        (lambda picture, mask: [picture, mask.flip(2)], lambda mask: mask),
+        (lambda picture, mask: [mask], lambda mask: mask),
+        (lambda picture, mask: [picture, torch.zeros_like(mask)], torch.zeros_like),
+    ],
+    ids=["of the picture", "another mask", "all of the input", "nothing in any mask"],
+)
+def test_channels_that_are_not_the_target(channels: Any, target: Any) -> None:
+    assert ask("target-in-input", segmented(channels, target)).outcome is not Outcome.WARN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.contained import Contained, contained_target
+from mlcheck.probe.measure.contained import Channel, Contained, contained_target, target_channel
 from mlcheck.probe.measure.examples import Examples, examples
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.giveaways import FEW, Giveaway, best_column
@@ -18,6 +18,8 @@ WORSE = 0.03
 def check(passes: Passes, first: FirstLoss) -> Verdict:
     if (inside := contained_target(passes.training, first)) is not None:
         return _inside(inside)
+    if (channel := target_channel(passes.training, first)) is not None:
+        return _as_channel(channel)
     table = examples(passes.training, first)
     if table is None:
         return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")
@@ -47,6 +49,15 @@ def _inside(seen: Contained) -> Verdict:
     )
     help_ = "end the input where the target begins"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, help=help_),), looked_at=seen.samples)
+
+
+def _as_channel(seen: Channel) -> Verdict:
+    message = (
+        f"the target `{seen.target}` is channel {seen.number} of the input `{seen.source}`, in all of "
+        f"{seen.samples:,} samples"
+    )
+    finding = Finding(message, help="give the model the other channels only")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.samples)
 
 
 def _fault(table: Examples, best: Giveaway, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import BOUNDED, last_operation
 from mlcheck.probe.measure.corners import Corners, Sides
 from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.floors import REACHED
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch
 from mlcheck.probe.measure.place import user_location
@@ -31,6 +34,8 @@ _SHAPING = {
     Tensor.unsqueeze, torch.unsqueeze, Tensor.view, Tensor.reshape, torch.reshape, Tensor.expand,
     Tensor.__getitem__,
 }  # fmt: skip
+_FLAT = _SHAPING | {Tensor.squeeze, torch.squeeze, Tensor.flatten, torch.flatten}
+_LESS = {torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__}
 _PICKING = {Tensor.__getitem__, Tensor.gather, torch.gather, Tensor.take_along_dim, torch.take_along_dim}
 SAID, GIVEN = frozenset({"said"}), frozenset({"given"})
 
@@ -47,10 +52,26 @@ class AllPairs:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """A model's output less numbers of the batch, as a loss written by hand takes it, in training.
+
+    `low` and `high` are the range of these numbers, `outside` the share of them that the operation `made_by`, which the
+    output comes from, never reaches.
+    """
+
+    low: float
+    high: float
+    made_by: str
+    outside: float
+    place: Location
+
+
+@dataclass(frozen=True, slots=True)
 class Comparisons:
     """What one training step and the evaluation of one batch compare; `training` leaves out the losses of torch.
 
-    `corners` are sides of the batch's boxes, taken as the second pair of numbers less the first.
+    `corners` are sides of the batch's boxes, taken as the second pair of numbers less the first. `differences` are
+    those of an output as it is, and of one shape with what it is compared with.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -60,6 +81,7 @@ class Comparisons:
     evaluation: tuple[AllPairs, ...]
     seen: int
     corners: tuple[Sides, ...] = ()
+    differences: tuple[Difference, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two passes, whatever the limit
@@ -75,6 +97,7 @@ class Comparisons:
             tuple(evaluation.found),
             training.seen + evaluation.seen,
             (*training.corners.found, *evaluation.corners.found),
+            tuple(training.differences),
         )
 
 
@@ -84,6 +107,7 @@ class _Pairing(TorchFunctionMode):
     def __init__(self, losses: bool) -> None:
         super().__init__()
         self.found: list[AllPairs] = []
+        self.differences: list[Difference] = []
         self.seen = 0
         self.corners = Corners()
         self.modules = ModuleWatch(intervene=self._enter, reply=self._leave)
@@ -91,6 +115,7 @@ class _Pairing(TorchFunctionMode):
         self._inside = False
         self._kinds: dict[int, frozenset[str]] = {}
         self._columns: set[int] = set()
+        self._outputs: set[int] = set()
         self._kept: list[Tensor] = []
 
     def given(self, batch: Any) -> Any:
@@ -116,6 +141,7 @@ class _Pairing(TorchFunctionMode):
     def _leave(self, output: Any) -> Any:
         self._inside = False
         self._know(output, SAID)
+        self._outputs |= {id(tensor) for _, tensor in leaves(output)}
         return output
 
     def _know(self, tree: Any, kind: frozenset[str]) -> None:
@@ -145,6 +171,8 @@ class _Pairing(TorchFunctionMode):
         if not kinds:
             return
         self._know(result, kinds)
+        if func in _FLAT and id(tensors[0]) in self._outputs:
+            self._outputs.add(id(result))
         raised = func in _SHAPING and any(result.ndim > tensor.ndim for tensor in tensors)
         if raised or any(id(tensor) in self._columns and tensor.ndim == result.ndim for tensor in tensors):
             self._columns.add(id(result))
@@ -154,6 +182,9 @@ class _Pairing(TorchFunctionMode):
         if GIVEN not in kinds or not any("said" in kind for kind in kinds):
             return
         self.seen += 1
+        if func in _LESS and one.shape == other.shape:
+            said, given = (one, other) if id(one) in self._outputs else (other, one)
+            self.differences += _difference(said, given, self._outputs)
         column, flat = (one, other) if one.ndim > other.ndim else (other, one)
         if not _makes_pairs(column.shape, flat.shape) or (id(column) in self._columns and func not in LOSSES):
             return
@@ -162,6 +193,16 @@ class _Pairing(TorchFunctionMode):
         self.found.append(
             AllPairs(func.__name__.strip("_"), tuple(said.shape), tuple(given.shape), shape, user_location())
         )
+
+
+def _difference(said: Tensor, given: Tensor, outputs: set[int]) -> list[Difference]:
+    """Nothing where the output was rescaled first, is not trained, or is compared with whole numbers or nothing."""
+    if id(said) not in outputs or not said.requires_grad or not given.is_floating_point() or not given.numel():
+        return []
+    made_by, wanted = last_operation(said, BOUNDED), given.detach().double()
+    low, high = REACHED.get(made_by, (-math.inf, math.inf))
+    outside = float(((wanted < low) | (wanted > high)).double().mean())
+    return [Difference(float(wanted.min()), float(wanted.max()), made_by, outside, user_location())]
 
 
 def _makes_pairs(column: torch.Size, flat: torch.Size) -> bool:

@@ -1,4 +1,4 @@
-"""Targets of several numbers that stand in the input, number for number."""
+"""Targets of several numbers that stand in the input, number for number, or as one of its channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from mlcheck.probe.measure.passes import Pass
 from mlcheck.probe.measure.tree import leaves
 
 _FEW = 80
+_FEW_MASKS = 30
 _MOST = 2000
+_MOST_BATCHES = 16
+_ROUNDING = 1e-5
 _MOST_TARGETS = 256
 
 
@@ -25,6 +28,52 @@ class Contained:
     source: str
     columns: tuple[int, ...]
     samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Channel `number` of the input `source` is `target`, but for its unit, in all of `samples`."""
+
+    target: str
+    source: str
+    number: int
+    samples: int
+
+
+def target_channel(split: Pass, first: FirstLoss) -> Channel | None:
+    """A target of one number a place that is one of several channels of an input of its size."""
+    for target in first.targets:
+        for source in [name for name in first.inputs if name not in first.targets]:
+            pairs = [
+                (found[target], found[source])
+                for batch in split.kept
+                if (found := dict(leaves(batch))).keys() >= {target, source}
+            ]
+            masks = sum(len(wanted) for wanted, _ in pairs if wanted.ndim)
+            if masks < _FEW_MASKS:
+                continue
+            kept = set.intersection(*(_channels(wanted, given) for wanted, given in pairs[:_MOST_BATCHES]))
+            if kept:
+                return Channel(part_of("batch", target), part_of("batch", source), min(kept), masks)
+    return None
+
+
+def _channels(wanted: Tensor, given: Tensor) -> set[int]:
+    """The channels of a batch of inputs that hold its targets; none where the targets are all alike."""
+    if wanted.ndim < 2 or given.ndim != wanted.ndim + 1 or not given.is_floating_point() or given.shape[1] < 2:
+        return set()
+    if (len(given), *given.shape[2:]) != tuple(wanted.shape) or bool((wanted == wanted.flatten()[0]).all()):
+        return set()
+    flat = wanted.detach().cpu().double().flatten()
+    flat = flat - flat.mean()
+    return {number for number in range(given.shape[1]) if _is_scaled(given[:, number], flat)}
+
+
+def _is_scaled(channel: Tensor, centred: Tensor) -> bool:
+    values = channel.detach().cpu().double().flatten()
+    values = values - values.mean()
+    slope = (values * centred).sum() / centred.pow(2).sum()
+    return bool(slope != 0 and (values - slope * centred).abs().max() < _ROUNDING * values.abs().max())
 
 
 def contained_target(split: Pass, first: FirstLoss) -> Contained | None:

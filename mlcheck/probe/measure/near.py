@@ -59,14 +59,18 @@ def near_pairs(training: Split, validation: Split) -> Near | None:
     dimension = _dimension(around)
     if not scale > 0:
         return None
+    if (looked := _looks(training, len(varies))) is not None:
+        known = torch.cat([known, looked[:, varies] / scale_by])
+        places += [index for index, _ in training.looks]
     nearest = _distances(asked, known, 1)
     distance, twin = nearest.values[:, 0], nearest.indices[:, 0]
-    chance = -math.expm1(-NEIGHBOUR * NEAR**dimension)
+    looks = 1 + len(training.looks) / len(known)
+    chance = -math.expm1(-NEIGHBOUR * looks * NEAR**dimension)
     close = (distance < NEAR * scale).nonzero()[:, 0]
     nearest_first = close[distance[close].argsort()].tolist()
     pairs = [(asked_places[i], places[int(twin[i])]) for i in nearest_first]
     pairs = [pair for pair in pairs if validation.content.get(pair[0]) != training.content.get(pair[1])]
-    return Near(tuple(pairs), len(asked), len(known), scale, dimension, chance * len(asked))
+    return Near(tuple(pairs), len(asked), len(training.sketches), scale, dimension, chance * len(asked))
 
 
 def _spread(rows: Tensor) -> Tensor:
@@ -82,6 +86,13 @@ def _table(split: Split) -> tuple[Tensor | None, list[int]]:
     if len(lengths) != 1:
         return None, []
     return torch.stack(list(split.sketches.values())), list(split.sketches)
+
+
+def _looks(split: Split, length: int) -> Tensor | None:
+    """What augmentation makes of the samples: one that it leaves alone shows its twin."""
+    if not split.looks or any(len(row) != length for _, row in split.looks):
+        return None
+    return torch.stack([row for _, row in split.looks])
 
 
 def _distances(asked: Tensor, known: Tensor, count: int) -> torch.return_types.topk:

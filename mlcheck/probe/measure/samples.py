@@ -56,7 +56,7 @@ class Split:
     index. `varying` are tensors that differ between two reads of the same index, `drawn` those of them that are
     another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `variants`
     hashes like `content` of what augmentation makes of the samples under other random numbers.
-    `sketches` are a few numbers of each sample, for nearness; `in_order` are whole samples that follow one another.
+    `sketches` are a few numbers of each sample, `looks` those of its variants; `in_order` are whole samples in a row.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Split:
     continuous: bool = False
     kept: dict[int, Tensor] = field(default_factory=dict)
     sketches: dict[int, Tensor] = field(default_factory=dict)
+    looks: list[tuple[int, Tensor]] = field(default_factory=list)
     in_order: list[dict[str, Tensor]] = field(default_factory=list)
 
     @property
@@ -226,15 +227,18 @@ def _drawn(split: Split, dataset: Any, again: list[Any], indices: list[Any]) -> 
 
 
 def _read_variants(split: Split, dataset: Any, seconds: float) -> None:
-    """Under other random numbers: a flip that is left out now and then shows the sample as it is."""
+    """Each under random numbers of its own: a flip that is left out now and then shows the sample as it is."""
     clock = Clock(seconds)
-    for seed in range(1, _VARIANTS + 1):
-        for index in split.content:
+    for look in range(_VARIANTS):
+        for place, index in enumerate(split.content):
             if not clock.left():
                 return
             with suppress(Exception):
-                seed_sample(seed)
-                split.variants.setdefault(digest(_large([t for _, t in sample_leaves(dataset[index])])), index)
+                seed_sample(1 + look + _VARIANTS * place)
+                large = _large([tensor for _, tensor in sample_leaves(dataset[index])])
+                split.variants.setdefault(digest(large), index)
+                if (drawn := sketch(max(large, key=Tensor.numel))) is not None:
+                    split.looks.append((index, drawn))
 
 
 def _large(tensors: list[Tensor]) -> list[Tensor]:

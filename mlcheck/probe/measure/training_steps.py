@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -17,7 +16,7 @@ from mlcheck.probe.measure.larger_steps import moved_by_larger_steps
 from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
-from mlcheck.probe.measure.unregistered import Fleeting, made_anew, where_kept
+from mlcheck.probe.measure.unregistered import Fleeting, Leaves, made_anew, where_kept
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
@@ -117,8 +116,7 @@ class _Run:
         self.losses = LossWatch()
         self.modules = ModuleWatch()
         self.steps = 0
-        self._leaves: dict[int, torch.Tensor] = {}
-        self._met: Counter[int] = Counter()
+        self._leaves = Leaves()
         self._contributing: list[LossCall] = []
         self._before = {id(p): p.detach().clone() for p in self.registered}
 
@@ -146,10 +144,7 @@ class _Run:
             return
         nodes = graph_nodes(root)
         for node in nodes:
-            leaf = getattr(node, "variable", None)
-            if isinstance(leaf, torch.Tensor):
-                self._leaves[id(leaf)] = leaf
-                self._met[id(leaf)] += 1
+            self._leaves.see(node)
         known = {id(call) for call in self._contributing}
         self._contributing += [c for c in self.losses.calls if c.node in nodes and id(c) not in known]
 
@@ -239,13 +234,14 @@ class _Run:
 
     def fleeting(self) -> Fleeting | None:
         ran = self.modules.with_grad | self.modules.without_grad
-        return made_anew([(leaf, self._met[id(leaf)]) for leaf in self._strange()], len(self.watch.backwards), ran)
+        met = [(leaf, self._leaves.met[id(leaf)]) for leaf in self._strange()]
+        return made_anew(met, len(self.watch.backwards), ran)
 
     def _strange(self) -> list[torch.Tensor]:
         """Parameters that got into the graph, and belong to nothing that is trained or saved."""
         groups = [g for optimizer in _all_optimizers(self.trial, self.watch).values() for g in optimizer.param_groups]
         known = {*self.watch.traces, *(id(p) for group in groups for p in group["params"])}
-        return [leaf for key, leaf in self._leaves.items() if key not in known and isinstance(leaf, nn.Parameter)]
+        return self._leaves.outside(known, self.trial)
 
     def strays(self) -> dict[str, int]:
         owned = {id(p) for p in self.registered}

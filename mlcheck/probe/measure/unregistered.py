@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,6 +19,32 @@ class Fleeting:
 
     count: int
     kinds: tuple[str, ...]
+
+
+class Leaves:
+    """The leaves of the graphs that backward is called on, each with how often it was met and what it was at first."""
+
+    def __init__(self) -> None:
+        self.met: Counter[int] = Counter()
+        self._leaves: dict[int, torch.Tensor] = {}
+        self._first: dict[int, torch.Tensor] = {}
+
+    def see(self, node: Any) -> None:
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, torch.Tensor):
+            if id(leaf) not in self._leaves and not isinstance(leaf, nn.Parameter):
+                self._first[id(leaf)] = leaf.detach().clone()
+            self._leaves[id(leaf)] = leaf
+            self.met[id(leaf)] += 1
+
+    def outside(self, known: Collection[int], trial: Trial) -> list[torch.Tensor]:
+        """Parameters that are not `known`, and plain tensors that a model keeps, asks gradients for and never moves."""
+        others = [leaf for key, leaf in self._leaves.items() if key not in known]
+        return [leaf for leaf in others if isinstance(leaf, nn.Parameter) or self._is_left(leaf, trial)]
+
+    def _is_left(self, leaf: torch.Tensor, trial: Trial) -> bool:
+        again = self.met[id(leaf)] > 1 and torch.equal(leaf.detach(), self._first[id(leaf)])
+        return again and bool(where_kept(leaf, trial))
 
 
 def made_anew(met: list[tuple[torch.Tensor, int]], backwards: int, ran: Iterable[nn.Module]) -> Fleeting | None:
