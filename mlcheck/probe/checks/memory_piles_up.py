@@ -28,8 +28,8 @@ def _finding(pile: Pile, seen: Piles) -> Finding:
     numbers = {"first": float(pile.held[0]), "last": float(pile.held[-1])}
     if pile.is_of_hooks:
         message = (
-            f"`{pile.name}` has {plural(pile.growth, 'hook')} more after every round of training and evaluation: each "
-            "step is slower than the one before"
+            f"`{pile.name}` has {plural(pile.growth, 'hook')} more after every {seen.round}: each step is slower than "
+            "the one before"
         )
         return Finding(message, seen.place, help="register hooks once, or remove() their handles", numbers=numbers)
     message = (

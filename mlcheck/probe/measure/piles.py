@@ -1,7 +1,8 @@
 """What grows with every pass: tensors in the program's lists, dicts and attributes, and hooks of its modules.
 
 The same few batches are trained on and evaluated again and again, each time to the end of an epoch and of a validation,
-so that what is cleared there, and what is kept once for each sample, does not count.
+so that what is cleared there, and what is kept once for each sample, does not count. Of a program that counts its
+epochs itself only hooks are counted, after every step.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
-from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive, repeated_batches
+from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.attributes import MappingCell
 from mlcheck.trial.cells import Cell, SequenceCell
@@ -26,9 +27,9 @@ from mlcheck.trial.sandbox import cells_of
 from mlcheck.trial.trial import Trial
 
 ROUNDS = 5
-_STEPS = 3
+_BATCHES = 3
 _EVALUATED = 2
-_SMALL = 2 * (_STEPS + _EVALUATED)  # one number a batch, as of a loss, fills no memory
+_SMALL = 2 * (_BATCHES + _EVALUATED)  # one number a batch, as of a loss, fills no memory
 _HOOKS = "_hooks"
 _GRADIENTS = ".grad"
 
@@ -54,7 +55,7 @@ class Pile:
 
 @dataclass(frozen=True, slots=True)
 class Piles:
-    """What grew in every round of training and evaluation, largest first; `looked_at` things were watched."""
+    """What grew in every `round`, largest first; `looked_at` things were watched."""
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 30
@@ -62,12 +63,12 @@ class Piles:
     piles: tuple[Pile, ...]
     looked_at: int
     place: Location
+    round: str
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
-        if not trial.counts_batches:
-            raise NotMeasured("the program counts its epochs itself: how it ends one is not known")
-        sizes = list(_rounds(trial, Clock(seconds / 4)))
+        clock = Clock(seconds / 4)
+        sizes = list(_rounds(trial, clock) if trial.counts_batches else _steps(trial, clock))
         if len(sizes) < ROUNDS:
             raise inconclusive(f"there was time for {len(sizes)} rounds of training and evaluation only")
         trained, evaluated = [one for one, _ in sizes], [other for _, other in sizes]
@@ -77,6 +78,7 @@ class Piles:
             tuple(sorted(piles, key=lambda pile: (not pile.is_of_hooks, -pile.growth))),
             len(evaluated[-1]),
             Location(*trial.entry),
+            "round of training and evaluation" if trial.counts_batches else "step",
         )
 
 
@@ -93,7 +95,7 @@ def _pile(name: str, trained: list[Sizes], evaluated: list[Sizes]) -> Pile:
 
 def _rounds(trial: Trial, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
     """After each round what everything holds: at the end of its training, and of its evaluation."""
-    steps = [copied(batch) for batch in first_batches(trial, _STEPS)]
+    steps = [copied(batch) for batch in first_batches(trial, _BATCHES)]
     asked = list(islice(trial.validation_batches(), _EVALUATED)) if trial.validation_batches else []
     epoch = len(trial.loaders["training"])
     for number in range(ROUNDS):
@@ -110,6 +112,22 @@ def _rounds(trial: Trial, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
         if trial.progress:
             trial.progress.snapshot()  # ends the validation under way
         yield trained, _sizes(trial)
+
+
+def _steps(trial: Trial, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
+    """The hooks after each of a few steps."""
+    for number, batch in enumerate(islice(repeated_batches(trial), ROUNDS)):
+        if not clock.left():
+            return
+        trial.train_step(batch, number)
+        hooks = {
+            f"{name}.{kind}".lstrip("."): len(held)
+            for model in trial.models.values()
+            for name, module in model.named_modules()
+            for kind, held in vars(module).items()
+            if kind.endswith(_HOOKS) and isinstance(held, Mapping)
+        }
+        yield hooks, hooks
 
 
 def _sizes(trial: Trial) -> Sizes:
