@@ -1,10 +1,11 @@
-"""Judges whether the pictures that enter a convolution are pictures, or numbers in another order."""
+"""Judges whether pictures that enter a convolution, and heads of attention, are what they are, or in another order."""
 
 from __future__ import annotations
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.attention_heads import AttentionHeads
 from mlcheck.probe.measure.first_inputs import FirstInputs
 
 NEARLY_ALL = 0.95
@@ -12,8 +13,18 @@ SMOOTHER = 0.8
 _HELP = "height x width x channels becomes channels first by `permute(0, 3, 1, 2)`; `reshape` and `view` keep the order"
 
 
-def check(seen: FirstInputs) -> Verdict:
-    judged = [(one.layer, one.pixels) for one in seen.inputs if one.pixels]
+_MOVE = (
+    "take heads apart by `view(n, t, heads, width).transpose(1, 2)`, together by `transpose(1, 2).reshape(n, t, -1)`"
+)
+
+
+def check(seen: FirstInputs | None, heads: AttentionHeads | None) -> Verdict:
+    if heads and heads.scrambled:
+        return _heads(heads)
+    judged = [(one.layer, one.pixels) for one in seen.inputs if one.pixels] if seen else []
+    if not judged and heads and heads.products:
+        told = "products of attention are of heads whose tokens were moved, not renumbered"
+        return Verdict(Outcome.PASS, told, looked_at=heads.products)
     if not judged:
         return Verdict(Outcome.SKIP, reason="no convolution gets pictures of several channels straight from the data")
     findings = tuple(
@@ -33,3 +44,16 @@ def check(seen: FirstInputs) -> Verdict:
     layer, pixels = judged[0]
     told = f"the pictures that enter `{layer}` are at their smoothest as they are (difference {pixels.given:.2g})"
     return Verdict(Outcome.PASS, told, looked_at=looked)
+
+
+def _heads(seen: AttentionHeads) -> Verdict:
+    findings = tuple(
+        Finding(
+            f"attention reads heads in another order: a view makes {one.after} of {one.before}, so that a head holds a "
+            "stretch of the tokens instead of a part of each",
+            one.place,
+            help=_MOVE,
+        )
+        for one in seen.scrambled
+    )
+    return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.products)
