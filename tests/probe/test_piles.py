@@ -122,9 +122,29 @@ def test_a_queue_of_bounded_length() -> None:
     says(ask("memory-piles-up", keeping(owner, evaluated=append)), Outcome.PASS)
 
 
-def test_what_fills_in_training_may_be_a_buffer() -> None:
+def test_outputs_that_every_training_step_adds_and_none_reads() -> None:
     verdict = ask("memory-piles-up", keeping(Owner(), trained=append))
-    says(verdict, Outcome.INCONCLUSIVE, "`Owner.kept` holds more after every round of training")
+    says(verdict, Outcome.WARN, "`Owner.kept` holds", "more after every training", "no step reads it")
+
+
+def keep_the_last_thousand(owner: Owner, scores: Tensor, loss: Tensor, index: int) -> None:
+    owner.kept.append(scores)
+    del owner.kept[:-1000]
+
+
+def replay(owner: Owner, scores: Tensor, loss: Tensor, index: int) -> None:
+    """Once there is enough of it, what was kept is learnt from."""
+    owner.kept.append(scores)
+    if len(owner.kept) > 500:
+        drawn = owner.kept[int(torch.randint(len(owner.kept), ()))]
+        with torch.enable_grad():
+            (owner.model[-1].bias * drawn.mean(0)).sum().backward()
+
+
+@pytest.mark.parametrize("done", [keep_the_last_thousand, replay, join])
+def test_what_fills_in_training_may_be_a_buffer(done: Done) -> None:
+    verdict = ask("memory-piles-up", keeping(Owner(), trained=done))
+    says(verdict, Outcome.INCONCLUSIVE, "holds more after every round of training")
 
 
 def test_of_a_program_that_counts_its_epochs_itself_only_hooks_are_looked_at() -> None:

@@ -10,7 +10,7 @@ from mlcheck.probe.measure.piles import Pile, Piles
 
 
 def check(seen: Piles) -> Verdict:
-    judged = [pile for pile in seen.piles if pile.is_of_hooks or pile.phase == "evaluation"]
+    judged = [pile for pile in seen.piles if pile.is_of_hooks or pile.phase == "evaluation" or pile.unread]
     if not judged:
         if seen.piles:
             held = ", ".join(f"`{pile.name}`" for pile in seen.piles[:3])
@@ -32,9 +32,11 @@ def _finding(pile: Pile, seen: Piles) -> Finding:
             "the one before"
         )
         return Finding(message, seen.place, help="register hooks once, or remove() their handles", numbers=numbers)
+    what = "training" if pile.unread else "validation"
+    unread = "no step reads it, and " if pile.unread else ""
     message = (
-        f"`{pile.name}` holds {pile.growth:,} numbers more after every validation of the same batches, and nothing "
+        f"`{pile.name}` holds {pile.growth:,} numbers more after every {what} on the same batches, {unread}nothing "
         "clears it: memory grows as long as the run lasts"
     )
-    help_ = "keep sums and counts, or clear it when a validation begins; results of earlier ones are in it, too"
+    help_ = "keep sums and counts, or clear it when a pass begins; results of earlier ones are in it, too"
     return Finding(message, seen.place, help=help_, numbers=numbers)

@@ -18,12 +18,13 @@ from torch import Tensor
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive, repeated_batches
+from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.attributes import MappingCell
 from mlcheck.trial.cells import Cell, SequenceCell
 from mlcheck.trial.generators import seed_all
-from mlcheck.trial.sandbox import cells_of
+from mlcheck.trial.sandbox import cells_of, restored
 from mlcheck.trial.trial import Trial
 
 ROUNDS = 5
@@ -31,6 +32,7 @@ _BATCHES = 3
 _EVALUATED = 2
 _SMALL = 2 * (_BATCHES + _EVALUATED)  # one number a batch, as of a loss, fills no memory
 _HOOKS = "_hooks"
+_LONG, _LARGE = 100_000, 20_000_000
 _GRADIENTS = ".grad"
 
 Sizes = dict[str, int]
@@ -38,11 +40,16 @@ Sizes = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Pile:
-    """What `name` holds more of after every pass: numbers in tensors, or hooks. `phase` is where it grows."""
+    """What `name` holds more of after every pass: numbers in tensors, or hooks. `phase` is where it grows.
+
+    `unread` says that training steps go on just the same, and add to it, where it is a list and far longer: none of
+    them takes from it, and none keeps it short.
+    """
 
     name: str
     phase: str
     held: tuple[int, ...]
+    unread: bool = False
 
     @property
     def is_of_hooks(self) -> bool:
@@ -73,7 +80,7 @@ class Piles:
             raise inconclusive(f"there was time for {len(sizes)} rounds of training and evaluation only")
         trained, evaluated = [one for one, _ in sizes], [other for _, other in sizes]
         names = [name for name in evaluated[-1] if _grows([held.get(name, 0) for held in evaluated[1:]], name)]
-        piles = [_pile(name, trained, evaluated) for name in names]
+        piles = [_pile(trial, name, trained, evaluated) for name in names]
         return cls(
             tuple(sorted(piles, key=lambda pile: (not pile.is_of_hooks, -pile.growth))),
             len(evaluated[-1]),
@@ -87,10 +94,37 @@ def _grows(held: list[int], name: str) -> bool:
     return all(later - earlier > least for earlier, later in pairwise(held))
 
 
-def _pile(name: str, trained: list[Sizes], evaluated: list[Sizes]) -> Pile:
+def _pile(trial: Trial, name: str, trained: list[Sizes], evaluated: list[Sizes]) -> Pile:
     in_evaluation = [after.get(name, 0) - before.get(name, 0) for before, after in zip(trained, evaluated)]
     phase = "evaluation" if min(in_evaluation[1:]) > 0 else "training"
-    return Pile(name, phase, tuple(held.get(name, 0) for held in evaluated[1:]))
+    held = tuple(sizes.get(name, 0) for sizes in evaluated[1:])
+    return Pile(name, phase, held, phase == "training" and _is_unread(trial, name, held[-1]))
+
+
+def _is_unread(trial: Trial, name: str, held: int) -> bool:
+    cells = [cell for cell in cells_of(trial) if isinstance(cell, SequenceCell) and cell.name == name]
+    kept = cells[0].sequence if cells else None
+    if not isinstance(kept, list) or not kept:
+        return False
+    times = min(_LONG // len(kept), _LARGE // max(held, 1))
+    as_it_is = _steps_with(trial, kept, 0)
+    return as_it_is is not None and as_it_is == _steps_with(trial, kept, times)
+
+
+def _steps_with(trial: Trial, kept: list[Any], times: int) -> tuple[int, list[float]] | None:
+    """By how much the list grows in some steps, so many times longer at their start, and the losses of these steps."""
+    with restored(trial):
+        kept.extend(kept * times)
+        before, watch = len(kept), GradientWatch([])
+        seed_all(0)
+        try:
+            with watch:
+                for index, batch in enumerate(first_batches(trial, _BATCHES)):
+                    trial.train_step(copied(batch), index)
+        except Exception:  # it reads what it has kept, and finds too much
+            return None
+        grown = len(kept) - before
+        return (grown, [float(one.root.sum()) for one in watch.backwards]) if grown >= _BATCHES else None
 
 
 def _rounds(trial: Trial, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
