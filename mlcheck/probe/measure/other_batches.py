@@ -1,10 +1,10 @@
-"""Whether a training step goes by the batch it is given: the same steps from the same state on other batches."""
+"""Whether a training step goes by the batch it is given: steps from the same state, each on another batch."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise, starmap
+from itertools import combinations, starmap
 from typing import Any, ClassVar, Self
 
 import torch
@@ -27,7 +27,7 @@ _SEED = 11
 
 @dataclass(frozen=True, slots=True)
 class OtherBatches:
-    """The losses of the same steps, after one first step, on some batches and on `others`.
+    """The losses of steps after a first one, and those of `others` from the same state, on other batches each.
 
     `again` says that a model was given the very batch of the first step, `rich` that batches hold fractional numbers:
     one that is only counted by, where a step draws its own points, holds none.
@@ -46,15 +46,15 @@ class OtherBatches:
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - seven steps, whatever the limit
         if not trial.repeats_batches or trial.draws_batches:
             raise NotMeasured("the program draws its batches itself")
-        batches = [copied(batch) for batch in first_batches(trial, 2 * STEPS + 1)]
-        if len(batches) < 2 * STEPS + 1 or any(starmap(_alike, pairwise(batches))):
-            raise NotMeasured(f"the training data has no {2 * STEPS + 1} batches that differ")
+        batches = [copied(batch) for batch in first_batches(trial, STEPS + 1)]
+        if len(batches) < STEPS + 1 or any(starmap(_alike, combinations(batches, 2))):
+            raise NotMeasured(f"the training data has no {STEPS + 1} batches that differ")
         seed_all(_SEED)
         trial.train_step(copied(batches[0]), 0)
         watch = ModuleWatch()
         with watch:
-            losses, place = _losses(trial, batches[1 : STEPS + 1])
-        others, _ = _losses(trial, batches[STEPS + 1 :])
+            losses, place = _losses(trial, batches[1:])
+        others, _ = _losses(trial, [batches[-1], *batches[1:-1]])
         first = [leaf for _, leaf in leaves(batches[0])]
         rich = any(leaf.is_floating_point() and bool((leaf != leaf.round()).any()) for leaf in first)
         return cls(losses, others, place, _is_given(watch.calls, first), rich)
