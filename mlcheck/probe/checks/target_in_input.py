@@ -9,6 +9,7 @@ from mlcheck.probe.measure.contained import Channel, Contained, contained_target
 from mlcheck.probe.measure.examples import Examples, examples
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.giveaways import FEW, Giveaway, best_column
+from mlcheck.probe.measure.label_tokens import LabelTokens, label_tokens
 from mlcheck.probe.measure.passes import Passes
 
 NEARLY = {True: 0.99, False: 0.999}
@@ -20,6 +21,8 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
         return _inside(inside)
     if (channel := target_channel(passes.training, first)) is not None:
         return _as_channel(channel)
+    if (spoken := label_tokens(passes.training, first)) is not None:
+        return _spoken(spoken)
     table = examples(passes.training, first)
     if table is None:
         return Verdict(Outcome.SKIP, reason="there is no one target a sample beside inputs of one size")
@@ -58,6 +61,16 @@ def _as_channel(seen: Channel) -> Verdict:
     )
     finding = Finding(message, help="give the model the other channels only")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.samples)
+
+
+def _spoken(seen: LabelTokens) -> Verdict:
+    tokens = ", ".join(map(str, seen.tokens[:5])) + (", ..." if len(seen.tokens) > 5 else "")
+    message = (
+        f"`{seen.source}` names its label: each class of `{seen.target}` has a token ({tokens}) that all of its "
+        f"sequences hold and no others, in {seen.samples:,} samples; the other tokens tell {100 * seen.rest:.3g} % of them"
+    )
+    help_ = "look at where these tokens come from; leave them out of what is known when a prediction is asked for"
+    return Verdict(Outcome.WARN, message, findings=(Finding(message, help=help_),), looked_at=seen.samples)
 
 
 def _fault(table: Examples, best: Giveaway, name: str) -> str:
