@@ -67,7 +67,7 @@ def _spoken(seen: LabelTokens) -> Verdict:
     tokens = ", ".join(map(str, seen.tokens[:5])) + (", ..." if len(seen.tokens) > 5 else "")
     message = (
         f"`{seen.source}` names its label: each class of `{seen.target}` has a token ({tokens}) that all of its "
-        f"sequences hold and no others, in {seen.samples:,} samples; the other tokens tell {100 * seen.rest:.3g} % of them"
+        f"sequences hold and no others, in {seen.samples:,} samples; the others tell {100 * seen.rest:.3g} % of them"
     )
     help_ = "look at where these tokens come from; leave them out of what is known when a prediction is asked for"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, help=help_),), looked_at=seen.samples)
