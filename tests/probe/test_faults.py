@@ -40,6 +40,28 @@ def test_probabilities_by_value_when_the_graph_hides_the_softmax() -> None:
     assert "on scrambled input too" in fails("softmax-before-ce", trial).findings[0].message
 
 
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        (lambda scores: scores.softmax(1), Outcome.WARN),
+        (lambda scores: scores.log_softmax(1), Outcome.PASS),
+        (lambda scores: scores, Outcome.PASS),
+        (lambda scores: torch.full_like(scores, 0.2), Outcome.PASS),
+    ],
+    ids=("chances", "their logarithms", "logits", "no opinion"),
+)
+def test_what_enters_the_loss_of_validation_alone(change: Any, outcome: Outcome) -> None:
+    model = mlp()
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"val_loss": float(F.cross_entropy(change(model(batch[0])), batch[1]))}
+
+    verdict = ask("softmax-before-ce", trial_of(model, classes(8), cross_entropy, evaluate=evaluate))
+    assert verdict.outcome is outcome, verdict.summary
+    assert outcome is Outcome.PASS or "in validation the rows" in verdict.summary
+
+
 def test_softmax_seen_through_a_view() -> None:
     def forward(layers: Any, x: Tensor) -> Tensor:
         return layers["net"](x).softmax(-1).unsqueeze(2).squeeze(2)

@@ -35,8 +35,8 @@ def _finding(pile: Pile, seen: Piles) -> Finding:
     what = "training" if pile.unread else "validation"
     unread = "no step reads it, and " if pile.unread else ""
     message = (
-        f"`{pile.name}` holds {pile.growth:,} numbers more after every {what} on the same batches, {unread}nothing "
-        "clears it: memory grows as long as the run lasts"
+        f"`{pile.name}` holds {pile.growth:,} numbers more after every {what} on the same batches: {unread}nothing "
+        "clears it, and memory grows as long as the run lasts"
     )
     help_ = "keep sums and counts, or clear it when a pass begins; results of earlier ones are in it, too"
     return Finding(message, seen.place, help=help_, numbers=numbers)

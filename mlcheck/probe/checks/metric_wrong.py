@@ -177,7 +177,7 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
     right = [trial for trial in judged if _is_one_of(trial.whole[name], list(trial.references[known].values()))]
     if 2 * len(right) >= len(judged):
         return None
-    one = judged[0]
+    one = next(trial for trial in judged if trial not in right)
     expected = next(iter(one.references[known].values()))
     return Finding(
         f"{name} is {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, where the model's output and the "

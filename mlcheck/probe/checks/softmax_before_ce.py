@@ -8,12 +8,13 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.held_out_losses import HeldOutLosses
 from mlcheck.probe.measure.loss_inputs import LossInput, LossInputs
 
 _WHY = "cross_entropy applies log-softmax itself: give it the logits"
 
 
-def check(inputs: LossInputs) -> Verdict:
+def check(inputs: LossInputs, held_out: HeldOutLosses | None) -> Verdict:
     calls = inputs.of("cross_entropy")
     if not calls:
         return Verdict(Outcome.SKIP, reason="no cross_entropy was computed in the training steps")
@@ -21,6 +22,8 @@ def check(inputs: LossInputs) -> Verdict:
     worst = min((call.row_sum_error for call in calls), default=math.inf)
     if faults:
         return Verdict(Outcome.FAIL, faults[0].message, findings=faults, looked_at=len(calls))
+    if held_out and held_out.of_chances:
+        return _in_validation_alone(held_out)
     clipped = tuple(_clipped(call) for call in calls if call.clipped)
     if clipped:
         return Verdict(Outcome.WARN, clipped[0].message, findings=clipped, looked_at=len(calls))
@@ -30,6 +33,15 @@ def check(inputs: LossInputs) -> Verdict:
         f"{max(c.high for c in calls):.3g}" + ("" if worst > 1 else f", rows sum to 1 ± {worst:.2g} at closest"),
         looked_at=len(calls),
     )
+
+
+def _in_validation_alone(seen: HeldOutLosses) -> Verdict:
+    message = (
+        "in validation the rows that enter cross_entropy are chances (each sums to 1), in training they are logits: "
+        "the two losses do not compare, and validation's hardly moves"
+    )
+    finding = Finding(message, seen.of_chances[0], help=_WHY)
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.calls)
 
 
 def _clipped(call: LossInput) -> Finding:
