@@ -227,14 +227,14 @@ def _drawn(split: Split, dataset: Any, again: list[Any], indices: list[Any]) -> 
 
 
 def _read_variants(split: Split, dataset: Any, seconds: float) -> None:
-    """Each under random numbers of its own: a flip that is left out now and then shows the sample as it is."""
+    """Under other random numbers, of all or its own: a flip that is left out now and then shows the sample as it is."""
     clock = Clock(seconds)
     for look in range(_VARIANTS):
         for place, index in enumerate(split.content):
             if not clock.left():
                 return
             with suppress(Exception):
-                seed_sample(1 + look + _VARIANTS * place)
+                seed_sample(1 + look + look % 2 * _VARIANTS * place)
                 large = _large([tensor for _, tensor in sample_leaves(dataset[index])])
                 split.variants.setdefault(digest(large), index)
                 if (drawn := sketch(max(large, key=Tensor.numel))) is not None:
