@@ -14,6 +14,8 @@ LOOKS_AT = "model call"
 _RETURN_SELF = ("eval", "train", "to", "cuda", "cpu", "half", "float", "double", "requires_grad_")
 _MODES = frozenset(["eval", "train"])
 _STATES = frozenset(["parameters", "named_parameters", "state_dict", "load_state_dict", "register_forward_hook"])
+_LISTS = frozenset(["torch.nn.ModuleList", "torch.nn.Sequential"])
+_TABLES = frozenset(["torch.nn.ModuleDict"])
 _THROUGH = ("enumerate", "zip", "reversed")
 
 
@@ -85,27 +87,32 @@ def _is_parameter(function: Function, node: ast.expr) -> bool:
 
 
 def _is_in_list(call: Call, owner: ast.expr) -> bool:
-    """`for layer in self.layers:`, where that is an `nn.ModuleList` of layers that are certainly modules."""
+    """`for layer in self.layers`, where that is an `nn.ModuleList`, a `Sequential` or the values of a `ModuleDict`."""
     function = call.function
     if not isinstance(owner, ast.Name) or function is None or function.cls is None:
         return False
-    bound = function.file.bindings(owner.id, function.inner)
-    if len(bound) != 1 or not isinstance(bound[0].node, ast.For):
-        return False
-    over = bound[0].node.iter
+    bound = function.file.bindings(owner.id, call.context)
+    over = _walked(bound[0].node, owner.id) if len(bound) == 1 else None
+    kinds = _LISTS
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr == "values":
+        over, kinds = over.func.value, _TABLES
+    sets = function.cls.attribute(own_attribute(over, function)) if over is not None else []
+    return bool(sets) and all(where.file.called(assigned.value, where.inner) in kinds for where, assigned in sets)
+
+
+def _walked(loop: ast.AST, name: str) -> ast.expr | None:
+    """What a loop or a comprehension takes the variable from, through `enumerate` and `zip`."""
+    if isinstance(loop, ast.ListComp | ast.GeneratorExp) and len(loop.generators) == 1:
+        target, over = loop.generators[0].target, loop.generators[0].iter
+    elif isinstance(loop, ast.For):
+        target, over = loop.target, loop.iter
+    else:
+        return None
     parts = over.args if isinstance(over, ast.Call) and ast.unparse(over.func) in _THROUGH else [over]
-    target = bound[0].node.target
     names = [ast.unparse(each) for each in target.elts] if isinstance(target, ast.Tuple) else [ast.unparse(target)]
     if isinstance(over, ast.Call) and ast.unparse(over.func) == "enumerate":
         names = names[1:]
-    if owner.id not in names or len(names) != len(parts):
-        return False
-    sets = function.cls.attribute(own_attribute(parts[names.index(owner.id)], function))
-    return bool(sets) and all(_makes_list(where, assigned.value) for where, assigned in sets)
-
-
-def _makes_list(function: Function, node: ast.expr | None) -> bool:
-    return function.file.called(node, function.inner) in ("torch.nn.ModuleList", "torch.nn.Sequential")
+    return parts[names.index(name)] if name in names and len(names) == len(parts) else None
 
 
 def _is_annotated(function: Function, name: str) -> bool:

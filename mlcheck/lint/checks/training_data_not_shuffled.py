@@ -42,6 +42,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         if loader.split in ("val", "test") or loader.call.constant("shuffle", 2, False) is not False:
             continue
         if loader.owns_order:
+            if loader.trained and _goes_in_order(loader) and _is_worth_shuffling(loader) and not _is_redrawn(loader):
+                yield Finding(
+                    "The training data is not shuffled: `SequentialSampler` brings it in one order, in every epoch",
+                    loader.call.place.location,
+                    help="pass `shuffle=True` in place of the sampler, or a `RandomSampler`",
+                )
             if _shuffles_only_with_others(loader):
                 yield Finding(
                     "The training data is shuffled only in a distributed run: the sampler is None otherwise",
@@ -142,6 +148,13 @@ def _shuffles_itself(origin: Origin) -> bool:
         any(word in base.file.module.text_of(base.node) for base in named.line for word in _SHUFFLES)
         or _ORDERED.search(named.name) is not None
     )
+
+
+def _goes_in_order(loader: Loader) -> bool:
+    """Whether the sampler is a `SequentialSampler` whatever happens."""
+    given = loader.call.argument("sampler", 3)
+    found = origins(loader.call.file, given, loader.call.context) if given is not None and given is not OPEN else []
+    return bool(found) and all(origin.name.endswith(".SequentialSampler") for origin in found)
 
 
 def _shuffles_only_with_others(loader: Loader) -> bool:
