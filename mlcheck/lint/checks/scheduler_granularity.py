@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop, Step
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.schedules import stepped_too_often
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
 
@@ -17,6 +18,14 @@ _LAST_EPOCH = 300
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for scheduled, stepped, made, period in stepped_too_often(facts.sites):
+        yield Finding(
+            f"The optimizer steps once in `{period}` batches, the schedule counts its steps, and is stepped for every "
+            "batch: it is over too early",
+            scheduled.place.location,
+            help="step it where the optimizer steps",
+            related=(stepped.place.location, made.file.place(made.node, made.context).location),
+        )
     for step in facts.training.scheduler_steps:
         optimizer = owner_key(step.scheduler.optimizer) if step.scheduler.optimizer is not None else None
         if optimizer is None or not step.when.loops or step.given:

@@ -1,0 +1,71 @@
+"""Schedules that count the steps of an optimizer, and are stepped for every batch that it waits for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.counting import branches
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+_SPACES = ("torch.optim.lr_scheduler.", "transformers.get_", "transformers.optimization.get_")
+_DEPTH = 4
+
+
+def stepped_too_often(sites: Sites) -> Iterator[tuple[Call, Call, Origin, str]]:
+    """The step of the schedule, that of the optimizer, where the schedule is made, and by what its length is divided.
+
+    The optimizer steps after every n-th batch, the schedule is as long as the batches divided by n, and each batch
+    steps it.
+    """
+    if any(True for _ in sites.mentioning(["accelerat", "deepspeed"], tests=True)):
+        return  # which step a schedule when the optimizer steps
+    for file in sites.mentioning([".step("]):
+        for call in file.calls("step"):
+            if call.function is None or not call.loops or call.node.args or branches(call.context, call.loops[0]):
+                continue
+            made = _schedule(call)
+            for other in file.calls("step") if made is not None else ():
+                if made is None or other.function is not call.function or call.loops[0] not in other.loops:
+                    continue
+                tests = branches(other.context, call.loops[0])
+                periods = {
+                    ast.unparse(part) for test in tests for part in _divisors(file, test.test, test.context, ast.Mod)
+                }
+                lengths = {
+                    ast.unparse(part)
+                    for argument in _arguments(made)
+                    for part in _divisors(made.file, argument, made.context, ast.FloorDiv, ast.Div)
+                }
+                if len(tests) == 1 and tests[0].holds and (shared := periods & lengths):
+                    yield call, other, made, min(shared)
+
+
+def _schedule(call: Call) -> Origin | None:
+    """The call that makes what is stepped, where that is a schedule for certain."""
+    owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    found = origins(call.file, owner, call.context) if owner is not None else []
+    return found[0] if len(found) == 1 and found[0].name.startswith(_SPACES) else None
+
+
+def _arguments(made: Origin) -> list[ast.expr]:
+    node = made.node
+    return [*node.args[1:], *(word.value for word in node.keywords)] if isinstance(node, ast.Call) else []
+
+
+def _divisors(
+    file: File, node: ast.expr, context: Context, *kinds: type[ast.operator], depth: int = _DEPTH
+) -> Iterator[ast.expr]:
+    """What something is divided by in an expression, also behind the names in it."""
+    for part in walk(node):
+        if isinstance(part, ast.BinOp) and isinstance(part.op, kinds) and not isinstance(part.right, ast.Constant):
+            yield part.right
+        made, where = source(file, part, context) if isinstance(part, ast.Name) and depth else (part, context)
+        if made is not part and isinstance(made, ast.expr):
+            yield from _divisors(file, made, where, *kinds, depth=depth - 1)
