@@ -87,11 +87,12 @@ def _made_anew(facts: Facts) -> Iterator[Finding]:
     for made, model, name in _made_of_a_model(facts):
         first = source(made.file, ast.Name(model, ast.Load(), lineno=made.node.lineno, col_offset=0), made.context)[0]
         last: ast.Assign | None = None
+        handed_on = [word for word in _HANDED_ON if word in made.file.text]
         for statement in following(made):
             for node in walk(statement):
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _names(node, model):
                     last = node
-            if stores(statement, name) or any(word in ast.unparse(statement) for word in _HANDED_ON):
+            if stores(statement, name) or any(word in ast.unparse(statement) for word in handed_on):
                 last = None
                 break
         alike = last is not None and isinstance(first, ast.Call) and ast.unparse(first) == ast.unparse(last.value)

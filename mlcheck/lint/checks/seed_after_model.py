@@ -66,15 +66,18 @@ def _made_before(seed: Call) -> tuple[str, ast.stmt] | None:
     """The first new model above the seed in the same block, where nothing beneath gives it other weights."""
     block = _block(seed)
     at = next((i for i, statement in enumerate(block) if seed.node in set(walk(statement))), len(block))
+    made = [
+        (statement.targets[0].id, statement)
+        for statement in block[:at]
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+        if _is_new(seed.file, statement.value, seed.context)
+    ]
+    if not made:
+        return None
     later = "\n".join(ast.unparse(statement) for statement in block[at + 1 :])
     if at == len(block) or _ANEW.search(later) or not re.search(r"backward\(|train|fit|optim|step\(", later):
         return None
-    for statement in block[:at]:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            name = statement.targets[0].id
-            if _is_new(seed.file, statement.value, seed.context) and re.search(rf"\b{name}\b", later):
-                return name, statement
-    return None
+    return next(((name, statement) for name, statement in made if re.search(rf"\b{name}\b", later)), None)
 
 
 def _block(seed: Call) -> list[ast.stmt]:

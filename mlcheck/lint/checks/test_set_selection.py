@@ -36,7 +36,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if is_named_for_attack(file.path) or _ENVIRONMENT.search(file.text):
             continue
         reported: set[int] = set()
-        for score, context, what in _choices_in(file):
+        for score, context, what in file.sites.once_of(_all_choices, file):
             facts.sites.seen[LOOKS_AT] += 1
             if not _in_training(file, context):
                 continue
@@ -57,7 +57,7 @@ def _handed_in(sites: Sites) -> Iterator[Finding]:
         if "torch" not in file.text or file.is_test or _ENVIRONMENT.search(file.text):
             continue
         reported: set[int] = set()
-        for score, context, what in _choices_in(file):
+        for score, context, what in file.sites.once_of(_all_choices, file):
             for call, data in _given(file, score, context) if _in_training(file, context) else ():
                 if id(call.node) not in reported:
                     reported.add(id(call.node))
@@ -88,16 +88,8 @@ def _given(file: File, score: ast.expr, context: Context) -> Iterator[tuple[Call
             yield from tested
 
 
-def _choices_in(file: File) -> tuple[Choice, ...]:
-    known = file.sites.once(_known)
-    if file not in known:
-        known[file] = tuple(_choices(file))
-    return known[file]
-
-
-def _known(_: Sites) -> dict[File, tuple[Choice, ...]]:
-    """The choices in the files that were asked about."""
-    return {}
+def _all_choices(file: File) -> list[Choice]:
+    return list(_choices(file))
 
 
 def _choices(file: File) -> Iterator[Choice]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
 
@@ -24,22 +23,23 @@ class LoopSite(NamedTuple):
 
 def for_loops(file: File) -> tuple[LoopSite, ...]:
     """The `for` loops of a file; `context` is that of the function around each, or of the module."""
-    known = file.sites.once(_known)
-    if file not in known:
-        known[file] = tuple(_for_loops(file)) if "for " in file.text else ()
-    return known[file]
+    return file.sites.once_of(_for_loops, file)
 
 
-def _known(_: Sites) -> dict[File, tuple[LoopSite, ...]]:
-    """The loops of the files that some rule has asked for."""
-    return {}
+def _for_loops(file: File) -> tuple[LoopSite, ...]:
+    holding = {_scope_of(context) for _, context in file.walk.loops} if "for " in file.text else ()
+    return tuple(
+        LoopSite(file, scope, context, node, before, after)
+        for scope, context in file.scopes()
+        if scope in holding
+        for node, before, after in _loops(getattr(scope, "body", []), [], [])
+    )
 
 
-def _for_loops(file: File) -> Iterator[LoopSite]:
-    for scope, context in file.scopes():
-        body = getattr(scope, "body", [])
-        for node, before, after in _loops(body, [], []):
-            yield LoopSite(file, scope, context, node, before, after)
+def _scope_of(context: Context) -> ast.AST:
+    """The function that a context is part of, or the module."""
+    *_, module = around = list(context.outwards())
+    return next((outer.node for outer in around if outer.kind == "function"), module.node)
 
 
 def _loops(

@@ -51,7 +51,7 @@ class Function:
     defined: Defined
     cls: Class | None = None
 
-    @property
+    @cached_property
     def node(self) -> ast.FunctionDef | ast.AsyncFunctionDef:
         assert isinstance(self.defined.node, FUNCTIONS)
         return self.defined.node
@@ -79,7 +79,7 @@ class Function:
         found.update((arg.arg, default) for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True))
         return found
 
-    @property
+    @cached_property
     def receiver(self) -> str:
         """The name of `self`; "" where there is none."""
         positional = [*self.node.args.posonlyargs, *self.node.args.args]

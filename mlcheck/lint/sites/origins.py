@@ -153,20 +153,12 @@ def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[O
         yield Origin(file, node.args[item], context)
 
 
-def _returned(function: Function) -> tuple[tuple[ast.expr, Context], ...]:
+def _returned(function: Function) -> list[tuple[ast.expr, Context]]:
     """What a function returns, with the branch it stands in."""
-    known = function.file.sites.once(_known)
-    if function not in known:
-        known[function] = tuple(_with_branches(function))
-    return known[function]
+    return function.file.sites.once_of(_with_branches, function)
 
 
-def _known(_: Sites) -> dict[Function, tuple[tuple[ast.expr, Context], ...]]:
-    """What the functions return that were asked for."""
-    return {}
-
-
-def _with_branches(function: Function) -> Iterator[tuple[ast.expr, Context]]:
+def _with_branches(function: Function) -> list[tuple[ast.expr, Context]]:
     arms: dict[int, list[tuple[ast.If, str]]] = {}
     todo: list[tuple[list[ast.stmt], list[tuple[ast.If, str]]]] = [(function.node.body, [])]
     while todo:
@@ -180,11 +172,13 @@ def _with_branches(function: Function) -> Iterator[tuple[ast.expr, Context]]:
                 inner = getattr(line, part, None)
                 if isinstance(inner, list):
                     todo.append((inner, [*around, (line, part)] if isinstance(line, ast.If) else around))
+    found = []
     for returned in returns(function):
         context = function.inner
         for test, arm in arms.get(id(returned), ()):
             context = Context("if", test, context, function.inner.scope, arm)
-        yield returned, context
+        found.append((returned, context))
+    return found
 
 
 def given(sites: Sites, function: Function, parameter: str) -> Iterator[Origin]:

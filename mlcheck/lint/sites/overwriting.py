@@ -37,10 +37,14 @@ class Overwriting(NamedTuple):
     loops: bool
 
 
-def overwritings(function: Function) -> Iterator[Overwriting]:
+def overwritings(function: Function) -> tuple[Overwriting, ...]:
     """What a function changes in place, in the order of its text."""
-    found = list(_in_block(function, function.node.body, False))
-    yield from sorted(found, key=lambda change: (change.node.lineno, change.node.col_offset))
+    return function.file.sites.once_of(_overwritings, function)
+
+
+def _overwritings(function: Function) -> tuple[Overwriting, ...]:
+    found = _in_block(function, function.node.body, False)
+    return tuple(sorted(found, key=lambda change: (change.node.lineno, change.node.col_offset)))
 
 
 def _in_block(function: Function, body: list[ast.stmt], loops: bool) -> Iterator[Overwriting]:

@@ -19,6 +19,7 @@ from mlcheck.lint.words import occurrences
 _BASES = pattern(r"^[ \t]*class (\w+)[ \t]*\(([^)]*)\)", re.MULTILINE)
 _WORD = pattern(r"\w+")
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 class Sites:
@@ -37,6 +38,12 @@ class Sites:
         if make not in self._kept:
             self._kept[make] = make(self)
         return cast(T, self._kept[make])
+
+    def once_of(self, make: Callable[[K], T], part: K) -> T:
+        """What `make` reads off a file or a function, read once for all who ask."""
+        if (make, part) not in self._kept:
+            self._kept[make, part] = make(part)
+        return cast(T, self._kept[make, part])
 
     @cached_property
     def uses_torch(self) -> bool:
