@@ -13,7 +13,7 @@ from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.modules import MODULE, module_classes, text_of
 from mlcheck.lint.sites.origins import origins
 
-LOOKS_AT = "module class"
+LOOKS_AT = "module that sets modes"
 WORDS = ("eval()",)
 _NORM = pattern(r"BatchNorm|_NormBase|InstanceNorm")
 _WITH_NORMS = pattern(
@@ -24,9 +24,11 @@ _PART_AGAIN = pattern(r"\.\w+\.eval\(\)|freeze|frozen", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
     for cls in facts.sites.once(module_classes):
         if cls.libraries != {MODULE} or "eval()" not in text_of(cls) or cls.find("train") is not None:
             continue
+        facts.sites.seen[LOOKS_AT] += 1
         for function in cls.methods.values():
             kept = _kept(function) if _runs_once(facts.sites, function) else None
             undone = _undone(facts.sites, cls) if kept is not None else None
