@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from itertools import count
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ def test_an_average_of_weights_and_statistics_passes_with_its_decay() -> None:
 
 
 def test_a_decay_that_ramps_up_passes() -> None:
-    steps = iter(range(1, 100))
+    steps = count(1)
     verdict = ask(COPY, averaged(lambda model, ema: average(model, ema, (1 + (n := next(steps))) / (10 + n))))
     assert verdict.outcome is Outcome.PASS, verdict
 
@@ -103,6 +104,43 @@ def test_weights_left_out_of_the_average() -> None:
     assert "2 of 6 weights of `Holder.ema` never move" in verdict.findings[0].message
 
 
+class Pair:
+    def __init__(self, teacher: nn.Module) -> None:
+        self.teacher = teacher
+
+
+def taught(update: Update, evaluate: bool = True) -> Trial:
+    """A teacher that no name tells from one that is to stay."""
+    model = mlp()
+    trial = averaged(update, model, ema=(teacher := deepcopy(model)), evaluate=evaluate)
+    trial.objects, trial.loaders = (Pair(teacher),), {"training": classes(8), "validation": None}
+    return trial
+
+
+def test_a_copy_that_is_evaluated_and_never_moves() -> None:
+    @torch.no_grad()
+    def rebinds(model: nn.Module, ema: nn.Module) -> None:
+        for mine, theirs in zip(ema.parameters(), model.parameters(), strict=True):
+            mine = 0.9 * mine + 0.1 * theirs
+
+    verdict = ask(COPY, taught(rebinds))
+    assert verdict.outcome is Outcome.WARN, verdict
+    assert "`Pair.teacher` is used in evaluation and does not move" in verdict.summary
+    assert "bit for bit" in verdict.summary
+    assert ask(COPY, taught(rebinds, evaluate=False)).outcome is Outcome.INCONCLUSIVE
+    assert ask(COPY, taught(average)).outcome is Outcome.PASS
+
+
+def test_a_copy_that_is_set_now_and_then_is_no_copy_that_never_moves() -> None:
+    steps = count(1)
+
+    def seldom(model: nn.Module, ema: nn.Module) -> None:
+        if next(steps) % 20 == 0:
+            average(model, ema, 0.0)
+
+    assert ask(COPY, taught(seldom)).outcome is Outcome.INCONCLUSIVE
+
+
 def test_decay_and_its_complement_exchanged() -> None:
     assert "averages nothing" in fault(averaged(lambda model, ema: average(model, ema, 0.001))).summary
 
@@ -122,7 +160,7 @@ def test_an_average_that_is_written_back_to_the_model() -> None:
 
 
 def test_a_model_set_to_its_slow_copy_now_and_then_passes() -> None:
-    steps = iter(range(1, 100))
+    steps = count(1)
 
     @torch.no_grad()
     def lookahead(model: nn.Module, slow: nn.Module) -> None:

@@ -107,6 +107,27 @@ def test_functional_dropout_in_evaluation() -> None:
     assert verdict.findings[0].location.path.endswith("test_faults.py")
 
 
+class Fused(nn.Module):
+    """Attention of four tokens, with dropout whatever the mode, or in training only."""
+
+    def __init__(self, always: bool) -> None:
+        super().__init__()
+        self.project, self.net, self.always = nn.Linear(2, 6), mlp(), always
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.project(x.view(-1, 4, 2)).chunk(3, -1)
+        dropped = 0.2 if self.always or self.training else 0.0
+        out: Tensor = self.net(F.scaled_dot_product_attention(q, k, v, dropout_p=dropped).flatten(1))
+        return out
+
+
+def test_dropout_within_attention_in_evaluation() -> None:
+    verdict = fails("random-evaluation", trial_of(Fused(always=True), classes(8), cross_entropy))
+    assert "scaled_dot_product_attention drops values in evaluation: its `dropout_p` knows no mode" in verdict.summary
+    sound = ask("random-evaluation", trial_of(Fused(always=False), classes(8), cross_entropy))
+    assert sound.outcome is Outcome.PASS
+
+
 def test_a_training_step_in_evaluation_mode() -> None:
     model = nn.Sequential(*mlp(), nn.Dropout(0.2))
     optimizer = torch.optim.Adam(model.parameters())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from probe_programs import Asked, ask, classes, cross_entropy, examined, fails, mlp, own_loop, trial_of
 from torch import Tensor, nn
 
@@ -30,6 +31,62 @@ def test_gradients_cleared_too_early() -> None:
 def test_sound_orders_pass(order: tuple[str, ...]) -> None:
     for rule in ("missing-zero-grad", "zero-grad-before-step", "parameter-never-changes"):
         assert ask(rule, own_loop(*order)).outcome is Outcome.PASS
+
+
+def asking_for_gradients(clears_first: bool, tidy: bool = False) -> Trial:
+    """The evaluation measures how sensitive the loss is to the weights, by a backward pass of its own."""
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        if clears_first:
+            optimizer.zero_grad()
+        cross_entropy(model, batch).backward()
+        optimizer.step()
+        if not clears_first:
+            optimizer.zero_grad()
+        return {}
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        sensitivity = float(model[0].weight.grad.norm())
+        if tidy:
+            optimizer.zero_grad()
+        return {"loss": float(loss.detach()), "sensitivity": sensitivity}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step=step, evaluate=evaluate)
+
+
+def test_gradients_of_an_evaluation_that_the_next_step_goes_along() -> None:
+    verdict = fails("missing-zero-grad", asking_for_gradients(clears_first=False))
+    assert "evaluation leaves gradients behind" in verdict.summary
+    assert "6 of 6 parameters" in verdict.summary
+    assert verdict.findings[0].location.symbol == "asking_for_gradients.evaluate"
+
+
+def test_gradients_of_an_evaluation_that_are_cleared_in_time() -> None:
+    for trial in (asking_for_gradients(clears_first=True), asking_for_gradients(clears_first=False, tidy=True)):
+        assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("frozen", "told"),
+    [(True, "none of 6 parameters is trained, all are frozen"), (False, "the loss is cut off from the model")],
+)
+def test_a_loss_without_a_graph_is_told_with_its_reason(frozen: bool, told: str) -> None:
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.requires_grad_(not frozen)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        loss = F.cross_entropy(model(batch[0]).detach(), batch[1])
+        loss.backward()
+        optimizer.step()
+        return {}
+
+    verdict = fails("entry-does-not-run", trial_of(model, classes(8), cross_entropy, optimizer, step=step))
+    assert told in verdict.findings[0].message
 
 
 def without_optimizer(clears: bool) -> Trial:

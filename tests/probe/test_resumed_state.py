@@ -102,6 +102,23 @@ def test_state_that_changes_nothing_may_be_lost() -> None:
     assert ask(RESUME, stateful(saved=False, used=False)).outcome is Outcome.PASS
 
 
+def test_gradients_that_wait_for_more_batches_are_no_lost_state() -> None:
+    trial = stateful(saved=True)
+    model, optimizer = trial.models["model"], trial.optimizers["optimizer"]
+
+    def accumulating(batch: Any, index: int) -> dict[str, Tensor]:
+        loss = cross_entropy(model, batch) / 4
+        loss.backward()
+        if index % 4 == 3:
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss.detach()}
+
+    trial.train_step = accumulating
+    verdict = ask(RESUME, trial)
+    assert verdict.outcome is Outcome.PASS, verdict
+
+
 def test_metrics_that_are_lists_of_tensors_are_compared_item_by_item() -> None:
     trial = stateful(saved=True)
     inner = trial.train_step

@@ -61,3 +61,11 @@ def prices(scale: float) -> Any:
 def test_targets_in_hundreds_of_thousands() -> None:
     says(ask("targets-not-scaled", prices(3e5)), Outcome.WARN, "the targets of mse_loss run from")
     says(ask("targets-not-scaled", prices(5.0)), Outcome.PASS)
+
+
+def test_a_model_that_scales_its_own_output_passes() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.mse_loss(12 * model(batch[0]) + 3000, batch[1])
+
+    trial = trial_of(mlp(8, 1), [(torch.randn(32, 8), 3000 + 12 * torch.randn(32, 1)) for _ in range(3)], loss)
+    says(ask("targets-not-scaled", trial), Outcome.PASS)

@@ -109,6 +109,45 @@ def test_residual_blocks_that_double() -> None:
     says(ask("signal-explodes", on_classes(Residual(1.0))), Outcome.PASS)
 
 
+class Rounds(nn.Module):
+    """One layer that is fed its own output, again and again."""
+
+    def __init__(self, std: float, bounded: bool = False) -> None:
+        super().__init__()
+        self.first, self.again, self.last = nn.Linear(8, 32), nn.Linear(32, 32), nn.Linear(32, 5)
+        nn.init.normal_(self.again.weight, std=std)
+        self.bounded = bounded
+
+    def forward(self, x: Tensor) -> Tensor:
+        state = self.first(x)
+        for _ in range(12):
+            state = state + self.again(state)
+            state = torch.tanh(state) if self.bounded else state
+        return self.last(state)
+
+
+def test_one_layer_that_makes_more_of_its_own_output_every_round() -> None:
+    verdict = ask("signal-explodes", on_classes(Rounds(0.6)))
+    says(verdict, Outcome.WARN, "`again (Linear)` runs 12 times in a pass, and the output of its last is")
+    says(ask("signal-explodes", on_classes(Rounds(0.6, bounded=True))), Outcome.PASS)
+    says(ask("signal-explodes", on_classes(Rounds(0.05))), Outcome.PASS)
+
+
+class Shared(nn.Module):
+    """One layer for several inputs, the largest last: nothing is fed back."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(sum(self.layer(x * scale) for scale in (1.0, 1e4, 1.0, 1e4)))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(8, 32), nn.Linear(32, 5)
+
+
+def test_one_layer_on_inputs_of_several_scales() -> None:
+    assert ask("signal-explodes", on_classes(Shared())).outcome is not Outcome.WARN
+
+
 def test_linear_after_linear() -> None:
     model = nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.1), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 5))
     verdict = ask("linear-without-activation", on_classes(model))

@@ -168,6 +168,17 @@ def test_a_program_for_the_cpu_alone_is_told_without_an_alarm() -> None:
     assert ".item() at train.py:12" in verdict.summary
 
 
+def test_a_framework_puts_on_a_device_what_names_none() -> None:
+    masks = Call(replace(HERE, line=15), "indexed by a mask", 4.0)
+
+    def placed(*calls: Call) -> StepCalls:
+        return replace(waiting(*calls, meant=False), placed=True)
+
+    assert sync_in_loop.check(placed(Call(HERE, ".item()", 3.0))).outcome is Outcome.WARN
+    assert sync_in_loop.check(placed(Call(HERE, ".item()", 2.0), masks)).outcome is Outcome.PASS
+    assert sync_in_loop.check(waiting(Call(HERE, ".item()", 30.0), meant=False)).outcome is Outcome.PASS
+
+
 def overhead(*ratios: float, batches: int = 20_000, size: int = 4, calls: int = 400) -> StepOverhead:
     return StepOverhead(size, 0.002, batches, ratios, OperationTable(calls=calls), Location("train.py", 3))
 

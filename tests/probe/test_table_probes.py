@@ -127,6 +127,39 @@ def test_a_picture_with_a_dead_channel() -> None:
     says(ask("constant-feature", classified(pictures, rare(0.5, 200))), Outcome.WARN, "channel 2 of `batch[0]` is 0")
 
 
+class Recurrent(nn.Module):
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.gru, self.out = nn.GRU(features, 8, batch_first=True), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.gru(x)[0][:, -1])
+
+
+def convolving(channels: int) -> nn.Module:
+    return nn.Sequential(nn.Conv1d(channels, 8, 3), nn.AdaptiveAvgPool1d(1), nn.Flatten(), nn.Linear(8, 2))
+
+
+def series(x: Tensor, model: nn.Module) -> Trial:
+    return trial_on(TensorDataset(x, rare(0.5, len(x))), None, model, lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+
+
+def test_the_last_feature_of_a_series_is_no_padding_where_a_layer_takes_it_for_a_feature() -> None:
+    x = torch.randn(200, 12, 3, generator=draws())
+    x[..., 2] = 0.25
+    says(ask("constant-feature", series(x, Recurrent(3))), Outcome.WARN, "feature 2 of `batch[0]` is 0.25 in all of")
+    x[..., 2] = torch.randn(200, 12, generator=draws(2))
+    says(ask("constant-feature", series(x, Recurrent(3))), Outcome.PASS)
+
+
+def test_a_signal_has_channels_and_may_be_padded_at_its_end() -> None:
+    x = torch.randn(200, 3, 40, generator=draws())
+    x[..., 36:] = 0.0
+    says(ask("constant-feature", series(x, convolving(3))), Outcome.PASS, "3 of 3 channels")
+    x[:, 1] = 0.0
+    says(ask("constant-feature", series(x, convolving(3))), Outcome.WARN, "channel 1 of `batch[0]` is 0 in all of")
+
+
 def test_a_reading_of_a_billion_and_a_code_for_missing_ones() -> None:
     x = numbers()
     x[17, 2] = 1e8

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import ask, mlp, trial_of
+from probe_programs import ask, mlp, trial_of, trial_on
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
@@ -73,6 +74,52 @@ def perceptual() -> Trial:
     """What was rebuilt and what was to be rebuilt are compared by another network."""
     eye = mlp().requires_grad_(False)
     return trial_of(mlp(8, 8), pairs(equal=True), lambda model, batch: F.mse_loss(eye(model(batch[0])), eye(batch[1])))
+
+
+class Views(Dataset[tuple[Tensor, Tensor]]):
+    """Two noisy views of a row; `stranger` takes the second of another one."""
+
+    def __init__(self, stranger: bool, noise: float) -> None:
+        self.rows = torch.randn(320, 8, generator=torch.Generator().manual_seed(2))
+        self.stranger, self.noise = stranger, noise
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        other = int(torch.randint(len(self.rows), ())) if self.stranger else index
+        one, two = (self.rows[place] + self.noise * torch.randn(8) for place in (index, other))
+        return one, two
+
+
+def both_ways(model: nn.Module, batch: Any) -> Tensor:
+    one, other = model(batch[0]), model(batch[1])
+    return (contrast(one, other) + contrast(other, one)) / 2
+
+
+@pytest.mark.parametrize("loss", [stacked, both_ways])
+def test_views_of_two_samples(loss: Loss) -> None:
+    verdict = ask("augmentation-destroys-label", trial_on(Views(stranger=True, noise=0.3), None, mlp(), loss))
+    assert verdict.outcome is Outcome.WARN, verdict
+    assert "the two views of a sample, `batch[0]` and `batch[1]`, have nothing in common" in verdict.summary
+    assert "that of guessing" in verdict.summary
+    sound = ask("augmentation-destroys-label", trial_on(Views(stranger=False, noise=0.3), None, mlp(), loss))
+    assert sound.outcome is Outcome.SKIP, sound
+
+
+def test_views_with_nothing_left_in_them() -> None:
+    trial = trial_on(Views(stranger=False, noise=50.0), None, mlp(), stacked)
+    assert ask("augmentation-destroys-label", trial).outcome is Outcome.WARN
+
+
+def test_pairs_that_are_compared_need_nothing_in_common() -> None:
+    """A ranking: the first of a pair is the better one."""
+
+    def ranked(model: nn.Module, batch: Any) -> Tensor:
+        return F.softplus(model(batch[1]).sum(1) - model(batch[0]).sum(1)).mean()
+
+    trial = trial_on(Views(stranger=True, noise=0.3), None, mlp(), ranked)
+    assert ask("augmentation-destroys-label", trial).outcome is Outcome.SKIP
 
 
 @pytest.mark.parametrize("trial", [autoencoder, forced, perceptual])

@@ -6,14 +6,23 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.labels import Labels
+from mlcheck.probe.measure.mates import mates
 from mlcheck.probe.measure.mirrored import told_by_mirror
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.neighbours import consensus, features
 from mlcheck.probe.measure.passes import Passes
 from mlcheck.probe.measure.samples import Samples
+from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.twin_views import TwinViews
 
 FEW = 100
+FEW_STEPS = 60
+FEW_MATES = 8
+GUESSED = 0.97
+LITTLE = 0.05
+CHANCE = 2.0
 CLEAR = 0.6
 CLEAN = 0.1
 LEFT = 0.25
@@ -21,7 +30,16 @@ PLACED = 0.5
 FLIPS = ("flipped left to right", "flipped upside down", "turned by 180 degrees")
 
 
-def check(samples: Samples, labels: Labels | None, passes: Passes | None) -> Verdict:
+def check(
+    samples: Samples,
+    labels: Labels | None,
+    passes: Passes | None,
+    views: TwinViews | None,
+    first: FirstLoss | None,
+    run: ShortRun | None,
+) -> Verdict:
+    if passes and views and first and run and (finding := _strangers(passes, views, first, run)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
     if not samples.training.varying:
         return Verdict(Outcome.SKIP, reason="training samples are the same when read again: they are not augmented")
     if finding := _left_behind(samples) or _led_astray(samples):
@@ -51,6 +69,39 @@ def check(samples: Samples, labels: Labels | None, passes: Passes | None) -> Ver
     message = f"augmentation hides what the label says: {told}"
     finding = Finding(message, help="look at augmented samples and name them yourself; weaken what you cannot name")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=augmented.samples)
+
+
+def _strangers(passes: Passes, views: TwinViews, first: FirstLoss, run: ShortRun) -> Finding | None:
+    """Views that are to find each other among those of the batch, have nothing in common, and are not found."""
+    chance = _guessing(first)
+    last = run.losses[-(run.steps // 3) :]
+    if chance is None or run.steps < FEW_STEPS or sum(last) / len(last) < GUESSED * chance:
+        return None
+    found = {pair: mates(passes.training.kept, *pair) for pair in views.names}
+    if not all(one and one.pairs >= FEW and one.deviations < CHANCE for one in found.values()):
+        return None
+    (one, other), seen = max(found.items(), key=lambda item: item[1].deviations if item[1] else 0.0)
+    assert seen is not None
+    names = f"`{part_of('batch', one)}` and `{part_of('batch', other)}`"
+    message = (
+        f"the two views of a sample, {names}, have nothing in common: among {seen.pairs} pairs a view lies no nearer "
+        f"to its own mate than to others' ({seen.deviations:.1f} standard deviations), and after "
+        f"{plural(run.steps, 'training step')} the loss is {sum(last) / len(last):.3g}, that of guessing ({chance:.3g})"
+    )
+    help_ = "look at pairs of views side by side: are they of one sample, and is it still to be seen in both?"
+    return Finding(message, first.place, help=help_)
+
+
+def _guessing(first: FirstLoss) -> float | None:
+    """What it costs to guess which of the batch's own samples belongs to each; None for any other loss."""
+    if first.targets or not first.losses or (first.penalty and first.penalty.value > LITTLE):
+        return None
+    for loss in first.losses:
+        if loss.kind != "cross_entropy" or len(loss.input_shape) != 2 or loss.pull is None:
+            return None
+        if loss.input_shape[1] < loss.input_shape[0] - 1 or loss.input_shape[0] < FEW_MATES:
+            return None
+    return sum(loss.ignorant * (loss.pull or 0.0) for loss in first.losses)
 
 
 def _left_behind(samples: Samples) -> Finding | None:

@@ -11,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.averaged_copy import AveragedCopies
 from mlcheck.probe.measure.following import Copy
+from mlcheck.probe.measure.short_run import ShortRun
 
 _FITS = 1e-3
 _SWAPPED = 0.05
@@ -20,7 +21,7 @@ _WORDS = {"ema", "average", "averaged", "avg", "shadow", "smoothed", "polyak", "
 _AVERAGE = re.compile(r"ema|average|avg|shadow|smooth|polyak|swa")
 
 
-def check(seen: AveragedCopies) -> Verdict:
+def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
     findings = _not_copied(seen.aliases)
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
@@ -36,8 +37,10 @@ def check(seen: AveragedCopies) -> Verdict:
     for copy in seen.copies:
         if copy not in moving and copy.read and _AVERAGE.search(copy.name.rpartition(".")[2].lower()):
             told = f"`{copy.name}` is used in evaluation and did not move in {plural(seen.steps, 'step')}"
-            finding = Finding(told, seen.place, help="update it after every optimizer step")
-            return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=seen.steps)
+            return _not_updated(told, seen)
+        if copy not in moving and copy.read and run and _evaluates_alike(run):
+            told = f"`{copy.name}` is used in evaluation and does not move: after {plural(run.steps, 'training step')}"
+            return _not_updated(f"{told} ({run.epochs:.2g} epochs) every metric is what it was, bit for bit", seen)
     if not moving:
         names = ", ".join(f"`{copy.name}`" for copy in seen.copies)
         reason = (
@@ -46,6 +49,17 @@ def check(seen: AveragedCopies) -> Verdict:
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
     told = "; ".join(f"`{copy.name}` keeps {_range(copy.decays)} of itself at a step" for copy in moving)
     return Verdict(Outcome.PASS, f"{told}, with nothing left behind", looked_at=seen.steps)
+
+
+def _not_updated(told: str, seen: AveragedCopies) -> Verdict:
+    help_ = "update it in place after every optimizer step: average.lerp_(weight, 1 - decay)"
+    finding = Finding(told, seen.place, help=help_)
+    return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=seen.steps)
+
+
+def _evaluates_alike(run: ShortRun) -> bool:
+    """Whether an epoch or more of training, after which a copy may be brought up to date, changed no metric at all."""
+    return run.epochs >= 1 and bool(run.before) and run.before == run.after
 
 
 def _not_copied(aliases: tuple[str, ...]) -> list[Finding]:

@@ -8,19 +8,23 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.columns import Columns, columns_of
+from mlcheck.probe.measure.first_inputs import FirstInput, FirstInputs
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.passes import Passes
 
 FEW = 100
 RARE = 0.5
 CHANCE = 1e-6
+_NONE = 1e-9  # of the largest spread: rounding
 
 
-def check(passes: Passes, first: FirstLoss | None) -> Verdict:
-    tested = columns_of(passes.validation) if passes.validation else {}
+def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None) -> Verdict:
+    layers = entering.inputs if entering else ()
+    signals = {layer.shape for layer in layers if layer.kind == "convolution"}
+    tested = columns_of(passes.validation, signals=signals) if passes.validation else {}
     findings: list[Finding] = []
     told = []
-    for name, trained in columns_of(passes.training).items():
+    for name, trained in columns_of(passes.training, signals=signals).items():
         if trained.rows < FEW or (first and first.inputs and name not in first.inputs):
             continue
         constant = (trained.share == 1).nonzero()[:, 0].tolist()
@@ -29,7 +33,7 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
         if len(constant) == len(trained.share):
             findings.append(_nothing(trained))
         elif constant:
-            findings += [finding for finding in (_asleep(trained, tested.get(name), constant),) if finding]
+            findings += [finding for finding in (_asleep(trained, tested.get(name), constant, layers),) if finding]
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(told))
     if not told:
@@ -45,7 +49,9 @@ def _nothing(trained: Columns) -> Finding:
     )
 
 
-def _asleep(trained: Columns, tested: Columns | None, constant: list[int]) -> Finding | None:
+def _asleep(
+    trained: Columns, tested: Columns | None, constant: list[int], layers: tuple[FirstInput, ...]
+) -> Finding | None:
     """Constant in training and alive in validation; or constant where no other feature is nearly so."""
     places = torch.tensor(constant)
     numbers = {"constant": float(len(constant)), "of": float(len(trained.share))}
@@ -58,7 +64,9 @@ def _asleep(trained: Columns, tested: Columns | None, constant: list[int]) -> Fi
             return _woken(trained, woken, numbers)
     varying = trained.share[trained.share < 1]
     dead = [index for index in constant if float(trained.common[index]) != 1.0]
-    if not dead or float(varying.max()) >= RARE or (trained.kind == "feature" and _at_an_end(constant, trained)):
+    if not dead or float(varying.max()) >= RARE:
+        return None
+    if trained.kind == "feature" and _at_an_end(constant, trained) and not _enters(constant, trained, layers):
         return None
     return Finding(
         f"{what} is {float(trained.common[dead[0]]):.4g} in all of {trained.rows:,} rows, while every other "
@@ -72,6 +80,16 @@ def _at_an_end(constant: list[int], trained: Columns) -> bool:
     """The last places of a sequence, or its first, may be padding in every sample."""
     length, count = len(trained.share), len(constant)
     return constant in (list(range(count)), list(range(length - count, length)))
+
+
+def _enters(constant: list[int], trained: Columns, layers: tuple[FirstInput, ...]) -> bool:
+    """Whether a layer takes these very places for its features: then they are no places in time."""
+    return any(
+        layer.kind != "linear"  # which may mix places in time
+        and len(layer.spreads) == len(trained.share)
+        and [place for place, spread in enumerate(layer.spreads) if spread <= _NONE * max(layer.spreads)] == constant
+        for layer in layers
+    )
 
 
 def _woken(trained: Columns, woken: list[int], numbers: dict[str, float]) -> Finding:

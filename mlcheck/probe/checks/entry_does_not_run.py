@@ -40,7 +40,8 @@ def check(rehearsal: Rehearsal) -> Verdict:
 
 
 def _broke(breakage: Breakage) -> Finding:
-    return Finding(f"the {breakage.part} raised {breakage.error}", breakage.location, help=breakage.help)
+    told = f"the {breakage.part} raised {breakage.error}"
+    return Finding(f"{breakage.why}: {told}" if breakage.why else told, breakage.location, help=breakage.help)
 
 
 def _no_numbers(rehearsal: Rehearsal) -> list[Finding]:

@@ -6,10 +6,11 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.left_gradients import LeftGradients
 from mlcheck.probe.measure.training_steps import ParameterStory, TrainingSteps
 
 
-def check(steps: TrainingSteps) -> Verdict:
+def check(steps: TrainingSteps, evaluated: LeftGradients | None) -> Verdict:
     if not steps.owns_loop:
         return Verdict(Outcome.SKIP, reason="the loop is mlcheck's own: your program has none to look at")
     if steps.without_optimizer:
@@ -26,6 +27,8 @@ def check(steps: TrainingSteps) -> Verdict:
     foreign = [story for story in steps.parameters if story.trace.foreign]
     if foreign:
         return _leftover(steps, foreign, updates)
+    if evaluated and evaluated.misled:
+        return _of_evaluation(evaluated)
     return Verdict(
         Outcome.PASS,
         f"every one of {plural(updates, 'optimizer step')} used gradients that were clean before backward",
@@ -77,3 +80,12 @@ def _leftover(steps: TrainingSteps, foreign: list[ParameterStory], updates: int)
     help_ = f"clear `{held}` before its own backward, or freeze `{owners}` while the other loss passes through it"
     finding = Finding(message, place, help=help_) if place else Finding(message, help=help_)
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=updates)
+
+
+def _of_evaluation(seen: LeftGradients) -> Verdict:
+    message = (
+        f"evaluation leaves gradients behind, and the next training step goes along them as well: {seen.misled} of "
+        f"{plural(seen.parameters, 'parameter')} come out otherwise than with the gradients put back"
+    )
+    help_ = "clear the gradients after the evaluation's backward, or take them with torch.autograd.grad"
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=help_),), looked_at=1)

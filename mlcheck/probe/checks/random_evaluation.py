@@ -14,8 +14,9 @@ def check(seen: Evaluation) -> Verdict:
     where = f"; {seen.first_difference} is the first to differ" if seen.first_difference else ""
     if seen.dropouts and (differing or seen.first_difference):
         drop = seen.dropouts[0]
-        message = f"{drop.name} drops values in evaluation: its `training` defaults to True{_pair(differing)}"
-        finding = Finding(message, drop.place, help="pass training=self.training, or use nn.Dropout")
+        message = f"{drop.name} drops values in evaluation: {drop.why}{_pair(differing)}"
+        help_ = "pass training=self.training, or a probability of 0 where it is False; or use nn.Dropout"
+        finding = Finding(message, drop.place, help=help_)
         return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=2)
     if not differing and not seen.first_difference:
         what = plural(len(seen.metrics), "metric") if seen.metrics else plural(seen.compared, "module output")

@@ -9,6 +9,8 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.step_calls import Call, StepCalls
 
 _LEFT_TO_YOU = 2
+_LEFT_TO_ANYONE = 3
+_TO_PYTHON = {".item()", ".tolist()", ".cpu()", ".numpy()", "as an array", "float()", "int()", "printed"}
 _SHOWN, _IN_A_SENTENCE = 5, 3
 
 
@@ -18,7 +20,7 @@ def check(seen: StepCalls) -> Verdict:
     evidence = f"a step reads from the device {_often(times)}" + (f": {_list(seen.waits)}" if times else "")
     if seen.device == "cpu":
         evidence += "; counted as they would be on a device, as this ran on the CPU, where they cost nothing"
-    if times < _LEFT_TO_YOU or not seen.meant:
+    if not (_written_for_a_device(seen) or _put_on_one(seen)):
         return Verdict(Outcome.PASS, evidence, numbers=numbers, looked_at=1)
     first, *others = seen.waits
     where = "waits" if seen.device != "cpu" else "would wait on a GPU (here, on the CPU, it does not)"
@@ -32,6 +34,15 @@ def check(seen: StepCalls) -> Verdict:
     )
     finding = Finding(message, first.place, help_, related=tuple(call.place for call in others[:_SHOWN]))
     return Verdict(Outcome.WARN, evidence, findings=(finding,), numbers=numbers, looked_at=1)
+
+
+def _written_for_a_device(seen: StepCalls) -> bool:
+    return seen.meant and sum(call.times for call in seen.waits) >= _LEFT_TO_YOU
+
+
+def _put_on_one(seen: StepCalls) -> bool:
+    """By a framework, for a program that names no device: only what it reads into Python counts then, no mask."""
+    return seen.placed and sum(call.times for call in seen.waits if call.what in _TO_PYTHON) >= _LEFT_TO_ANYONE
 
 
 def _often(times: float) -> str:

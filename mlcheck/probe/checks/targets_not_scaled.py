@@ -9,6 +9,7 @@ from mlcheck.probe.measure.comparisons import Comparisons
 from mlcheck.probe.measure.first_loss import FirstLoss
 
 LARGE = 100.0
+_FAR = 0.1  # of what predicting zero costs: a model that starts nearer has the targets' scale built in
 _REGRESSION = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 
@@ -19,6 +20,7 @@ def check(seen: FirstLoss, compared: Comparisons | None, *, largest: float = LAR
     if not judged:
         reason = "no mse_loss, l1_loss, smooth_l1_loss or huber_loss was computed, nor a difference of output and batch"
         return Verdict(Outcome.SKIP, reason=reason)
+    near = {loss.place for loss in seen.losses if loss.value < _FAR * loss.ignorant}
     findings = tuple(
         Finding(
             f"the targets of {kind} run from {low:.4g} to {high:.4g}: a fresh last layer gives about 1, "
@@ -28,7 +30,7 @@ def check(seen: FirstLoss, compared: Comparisons | None, *, largest: float = LAR
             numbers={"low": low, "high": high},
         )
         for kind, low, high, place in judged
-        if max(abs(low), abs(high)) > largest
+        if max(abs(low), abs(high)) > largest and place not in near
     )
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(judged))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -24,6 +25,7 @@ from mlcheck.trial.trial import Trial
 
 ROWS = 400
 MOST_STEPS = 40
+MOST_ROUNDS = 1000
 _WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd)
 _KINDS = {
     F.relu: "relu",
@@ -64,12 +66,14 @@ class Layer:
 
     `spread` is the root mean square of its output, `between` the share of its variance that lies between samples.
     `gradient` is the root mean square of the loss's derivative with respect to its output, over all samples.
+    `rounds` are the spreads by how often the layer had run in its pass, where it runs more than once.
     """
 
     name: str
     spread: list[float] = field(default_factory=list)
     between: list[float] = field(default_factory=list)
     gradient: list[float] = field(default_factory=list)
+    rounds: list[list[float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -117,10 +121,12 @@ class _Observer(TorchFunctionMode):
         self.precision = 0.0
         self._names = Names(trial.models)
         self._model = 0
+        self._runs: Counter[nn.Module] = Counter()
 
     def begin(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         sizes = [tensor.shape[0] for _, tensor in leaves((args, kwargs)) if tensor.ndim]
         self._model = sizes[0] if sizes else 0
+        self._runs.clear()
         self.samples += self._model if not any(t.requires_grad for _, t in leaves((args, kwargs))) else 0
         return args, kwargs
 
@@ -137,11 +143,19 @@ class _Observer(TorchFunctionMode):
         total = float(values.pow(2).mean())
         between = float(values.var(0, correction=0).mean())
         layer.spread.append(math.sqrt(total))
+        self._round(layer, self._runs[module])
+        self._runs[module] += 1
         layer.between.append(between / total if total > 0 else 0.0)
         self.precision = max(self.precision, torch.finfo(output.dtype).eps)
         if output.requires_grad:
             keep = layer.gradient.append
             output.register_hook(lambda grad: keep(float(grad.float().pow(2).mean().sqrt())))  # type: ignore[no-untyped-call]
+
+    @staticmethod
+    def _round(layer: Layer, number: int) -> None:
+        if number < MOST_ROUNDS:
+            layer.rounds += [[] for _ in range(number + 1 - len(layer.rounds))]
+            layer.rounds[number].append(layer.spread[-1])
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -42,10 +43,11 @@ class Columns:
         return part_of("batch", self.name)
 
 
-def columns_of(split: Pass, numbers: bool = False) -> dict[str, Columns]:
+def columns_of(split: Pass, numbers: bool = False, signals: Collection[tuple[int, ...]] = ()) -> dict[str, Columns]:
     """Tables (samples, columns), the channels of pictures, and the features of sequences, from the kept batches.
 
-    With `numbers` also what is one number a sample, as the target of a regression is.
+    With `numbers` also what is one number a sample, as the target of a regression is. Sequences of a shape that is
+    among `signals` have channels, which come first, as those of pictures do.
     """
     kept: dict[str, list[Tensor]] = {}
     for batch in split.kept:
@@ -55,12 +57,13 @@ def columns_of(split: Pass, numbers: bool = False) -> dict[str, Columns]:
     single = [name for name, tensors in kept.items() if all(tensor.numel() == len(tensor) for tensor in tensors)]
     if not numbers:
         kept = {name: tensors for name, tensors in kept.items() if name not in single}
-    found = {name: _described(name, tensors) for name, tensors in kept.items()}
+    found = {name: _described(name, tensors, tuple(tensors[0].shape[1:]) in signals) for name, tensors in kept.items()}
     return {name: columns for name, columns in found.items() if columns is not None}
 
 
-def _described(name: str, tensors: list[Tensor]) -> Columns | None:
-    rows = [_rows(tensor) for tensor in tensors]
+def _described(name: str, tensors: list[Tensor], channels: bool) -> Columns | None:
+    channels = channels or tensors[0].ndim == 4
+    rows = [_rows(tensor, channels) for tensor in tensors]
     single = rows[0].numel() == tensors[0].numel() == len(tensors[0])
     if len({row.shape[1] for row in rows}) != 1 or not (single or 1 < rows[0].shape[1] <= MOST_COLUMNS):
         return None
@@ -74,7 +77,7 @@ def _described(name: str, tensors: list[Tensor]) -> Columns | None:
     same = table == table.gather(0, far)
     return Columns(
         name,
-        "number" if single else {2: "column", 4: "channel"}.get(tensors[0].ndim, "feature"),
+        "number" if single else "channel" if channels else "column" if tensors[0].ndim == 2 else "feature",
         len(table),
         common,
         (table == common).double().mean(0),
@@ -86,10 +89,8 @@ def _described(name: str, tensors: list[Tensor]) -> Columns | None:
     )
 
 
-def _rows(tensor: Tensor) -> Tensor:
+def _rows(tensor: Tensor, channels: bool) -> Tensor:
     """(values, columns): pictures have their channels first, sequences their features last."""
     if tensor.ndim <= 2 or tensor.numel() == len(tensor):
         return tensor.reshape(len(tensor), -1)
-    if tensor.ndim == 4:
-        return tensor.movedim(1, -1).flatten(0, -2)
-    return tensor.flatten(0, -2)
+    return (tensor.movedim(1, -1) if channels else tensor).flatten(0, -2)

@@ -25,7 +25,8 @@ _WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd, nn.RNNBase)
 class FirstInput:
     """What a layer gets straight from the data, no trained module before it: `spreads` are per feature.
 
-    `pixels` is the order of its numbers where they are pictures of several channels.
+    `shape` is that of one sample. `kind` is `linear` (over whatever comes last), `convolution` (features come first) or
+    `recurrent` (features come last). `pixels` is the order of its numbers where they are pictures of several channels.
     """
 
     layer: str
@@ -34,6 +35,8 @@ class FirstInput:
     high: float
     spreads: tuple[float, ...]
     pixels: PixelOrder | None = None
+    shape: tuple[int, ...] = ()
+    kind: str = "linear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +87,6 @@ def _input(name: str, module: nn.Module, given: list[Tensor]) -> FirstInput:
     same = len({row.shape[1] for row in rows}) == 1
     spreads = torch.cat(rows).nan_to_num(0.0, 0.0, 0.0).std(0, correction=0).tolist() if same else []
     rms, pixels = math.sqrt(float(values.pow(2).mean())), pixel_order(given) if channels else None
-    return FirstInput(name, rms, float(values.min()), float(values.max()), tuple(spreads), pixels)
+    low, high, shape = float(values.min()), float(values.max()), tuple(given[0].shape[1:])
+    kind = "convolution" if channels else "recurrent" if isinstance(module, nn.RNNBase) else "linear"
+    return FirstInput(name, rms, low, high, tuple(spreads), pixels, shape, kind)

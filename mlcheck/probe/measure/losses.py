@@ -67,10 +67,11 @@ class LossCall:
 
 @dataclass(slots=True)
 class FunctionalDropout:
-    """`F.dropout` called by the user's own code (not by an `nn.Dropout`), with `training` true."""
+    """Dropout that the user's own code calls (not an `nn.Dropout`) and that is active; `why` whatever the mode."""
 
     name: str
     place: Location
+    why: str = "its `training` defaults to True"
 
 
 class LossWatch(TorchFunctionMode):
@@ -149,8 +150,11 @@ class LossWatch(TorchFunctionMode):
             if not self._keep_dropout:
                 return args[0] if args else kwargs["input"]
             self._see_dropout(func, args, kwargs)
-        elif func is F.scaled_dot_product_attention and not self._keep_dropout:
-            kwargs = {**kwargs, "dropout_p": 0.0} if len(args) < 5 else kwargs
+        elif func is F.scaled_dot_product_attention:
+            if not self._keep_dropout:
+                kwargs = {**kwargs, "dropout_p": 0.0} if len(args) < 5 else kwargs
+            elif (args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)) > 0:
+                self.dropouts.append(FunctionalDropout(func.__name__, user_location(), "its `dropout_p` knows no mode"))
         elif func in DRAWING:
             self.draws.append((func.__name__, user_location()))
         if func is F.kl_div:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, ClassVar, Self
 
 from mlcheck.core.finding import Location
+from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.line_by_line import Account, retold
@@ -21,17 +22,22 @@ from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 STEPS = 3
 _SECONDS = 5.0
+_NO_GRAPH = "does not require grad and does not have a grad_fn"
 
 
 @dataclass(frozen=True, slots=True)
 class Breakage:
-    """What ended a part of the rehearsal. `error` is one line, `traceback` the user's own, `help` what to do."""
+    """What ended a part of the rehearsal. `error` is one line, `traceback` the user's own, `help` what to do.
+
+    `why` says what about the model leads to it, where that was seen.
+    """
 
     part: str
     error: str
     traceback: str
     location: Location
     help: str = ""
+    why: str = ""
 
 
 @dataclass(slots=True)
@@ -102,7 +108,7 @@ class Rehearsal:
         except (NotReached, RejectedConfig):
             raise
         except Exception as error:
-            self._broke("training step", error)
+            self._broke("training step", error, _without_graph(trial) if _NO_GRAPH in str(error) else "")
 
     def _see_losses(self, watch: GradientWatch) -> None:
         """The value of every loss that backward was called on, and where."""
@@ -130,8 +136,19 @@ class Rehearsal:
         except Exception as error:
             self._broke("evaluation", error)
 
-    def _broke(self, part: str, error: Exception) -> None:
-        self.breakages.append(Breakage(part, error_line(error), user_traceback(error), raised_at(error), advice(error)))
+    def _broke(self, part: str, error: Exception, why: str = "") -> None:
+        broken = Breakage(part, error_line(error), user_traceback(error), raised_at(error), advice(error), why)
+        self.breakages.append(broken)
+
+
+def _without_graph(trial: Trial) -> str:
+    """Why a loss has nothing to go backward through."""
+    parameters = [parameter for model in trial.models.values() for parameter in model.parameters()]
+    wanting = sum(parameter.requires_grad for parameter in parameters)
+    if not wanting:
+        return f"none of {plural(len(parameters), 'parameter')} is trained, all are frozen (requires_grad=False)"
+    told = f"{wanting} of {plural(len(parameters), 'parameter')} want a gradient"
+    return f"the loss is cut off from the model (detached, or computed under no_grad), while {told}"
 
 
 def _numbers(metrics: Any) -> dict[str, float]:

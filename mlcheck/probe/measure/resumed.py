@@ -81,6 +81,11 @@ class _Run:
         for index, batch in enumerate(self._batches[:_BEFORE]):
             trial.train_step(copied(batch), index)
         self._middle = snapshot(trial)
+        self._gradients = [
+            (weight, None if weight.grad is None else weight.grad.detach().clone())
+            for model in trial.models.values()
+            for weight in model.parameters()
+        ]
         self._checkpoint = {name: deepcopy(part.state_dict()) for name, part in (trial.saved or {}).items()}
         self.expected = self._go_on()
         restore(trial, self._middle)
@@ -99,6 +104,8 @@ class _Run:
         restore(trial, self._start)
         for name, part in (trial.saved or {}).items():
             part.load_state_dict(deepcopy(self._checkpoint[name]))
+        for weight, gradient in self._gradients:  # of an accumulation, in the midst of which nobody need save
+            weight.grad = None if gradient is None else gradient.clone()
         for model in trial.models.values():  # a framework that starts again calls this before the first step
             model.train(model.training)
         if trial.progress is not None:

@@ -63,7 +63,8 @@ class Call:
 class StepCalls:
     """A step's `waits` for the device and its `copies` to it, most frequent first; `operations` by line of the user's.
 
-    `device` is where it ran. `meant` says that the program is written for a device, whatever it ran on here.
+    `device` is where it ran. `meant` says that the program is written for a device, whatever it ran on here; `placed`
+    that a framework puts models and batches on whatever device there is.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -74,6 +75,7 @@ class StepCalls:
     waits: tuple[Call, ...]
     copies: tuple[Call, ...]
     operations: tuple[Call, ...]
+    placed: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps
@@ -97,6 +99,7 @@ class StepCalls:
             waits=counted.by_line(counted.waits),
             copies=counted.by_line(counted.copies),
             operations=counted.by_line(counted.operations),
+            placed=trial.saved is not None,
         )
 
 

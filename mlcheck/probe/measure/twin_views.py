@@ -27,7 +27,7 @@ BATCHES = 3
 class TwinViews:
     """`pairs` of names, of each of which a model was given both: stacked in one call, or in two calls.
 
-    `equal` are those among them that are equal in every number of `batches`; `samples` is how many rows they have.
+    `names` are all of them; `equal` are those that are equal in every number of `samples` rows.
     `dropout` says that the models draw random numbers of their own, which makes two passes of one input differ.
     """
 
@@ -39,6 +39,7 @@ class TwinViews:
     samples: int
     dropout: bool
     place: Location
+    names: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
@@ -55,7 +56,7 @@ class TwinViews:
         equal = tuple(pair for pair in pairs if all(_equal(batch, pair) for batch in batches))
         dropout = any(isinstance(call.module, _DropoutNd) and call.training for call in watch.modal)
         samples = sum(len(next(iter(dict(_views(batch)).values()))) for batch in batches)
-        return cls(len(pairs), equal, samples, dropout, watch.calls[0].place)
+        return cls(len(pairs), equal, samples, dropout, watch.calls[0].place, tuple(pairs))
 
 
 def _views(batch: Any) -> Iterator[tuple[str, Tensor]]:
