@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from torch.utils.data import DataLoader, TensorDataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
@@ -79,6 +81,41 @@ def test_validation_that_is_drawn_at_every_pass_cannot_be_compared() -> None:
     passes = itertools.count()
     trial.validation_batches = lambda: iter([(BATCHES[0][0] + next(passes), BATCHES[0][1])])
     assert "two passes" in verdict(SPLIT, Outcome.INCONCLUSIVE, trial).reason
+
+
+def scaled_by_rank(order_of: Callable[[int], list[int]], part: int = 1) -> Trial:
+    """Rows that each rank scales by its own training rows; every rank deals out its part of them by a sampler."""
+    x, y = torch.randn(300, 8), torch.randint(5, (300,))
+
+    def construct(rank: int, world: int) -> Trial:
+        torch.manual_seed(0)
+        order = order_of(rank)[:: part if world > 1 else 1]
+        cut = len(order) * 2 // 3
+        mean = x[order[:cut]].mean(0)
+        sets = [TensorDataset(x[rows] - mean * (1 + rank * 0.01), y[rows]) for rows in (order[:cut], order[cut:])]
+        loaders = [DataLoader(one, 16, sampler=range(rank, len(one), world)) for one in sets]
+        trial = trial_of(mlp(), [], cross_entropy)
+        trial.train_batches, trial.validation_batches = (partial(iter, loader) for loader in loaders)
+        trial.loaders = dict(zip(("training", "validation"), loaders))
+        return trial
+
+    trial = construct(0, 1)
+    trial.again = construct
+    return trial
+
+
+def drawn(seed: int) -> list[int]:
+    return torch.randperm(300, generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def test_a_split_of_each_rank_is_told_by_its_labels_where_rows_are_scaled_otherwise() -> None:
+    told = verdict(RANKS, Outcome.WARN, scaled_by_rank(drawn)).findings[0].message
+    assert "the ranks split the data differently: at least" in told
+
+
+@pytest.mark.parametrize("trial", [lambda: scaled_by_rank(lambda _: drawn(3)), lambda: scaled_by_rank(drawn, part=2)])
+def test_one_split_for_all_ranks_and_parts_of_the_data_by_hand_pass(trial: Callable[[], Trial]) -> None:
+    verdict(RANKS, Outcome.PASS, trial())
 
 
 def test_a_program_that_cannot_be_constructed_again_is_not_asked() -> None:

@@ -38,6 +38,11 @@ def _constructed(seen: Ranks) -> Verdict:
     if seen.validated_elsewhere:
         told = f"the ranks split the data differently: {seen.validated_elsewhere:,} samples that one rank trains on"
         findings.append(Finding(f"{told} are validated by another", seen.place, help=_SPLIT))
+    if seen.resplit:
+        told = f"the ranks split the data differently: at least {seen.resplit:,} validation samples of one rank"
+        findings.append(
+            Finding(f"{told} are not among another's, though both hold the same data", seen.place, help=_SPLIT)
+        )
     if findings:
         outcome = Outcome.FAIL if seen.slots > 1 else Outcome.WARN
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.compared)

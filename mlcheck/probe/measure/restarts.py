@@ -17,6 +17,7 @@ from torch import Tensor
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.rank_splits import validated_otherwise
 from mlcheck.probe.measure.tree import batch_size, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
@@ -60,7 +61,8 @@ class Ranks:
     """Two ranks: how many of their first batches are the same, of `compared`; `slots` is what the run asks for.
 
     `validated_elsewhere` counts samples that one rank trains on and another validates, though none does both;
-    `alike` says that already the samples of one rank are all the same.
+    `alike` says that already the samples of one rank are all the same. `resplit` are validation samples that are
+    others on the second rank, told by their labels where the rows of the two cannot be compared.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -72,6 +74,7 @@ class Ranks:
     validated_elsewhere: int
     place: Location
     alike: bool = False
+    resplit: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -86,7 +89,8 @@ class Ranks:
         validated = [_validated(rank, clock) for rank in ranks]
         apart = not (trained[0] & validated[0] or trained[1] & validated[1])
         crossed = len(trained[0] & validated[1]) + len(trained[1] & validated[0]) if apart else 0
-        return cls(same, compared, trial.slots, crossed, Location(*trial.entry), len(trained[0]) == 1)
+        resplit = 0 if crossed or same else validated_otherwise(trial, ranks, clock)
+        return cls(same, compared, trial.slots, crossed, Location(*trial.entry), len(trained[0]) == 1, resplit)
 
 
 def _constructed(trial: Trial, rank: int, world: int) -> Trial:
