@@ -75,6 +75,37 @@ def test_who_does_not_compute_in_float16_is_not_asked(trial: Callable[[], Trial]
     assert ask(HALF, trial()).outcome is Outcome.SKIP
 
 
+class Guarded(nn.Module):
+    """Scores that `last` makes of a linear layer's, as a likelihood or a norm does."""
+
+    def __init__(self, last: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.inner, self.last = nn.Linear(8, 5), last
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.inner(x))
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (lambda x: (x.sigmoid() + 1e-8).log(), "1e-08, which keeps `log` from zero, is 0 in float16"),
+        (lambda x: x.sigmoid().clamp(min=1e-12).log(), "1e-12, which keeps `log` from zero"),
+        (lambda x: x / (x.std(1, keepdim=True) + 1e-8), "1e-08, which keeps `div` from zero"),
+        (lambda x: (x.sigmoid().float() + 1e-8).log(), ""),
+        (lambda x: (x.sigmoid() + 1e-4).log(), ""),
+        (lambda x: x * (x.pow(2).mean(1, keepdim=True) + 1e-8).rsqrt(), ""),
+        (lambda x: x / (x.norm(dim=1, keepdim=True) + 1e-8), ""),
+        (lambda x: (x + 1e-8).relu(), ""),
+    ],
+    ids=("log", "clamp", "quotient", "in float32", "large enough", "power", "norm", "no guard"),
+)
+def test_a_guard_that_is_zero_in_float16(last: Callable[[Tensor], Tensor], said: str) -> None:
+    verdict = ask(HALF, mixed(Guarded(last)))
+    assert verdict.outcome is (Outcome.WARN if said else Outcome.PASS), verdict
+    assert said in verdict.summary
+
+
 @pytest.mark.parametrize("scaled", [True, False])
 def test_gradients_too_small_for_float16_need_a_scaler(scaled: bool) -> None:
     scaler = torch.amp.GradScaler("cuda", enabled=False)

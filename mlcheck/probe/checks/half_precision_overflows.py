@@ -10,6 +10,7 @@ from mlcheck.probe.measure.half_precision import HalfPrecision
 
 _LOST = 0.01
 _CONSTANT = "use torch.finfo(scores.dtype).min, or -inf, in the tensor's own type"
+_GUARD = "add it in float32 (`x.float() + eps`), take a larger one (1e-4), or a loss that takes logits"
 _RANGE = "scale the values down, normalise before this line, or leave autocast for it: float16 ends at 65,504"
 
 
@@ -21,6 +22,10 @@ def check(seen: HalfPrecision) -> Verdict:
     if seen.overflow:
         told = f"in {seen.dtype} the result overflows: {seen.overflow}"
         return Verdict(Outcome.FAIL, told, findings=(Finding(told, seen.place, help=_RANGE),), looked_at=1)
+    if seen.guard:
+        told = f"{seen.guard} is 0 in float16, as all below 3e-8: it guards nothing"
+        finding = Finding(told, seen.guard_place, help=_GUARD)
+        return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=1)
     lost = f"{seen.lost:.1%} of {plural(seen.gradients, 'gradient')} are too small for it"
     if not seen.scales and seen.lost > _LOST:
         told = f"{lost}, and no GradScaler scales the loss"

@@ -7,7 +7,7 @@ computes in it, and sums, differences, products and masks of half-precision valu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches, inconclusive
+from mlcheck.probe.measure.lost_guards import LostGuards
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at, user_location
 from mlcheck.probe.measure.tree import copied, leaves
@@ -36,6 +37,7 @@ _SAME_ON_BOTH = frozenset((*_PRODUCTS, *_CONVOLUTIONS, *_SUMS))
 class HalfPrecision:
     """`error` is what half precision raises and float32 does not. `overflow` is the first operation of finite
     values whose result is none, with its largest input; `lost` the share of gradients that float16 rounds to zero.
+    `guard` is a constant that keeps an operation from zero, and is zero in float16.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -48,6 +50,8 @@ class HalfPrecision:
     place: Location
     lost: float
     gradients: int
+    guard: str = ""
+    guard_place: Location = field(default_factory=Location)
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two steps, whatever the limit
@@ -57,10 +61,10 @@ class HalfPrecision:
         with restored(trial):
             requests = _asked(trial, batch)
             gradients = _gradients(trial)
-        watch = _Overflow()
+        watch, guards = _Overflow(), LostGuards()
         error, place = "", Location()
         seed_all(_SEED)
-        with recorded_autocast(act_out=True), watch:
+        with recorded_autocast(act_out=True), watch, guards:
             try:
                 trial.train_step(copied(batch), 0)
             except RuntimeError as raised:
@@ -77,6 +81,8 @@ class HalfPrecision:
             place=place if error else watch.place,
             lost=sum(small) / used if used else 0.0,
             gradients=used,
+            guard=guards.told,
+            guard_place=guards.place,
         )
 
 
