@@ -154,6 +154,28 @@ def test_samples_that_meet(mix: Any) -> None:
     assert "layers.net.0 (Linear)" in verdict.summary
 
 
+PAIRED: dict[str, tuple[Any, Outcome]] = {
+    "rolled": (lambda out, y: F.cross_entropy(out, y.roll(1)), Outcome.FAIL),
+    "flipped": (lambda out, y: F.cross_entropy(out.flip(0), y), Outcome.FAIL),
+    "its own": (lambda out, y: F.cross_entropy(out, y), Outcome.PASS),
+    "both flipped": (lambda out, y: F.cross_entropy(out.flip(0), y.flip(0)), Outcome.PASS),
+    "mixed with another": (
+        lambda out, y: 0.7 * F.cross_entropy(out, y) + 0.3 * F.cross_entropy(out, y.roll(1)),
+        Outcome.PASS,
+    ),
+    "weighted by class": (lambda out, y: F.cross_entropy(out, y, weight=torch.arange(1.0, 6.0)), Outcome.PASS),
+    "of the other half": (lambda out, y: F.cross_entropy(out[:16], y[:16]), Outcome.PASS),
+}
+
+
+@pytest.mark.parametrize("how", PAIRED)
+def test_each_prediction_is_compared_with_its_own_target(how: str) -> None:
+    loss, outcome = PAIRED[how]
+    verdict = ask("batch-mixing", trial_of(mlp(), classes(8), lambda model, batch: loss(model(batch[0]), batch[1])))
+    assert verdict.outcome is outcome, verdict
+    assert ("the loss compares predictions with other samples' targets" in verdict.summary) is (outcome is Outcome.FAIL)
+
+
 @pytest.mark.parametrize(("mixed", "outcome"), [(True, Outcome.FAIL), (False, Outcome.PASS)])
 def test_a_number_beside_the_batch_is_no_reason_not_to_look(mixed: bool, outcome: Outcome) -> None:
     class Scaled(nn.Module):

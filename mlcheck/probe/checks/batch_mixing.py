@@ -7,11 +7,15 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.independence import ROUNDING, SINGLE_PRECISION_ROUNDING, BatchIndependence
+from mlcheck.probe.measure.names import part_of
+from mlcheck.probe.measure.pairing import Pairing
 
 
-def check(seen: BatchIndependence) -> Verdict:
+def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
     if seen.displaced:
         return _displaced(seen)
+    if not seen.deviation and pairing and pairing.strayed:
+        return _strayed(pairing)
     if not seen.deviation:
         summary = f"a row of {seen.rows} is bitwise the same whichever rows surround it"
         return Verdict(Outcome.PASS, summary, numbers={"deviation": 0.0}, looked_at=seen.rows)
@@ -37,6 +41,18 @@ def check(seen: BatchIndependence) -> Verdict:
     )
     how = "look for a mean, softmax, norm, view or attention over dimension 0"
     return _failed(seen, message, how, {"deviation": exact or seen.deviation})
+
+
+def _strayed(pairing: Pairing) -> Verdict:
+    one = pairing.strayed[0]
+    message = (
+        f"the loss compares predictions with other samples' targets: with another `{part_of('batch', one.name)}` for "
+        f"sample {one.own} the gradient of its own prediction stays, bit for bit, and that of sample {one.reached} "
+        f"changes ({one.asked} of {one.asked} samples asked about)"
+    )
+    how = "look at what reorders one side before the loss: roll, flip, a shuffle, repeat in place of repeat_interleave"
+    finding = Finding(message, pairing.place, help=how)
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
 
 
 def _displaced(seen: BatchIndependence) -> Verdict:
