@@ -176,6 +176,17 @@ def test_each_prediction_is_compared_with_its_own_target(how: str) -> None:
     assert ("the loss compares predictions with other samples' targets" in verdict.summary) is (outcome is Outcome.FAIL)
 
 
+def test_a_tensor_that_may_not_be_exchanged_hides_no_other() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        x, order, y = batch
+        if not bool((order.diff() > 0).all()):
+            raise ValueError("not in order")
+        return F.cross_entropy(model(x), y.roll(1))
+
+    batches = [(x, torch.arange(len(x)), y) for x, y in classes(8)]
+    assert "samples' targets: with another `batch[2]`" in fails("batch-mixing", trial_of(mlp(), batches, loss)).summary
+
+
 @pytest.mark.parametrize(("mixed", "outcome"), [(True, Outcome.FAIL), (False, Outcome.PASS)])
 def test_a_number_beside_the_batch_is_no_reason_not_to_look(mixed: bool, outcome: Outcome) -> None:
     class Scaled(nn.Module):

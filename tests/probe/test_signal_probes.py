@@ -61,6 +61,16 @@ def test_a_signal_that_twelve_sigmoids_swallow() -> None:
     assert any("gradient vanishes" in finding.message for finding in verdict.findings)
 
 
+@pytest.mark.parametrize(("every", "outcome"), [(True, Outcome.WARN), (False, Outcome.PASS)])
+def test_weights_that_all_begin_next_to_zero(every: bool, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 5))
+    for layer in (model[0], model[2], model[4]) if every else (model[4],):
+        nn.init.normal_(layer.weight, std=1e-5)
+    verdict = ask("signal-fades-with-depth", on_classes(model))
+    assert verdict.outcome is outcome, verdict.summary
+    assert ("the weights of all 3 layers begin next to zero" in verdict.summary) is every
+
+
 @pytest.mark.parametrize("bend", [nn.ReLU, nn.Tanh, nn.GELU])
 def test_eight_layers_carry_the_signal(bend: type[nn.Module]) -> None:
     assert ask("signal-fades-with-depth", on_classes(deep(6, bend), batches=3)).outcome is Outcome.PASS

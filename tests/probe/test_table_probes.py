@@ -158,6 +158,8 @@ def test_a_signal_has_channels_and_may_be_padded_at_its_end() -> None:
     says(ask("constant-feature", series(x, convolving(3))), Outcome.PASS, "3 of 3 channels")
     x[:, 1] = 0.0
     says(ask("constant-feature", series(x, convolving(3))), Outcome.WARN, "channel 1 of `batch[0]` is 0 in all of")
+    alike = torch.randn(1, 1, 40, generator=draws()).expand(200, 1, 40).clone()
+    says(ask("constant-feature", series(alike, convolving(1))), Outcome.WARN, "is the same in every sample")
 
 
 def test_a_reading_of_a_billion_and_a_code_for_missing_ones() -> None:

@@ -11,6 +11,7 @@ from mlcheck.probe.measure.overfit import Overfit
 
 FEW = 4
 GRADIENT_RATIO = 1e-6
+FAINT = 1e-3
 
 
 def check(seen: Activations, overfit: Overfit | None) -> Verdict:
@@ -24,6 +25,8 @@ def check(seen: Activations, overfit: Overfit | None) -> Verdict:
         lost = []
     first, ratio = _what_arrives(layers)
     findings = []
+    if all(0 < layer.gain < FAINT for layer in layers):
+        findings.append(_faint(layers))
     if lost:
         findings.append(_lost(lost[0], seen.precision))
     if ratio < GRADIENT_RATIO:
@@ -56,6 +59,17 @@ def _what_arrives(layers: list[Layer]) -> tuple[str, float]:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
+
+
+def _faint(layers: list[Layer]) -> Finding:
+    loudest = max(layers, key=lambda layer: layer.gain)
+    return Finding(
+        f"the weights of all {len(layers)} layers begin next to zero: each passes on {loudest.gain:.1g} of what it "
+        f"gets at most (`{loudest.name}`), and as little gradient back",
+        Location(symbol=loudest.name.partition(" ")[0]),
+        help="initialise for the width: nn.init.kaiming_normal_ before ReLU, xavier_uniform_ otherwise",
+        numbers={"gain": loudest.gain},
+    )
 
 
 def _lost(layer: Layer, precision: float) -> Finding:

@@ -66,6 +66,7 @@ class Layer:
 
     `spread` is the root mean square of its output, `between` the share of its variance that lies between samples.
     `gradient` is the root mean square of the loss's derivative with respect to its output, over all samples.
+    `gain` is how many times the power of its input its weights give out, for an input of independent values.
     `rounds` are the spreads by how often the layer had run in its pass, where it runs more than once.
     """
 
@@ -74,6 +75,7 @@ class Layer:
     between: list[float] = field(default_factory=list)
     gradient: list[float] = field(default_factory=list)
     rounds: list[list[float]] = field(default_factory=list)
+    gain: float = 1.0
 
 
 @dataclass(slots=True)
@@ -139,7 +141,7 @@ class _Observer(TorchFunctionMode):
         values = output.detach().float()
         if values.shape[0] != self._model or values.shape[0] < 2:
             return
-        layer = self.layers.setdefault(module, Layer(self._names.module(module)))
+        layer = self.layers.setdefault(module, Layer(self._names.module(module), gain=_gain(module)))
         total = float(values.pow(2).mean())
         between = float(values.var(0, correction=0).mean())
         layer.spread.append(math.sqrt(total))
@@ -185,6 +187,11 @@ class _Observer(TorchFunctionMode):
             far = (flat.abs() > 0.99) if kind == "tanh" else ((flat < 0.005) | (flat > 0.995))
             units.saturated = (units.saturated * units.values + float(far.sum())) / (units.values + far.numel())
             units.values += far.numel()
+
+
+def _gain(module: nn.Linear | nn.modules.conv._ConvNd) -> float:
+    weight = module.weight.detach().double()
+    return float(weight.pow(2).mean().sqrt()) * math.sqrt(weight[0].numel())
 
 
 def _within_activation() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -60,8 +61,11 @@ class Pairing:
         if not before.rows:
             raise NotMeasured("no gradient of a prediction with one row a sample was seen")
         names = [name for name, tensor in leaves(batch) if tensor.ndim and len(tensor) == size]
-        found = [one for name in names if (one := _astray(trial, batch, name, before, clock))]
-        return cls(tuple(found), len(names), before.place)
+        found: list[Strayed | None] = []
+        for name in names:
+            with suppress(Exception):  # a program may refuse a sample that is made of two
+                found.append(_astray(trial, batch, name, before, clock))
+        return cls(tuple(one for one in found if one), len(found), before.place)
 
 
 @dataclass(frozen=True, slots=True)
