@@ -2,21 +2,24 @@
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute
-from mlcheck.lint.sites import Class, Function
-from mlcheck.lint.sites.modules import holds_parameters, is_plain, makes_module, module_classes
+from mlcheck.lint.nodes import is_attribute, last_name, walk
+from mlcheck.lint.sites import AttributeSet, Class, Function, canonical
+from mlcheck.lint.sites.modules import MODULE, holds_parameters, is_plain, makes_module, module_classes
 
 LOOKS_AT = "module class"
 _REGISTERS = ("register_buffer", "register_parameter")
+_WITHOUT_CONSTRUCTOR = frozenset(["builtins.object", "abc.ABC", "typing.Generic"])
 _STARTS_NOTHING = (*_REGISTERS, "save_hyperparameters")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.once(module_classes):
+        yield from _skipped(cls)
         init = cls.methods.get("__init__")
         if (
             init is None
@@ -39,6 +42,31 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def _skipped(cls: Class) -> Iterator[Finding]:
+    """`super(Base, self).__init__()` in a class under `Base`: what comes after it runs, and `Base` makes no layers."""
+    init = cls.methods.get("__init__")
+    for node in init.nodes if init is not None and len(cls.line) > 1 and is_plain(cls) else ():
+        if init is None or not isinstance(node, ast.Attribute) or node.attr != "__init__":
+            continue
+        after = _asked(node.value)
+        if not isinstance(after, ast.expr):
+            continue
+        base = cls.file.resolve(after, init.inner)
+        begun = base.methods.get("__init__") if isinstance(base, Class) and base in cls.line[1:] else None
+        text = cls.file.module.text_of(cls.node)
+        if not isinstance(base, Class) or begun is None or f"{base.name}.__init__" in text:
+            continue
+        made = {last_name(layer.target) for layer in _assigned_layers(base, begun)}
+        missed = sorted(name for name in made - set(cls.attributes) if re.search(rf"self\.{name}\b", text))
+        if missed:
+            yield Finding(
+                f"`super({base.name}, self)` passes over `{base.name}.__init__`, which makes `self.{missed[0]}`",
+                init.place(node).location,
+                help=f"`super().__init__(...)`, with what `{base.name}` asks for",
+                related=(begun.place().location,),
+            )
+
+
 def _starts_well(body: list[ast.stmt]) -> bool:
     """Whether the first thing done is `super().__init__()` or the like."""
     if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
@@ -56,30 +84,70 @@ def _registered(init: Function) -> Iterator[ast.Call]:
 
 def _layers(cls: Class, init: Function, end: float) -> Iterator[ast.stmt | ast.expr]:
     """The layers that are assigned before that line."""
+    return (layer.node for layer in _assigned_layers(cls, init) if layer.node.lineno < end)
+
+
+def _assigned_layers(cls: Class, init: Function) -> Iterator[AttributeSet]:
+    """What the constructor assigns that is certainly a module or a parameter."""
     for assignments in cls.attributes.values():
         for function, assigned in assignments:
-            if function is init and assigned.value is not None and assigned.node.lineno < end:
+            if function is init and assigned.value is not None:
                 parts = (cls.file, assigned.value, assigned.context)
                 if holds_parameters(*parts) or makes_module(*parts):
-                    yield assigned.node
+                    yield assigned
 
 
 def _begins_elsewhere(cls: Class, init: Function, node: ast.AST) -> bool:
-    """`Logged.__init__(self)`, of a class of the project that is no module and calls nobody further."""
+    """Whether the constructor that this runs ends in a class of the project that is no module and calls nobody further.
+
+    `Logged.__init__(self)`; `super().__init__()` where `Logged` stands before the module among the bases.
+    """
     call = node.value if isinstance(node, ast.Expr) else node
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "__init__":
         return False
-    base = cls.file.resolve(call.func.value, init.inner)
-    if not isinstance(base, Class) or not base.libraries <= {"builtins.object"}:
-        return False
-    text = "".join(each.file.module.text_of(each.node) for each in base.line)
-    return "super(" not in text and "__init__(self" not in text.replace("def __init__(self", "")
+    after = _asked(call.func.value)
+    if after is None:
+        base = cls.file.resolve(call.func.value, init.inner)
+        return isinstance(base, Class) and _is_the_end(base, [each.file.module.text_of(each.node) for each in base.line])
+    above = cls.file.resolve(after, init.inner) if isinstance(after, ast.expr) else cls
+    if isinstance(above, str):
+        return canonical(above) == MODULE
+    first = _next_constructor(cls) if above is cls else None
+    return first is not None and _is_the_end(first.cls, [first.file.module.text_of(first.node)])
+
+
+def _asked(node: ast.expr) -> ast.expr | bool | None:
+    """`Net` of `super(Net, self)`, True of `super()`; None of anything else."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "super":
+        return None
+    return node.args[0] if node.args else True
+
+
+def _next_constructor(cls: Class) -> Function | None:
+    """The `__init__` that `super().__init__()` of this class means, where it is one of the project's."""
+    for base in cls.bases:
+        if isinstance(base, str) and base not in _WITHOUT_CONSTRUCTOR:
+            return None
+        if base is None or isinstance(base, Class) and not base.libraries <= _WITHOUT_CONSTRUCTOR:
+            return None
+        if isinstance(base, Class) and (found := base.find("__init__")) is not None:
+            return found
+    return None
+
+
+def _is_the_end(cls: Class | None, texts: list[str]) -> bool:
+    """Whether these constructors of a class that is no module hand nothing on to another."""
+    text = "".join(texts)
+    no_module = cls is not None and cls.libraries <= _WITHOUT_CONSTRUCTOR
+    return no_module and "super(" not in text and "__init__(self" not in text.replace("def __init__(self", "")
 
 
 def _initialised(cls: Class, init: Function) -> float:
     """The first line that may run the base's `__init__`, in whatever branch."""
-    calls = (node for node in init.nodes if isinstance(node, ast.Call) and not _begins_elsewhere(cls, init, node))
-    return min((node.lineno for node in calls if _may_initialise(node, init.receiver)), default=math.inf)
+    calls = [node for node in init.nodes if isinstance(node, ast.Call)]
+    elsewhere = [part for call in calls if _begins_elsewhere(cls, init, call) for part in (call, *walk(call.func))]
+    begin = (call for call in calls if call not in elsewhere and _may_initialise(call, init.receiver))
+    return min((call.lineno for call in begin), default=math.inf)
 
 
 def _may_initialise(call: ast.Call, receiver: str) -> bool:

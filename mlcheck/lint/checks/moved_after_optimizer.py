@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.optimizers import following, optimizers
+from mlcheck.lint.sites.optimizers import before_training, optimized, optimizers
 
 LOOKS_AT = "optimizer"
 _DEVICES = ("device", "cuda", "rank", "gpu", "mps")
@@ -16,27 +15,26 @@ _DEVICES = ("device", "cuda", "rank", "gpu", "mps")
 def check(facts: Facts) -> Iterator[Finding]:
     made = facts.sites.once(optimizers)
     facts.sites.seen[LOOKS_AT] = len(made)
-    for call in made:
-        model = _model(call)
-        for statement in following(call) if model else ():
-            if isinstance(statement, ast.For | ast.While):
-                break
-            if (move := _moves(statement, model)) is not None:
+    reported: set[ast.Call] = set()
+    for call, model in (each for optimizer in made for each in optimized(optimizer)):
+        for statement in before_training(call):
+            move = _moves(statement, model)
+            if move is not None and move not in reported:
+                reported.add(move)
                 yield Finding(
                     f"`{model}` is moved after its optimizer was made: what state that holds by then stays behind",
                     call.file.place(move, call.context).location,
                     help="move the model first, then make the optimizer and load its state",
                     related=(call.place.location,),
                 )
+            if move is not None or _is_bound_anew(statement, model):
                 break
 
 
-def _model(call: Call) -> str:
-    """`model` of `Adam(model.parameters())`."""
-    given = call.argument("params", 0)
-    if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "parameters":
-        return ast.unparse(given.func.value)
-    return ""
+def _is_bound_anew(statement: ast.stmt, model: str) -> bool:
+    """`model = Net()`: from here on the name means another one."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(ast.unparse(target) == model for target in targets)
 
 
 def _moves(statement: ast.stmt, model: str) -> ast.Call | None:

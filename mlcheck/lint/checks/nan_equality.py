@@ -15,7 +15,7 @@ from mlcheck.lint.sites.latest import source
 LOOKS_AT = "comparison with NaN"
 WORDS = ("nan", "NaN", "NAN")
 _BEFORE = r"(?:[=!]=|\b(?:is|not|in)\b)[\s(\[{]*(?:[\w.]+\()*[\w.]*['\"]?nan\b"
-_SUSPECT = pattern(_BEFORE + r"|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|,\s*[\w.(]*['\"]?nan\b", re.IGNORECASE)
+_SUSPECT = pattern(_BEFORE + r"|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|[,\[{(]\s*[\w.(]*['\"]?nan\b", re.IGNORECASE)
 _NAMES = frozenset(["math.nan", "numpy.nan", "numpy.NaN", "numpy.NAN", "torch.nan", "cmath.nan"])
 
 
@@ -50,11 +50,23 @@ def _outcome(file: File, operator: ast.cmpop, left: ast.expr, right: ast.expr, c
         other, nan = (left, right) if _is_nan(file, right) else (right, left)
         return outcome if _is_nan(file, nan) and (_is_new(nan) or _is_computed(file, other, context)) else ""
     if isinstance(operator, ast.In | ast.NotIn):
-        held = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else []
+        held = _members(file, right, context)
         sought = _is_nan(file, left) and _is_new(left)
         if sought or (any(_is_nan(file, each) for each in held) and _is_computed(file, left, context)):
             return "never finds one"
     return ""
+
+
+def _members(file: File, node: ast.expr, context: Context) -> list[ast.expr]:
+    """The values written out in a tuple, list or set, also where a name or an attribute of the class holds it."""
+    held, _ = file.value(node, context)
+    cls = file.class_around(context)
+    if isinstance(held, ast.Attribute) and isinstance(held.value, ast.Name) and cls is not None:
+        bound = cls.defined.inner.scope.bindings.get(held.attr, [])
+        own = held.value.id in ("self", "cls", cls.name) and not cls.attribute(held.attr)
+        if own and len(bound) == 1 and isinstance(bound[0].value, ast.expr):
+            held = bound[0].value
+    return held.elts if isinstance(held, ast.Tuple | ast.List | ast.Set) else []
 
 
 def _is_new(nan: ast.expr) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from mlcheck.lint.sites.blocks import blocks
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import OPEN, Call
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.project import Sites
 
 OPTIMIZERS = ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "NAdam", "RAdam", "Adamax")
@@ -14,6 +16,8 @@ SCHEDULERS = (
     *("StepLR", "MultiStepLR", "LambdaLR", "ExponentialLR", "LinearLR", "PolynomialLR", "OneCycleLR", "CyclicLR"),
     *("CosineAnnealingLR", "CosineAnnealingWarmRestarts", "ReduceLROnPlateau", "ConstantLR", "MultiplicativeLR"),
 )
+_ENDS = (ast.For, ast.AsyncFor, ast.While, ast.Return, ast.Raise, ast.Continue, ast.Break)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def optimizers(sites: Sites) -> tuple[Call, ...]:
@@ -36,3 +40,60 @@ def following(call: Call) -> Iterator[ast.stmt]:
                 if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is call.node:
                     yield from block[index + 1 :]
                     return
+
+
+def before_training(call: Call) -> Iterator[ast.stmt]:
+    """The statements that run after that of the call and before the next loop, and those in their branches."""
+    for parent, rest in _rests(around(call), call.node):
+        for statement in _opened(rest):
+            if isinstance(statement, _ENDS):
+                return
+            yield statement
+        if isinstance(parent, _ENDS):
+            return
+
+
+def _rests(node: ast.AST, made: ast.Call) -> list[tuple[ast.AST, list[ast.stmt]]]:
+    """What is left of each block around the statement that assigns the call, innermost first; none if not in it."""
+    for block in blocks(node):
+        for index, statement in enumerate(block):
+            if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is made:
+                return [(node, block[index + 1 :])]
+            inside = [] if isinstance(statement, _SCOPES) else _rests(statement, made)
+            if inside:
+                return [*inside, (node, block[index + 1 :])]
+    return []
+
+
+def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, and those in its branches behind the `if` or `with` they stand in."""
+    for statement in block:
+        yield statement
+        if isinstance(statement, ast.If | ast.With | ast.Try):
+            for inner in blocks(statement):
+                yield from _opened(inner)
+
+
+class Optimized(NamedTuple):
+    """A model whose parameters an optimizer is given, as written, and the call that brings the optimizer there."""
+
+    call: Call
+    model: str
+
+
+def optimized(call: Call) -> Iterator[Optimized]:
+    """`model` of `Adam(model.parameters())`; in a function that returns it, what its calls give for `model`."""
+    given = call.argument("params", 0)
+    if not isinstance(given, ast.Call) or not isinstance(given.func, ast.Attribute) or given.func.attr != "parameters":
+        return
+    owner, function = given.func.value, call.function
+    yield Optimized(call, ast.unparse(owner))
+    if function is None or not isinstance(owner, ast.Name) or owner.id not in function.parameters:
+        return
+    if not any(returned is call.node for returned in returns(function)):
+        return
+    position = list(function.parameters).index(owner.id) - (1 if function.receiver else 0)
+    for above in callers(call.file.sites, function):
+        handed = above.argument(owner.id, position)
+        if handed is not None and handed is not OPEN:
+            yield Optimized(above, ast.unparse(handed))

@@ -1,0 +1,47 @@
+"""sharded-after-optimizer: FSDP takes a model apart whose whole parameters an optimizer was given before."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, canonical
+from mlcheck.lint.sites.optimizers import before_training, optimized, optimizers
+
+LOOKS_AT = "optimizer"
+_SHARDS = ("FullyShardedDataParallel", "fully_shard")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    made = facts.sites.once(optimizers)
+    facts.sites.seen[LOOKS_AT] = len(made)
+    for call, model in (each for optimizer in made for each in optimized(optimizer)):
+        later = list(before_training(call))
+        shards = [found for statement in later if (found := _shards(call, statement, model)) is not None]
+        if shards and not any(_makes_optimizer(call, statement) for statement in later):
+            yield Finding(
+                f"`{model}` is sharded after its optimizer was made: the optimizer holds parameters that the "
+                "model no longer has",
+                call.file.place(shards[0], call.context).location,
+                help="shard the model first, and make the optimizer of what that gives",
+                related=(call.place.location,),
+            )
+
+
+def _shards(call: Call, statement: ast.stmt, model: str) -> ast.Call | None:
+    """`model = FSDP(model, ...)` and `fully_shard(model)` as statements."""
+    value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
+    for node in walk(value) if value is not None else ():
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.args[0]) == model:
+            named = call.file.resolve(node.func, call.context)
+            if isinstance(named, str) and canonical(named).startswith("torch.distributed."):
+                if named.rpartition(".")[2] in _SHARDS:
+                    return node
+    return None
+
+
+def _makes_optimizer(call: Call, statement: ast.stmt) -> bool:
+    """Whether the optimizer is made anew, by the same call or another."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(target, ast.Name) and target.id in call.file.names_given(call.node) for target in targets)
