@@ -19,7 +19,7 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     result = _called(m, name, args, kwargs, node)
     if name.endswith("softmax") and name.startswith("torch.") and args:
         shape_rules.softmax(m, args[0], args[1] if len(args) > 1 else kwargs.get("dim"), m.place(node))
-    if isinstance(result, Tensor | Symbol) and name.startswith(("torch.", "numpy.")):
+    if isinstance(result, Tensor | Symbol) and name.startswith(("torch.", "numpy.", "math.")):
         return shape_rules.with_shape(result, shape_rules.of_function(m, name, args, kwargs))
     return result
 

@@ -105,7 +105,7 @@ def _reordered(m: Machine, shape: Shape, name: str, args: Args, kwargs: Kwargs) 
     if name in ("permute", "transpose"):
         order = _numbers(m, args)
         return shapes.permuted(shape, order) if order is not None else None
-    if name in ("matmul", "mm", "mv", "dot") and args:
+    if name in ("matmul", "mm", "bmm", "mv", "dot") and args:
         return shapes.multiplied(shape, of(args[0]))
     if name == "one_hot" and not shape.open:
         return Shape((*shape.dims, size_of(args[0]) if args else None))
@@ -126,9 +126,11 @@ def _reduced(m: Machine, shape: Shape | None, name: str, args: Args, kwargs: Kwa
 
 
 def of_function(m: Machine, name: str, args: Args, kwargs: Kwargs) -> Shape | None:
-    """A function of torch, torch.nn.functional or numpy."""
+    """A function of torch, torch.nn.functional, numpy or math."""
     last = name.rpartition(".")[2]
     first = args[0] if args else kwargs.get("input")
+    if name.startswith("math."):
+        return shapes.SCALAR
     if name.startswith(("numpy.random.", "numpy.")) and "size" in kwargs:
         return _sized(m, [kwargs["size"]])
     if last in FACTORIES and not name.startswith("numpy.random.rand"):

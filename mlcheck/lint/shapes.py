@@ -140,11 +140,14 @@ def crosses(one: Shape, two: Shape) -> bool:
 
 
 def multiplied(one: Shape | None, two: Shape | None) -> Shape | None:
-    """The shape of `one @ two` for vectors and matrices."""
+    """The shape of `one @ two`, of vectors, matrices and batches of them."""
     if one is None or two is None or one.open or two.open or not one.dims or not two.dims:
         return None
     if len(one.dims) > 2 or len(two.dims) > 2:
-        return None
+        if min(len(one.dims), len(two.dims)) < 2:
+            return None
+        batch = broadcast(Shape(one.dims[:-2]), Shape(two.dims[:-2]))
+        return Shape((*batch.dims, one.dims[-2], two.dims[-1])) if batch is not None else None
     return Shape((*one.dims[:-1], *two.dims[1:]))
 
 

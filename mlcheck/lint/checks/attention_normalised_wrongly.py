@@ -19,6 +19,7 @@ _ITSELF = ("dropout", "drop", "attn_dropout", "attn_drop", "to", "type_as", "con
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    deep = [softmax.place.node for softmax in facts.softmaxes if len(softmax.shape.dims) > 2 and softmax.dim == 1]
     for file in facts.sites.mentioning(["softmax("]):
         for call in file.calls("softmax"):
             scores, dim = _asked(call)
@@ -28,7 +29,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if product is None:
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            if (dim == -2 or (dim == 1 and _has_three_dimensions(call, product))) and _weighs(call):
+            before_keys = dim == 1 and (call.node in deep or _has_three_dimensions(call, product))
+            if (dim == -2 or before_keys) and _weighs(call):
                 yield Finding(
                     "This softmax runs over the queries, and the product after it sums over the keys: "
                     "the weights of a query do not sum to one",
@@ -111,11 +113,22 @@ def _constants(call: ast.Call) -> list[int]:
 
 
 def _has_three_dimensions(call: Call, product: ast.expr) -> bool:
-    """`torch.bmm` takes no other number of them, and of three alone `transpose(1, 2)` swaps the last two."""
+    """`torch.bmm` takes no other number of them, and of three alone `transpose(1, 2)` swaps the last two.
+
+    An input that is taken for three, `b, t, d = x.shape`, gives a query of three or of four.
+    """
     if isinstance(product, ast.Call) and call.file.resolve(product.func, call.context) == "torch.bmm":
         return True
     right = _factors(call, product)[1]
-    return isinstance(right, ast.Call) and sorted(_constants(right)) == [1, 2]
+    if isinstance(right, ast.Call) and sorted(_constants(right)) == [1, 2]:
+        return True
+    sizes = [node for node in call.function.nodes if isinstance(node, ast.Assign)] if call.function is not None else []
+    return any(
+        isinstance(node.targets[0], ast.Tuple)
+        and len(node.targets[0].elts) > 2
+        and ast.unparse(node.value).endswith((".shape", ".size()"))
+        for node in sizes
+    )
 
 
 def _weighs(call: Call) -> bool:

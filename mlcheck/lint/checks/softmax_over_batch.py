@@ -85,10 +85,23 @@ def _over_loaded_batch(facts: Facts) -> Iterator[Finding]:
                 softmax.place.location,
                 help="use `dim=1`",
             )
-        if softmax.dim != 0 or not isinstance(classes, int) or classes < 2 or not softmax.calls:
+        if softmax.dim != 0 or not isinstance(classes, int) or classes < 2:
             continue
-        if all(_is_of_loader(call) and not _turns(facts, call) for call in softmax.calls):
+        if _is_of_samples(softmax) and not any(_is_its_other_way(softmax, other) for other in facts.softmaxes):
             yield _finding(softmax.place)
+        elif softmax.calls and all(_is_of_loader(call) and not _turns(facts, call) for call in softmax.calls):
+            yield _finding(softmax.place)
+
+
+def _is_of_samples(softmax: Softmax) -> bool:
+    """Whether dimension 0 still is, by its very size, the one that a loader put its samples in."""
+    first = softmax.shape.dims[0]
+    return not softmax.shape.open and isinstance(first, tuple) and first[0] == "batch"
+
+
+def _is_its_other_way(softmax: Softmax, other: Softmax) -> bool:
+    """A softmax of the same scores over the classes: samples and classes are matched, one against the other."""
+    return other.place.symbol == softmax.place.symbol and other.shape == softmax.shape and other.dim != 0
 
 
 def _is_over_picture(softmax: Softmax) -> bool:

@@ -12,6 +12,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.trainers import decided_by_test
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "choice of a model"
@@ -30,6 +31,7 @@ _TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _handed_in(facts.sites)
+    yield from _by_trainers(facts.sites)
     for file in facts.sites.mentioning(["test", "Test"]):
         if "torch" not in file.text or not _DECIDES.search(file.text):
             continue
@@ -49,6 +51,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="decide on a validation set, and look at the test set once, at the end",
                     related=(file.place(score, context).location,),
                 )
+
+
+def _by_trainers(sites: Sites) -> Iterator[Finding]:
+    """The test set is what a trainer validates on, which keeps the best model or stops by that."""
+    for call, data in sites.once(decided_by_test):
+        sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"The trainer keeps the model, or stops, by the test set, `{ast.unparse(data)}`: its score is no longer "
+            "an estimate of anything",
+            call.file.place(data, call.context).location,
+            help="validate on a part of the training data, and look at the test set once, at the end",
+            related=(call.place.location,),
+        )
 
 
 def _handed_in(sites: Sites) -> Iterator[Finding]:
