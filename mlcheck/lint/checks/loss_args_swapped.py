@@ -45,13 +45,21 @@ def _is_swapped(loss: Loss, given: tuple[ast.expr, ast.expr]) -> bool:
 
 
 def _are_crossed(loss: Loss, given: ast.expr) -> bool:
-    """What a loop over data brings comes first, under its own name, and then what a model makes of it."""
+    """What a loop over data brings, or the model was fed, comes first under its own name; then what the model made."""
     first, second = loss.input, loss.target
-    if not isinstance(first, Symbol) or not isinstance(first.key, tuple) or not isinstance(second, Tensor):
+    if not isinstance(first, Symbol) or not isinstance(second, Tensor) or first.traces:
         return False
-    if first.key[0] not in ("item", "element") or first.traces or first.name.lower() != _word(given):
+    drawn = isinstance(first.key, tuple) and first.key[0] in ("item", "element")
+    if first.name.lower() != _word(given) or not (drawn or _is_fed(first, second)):
         return False
     return second.kind in ("raw", "softmax", "log_softmax", "sigmoid") and bool(live(second.traces))
+
+
+def _is_fed(first: Symbol, made: Tensor) -> bool:
+    """Whether the very name is what the model was called on that made the other: a reconstruction."""
+    calls = [call.place.node for call in live(made.traces)]
+    given = [arg for call in calls if isinstance(call, ast.Call) for arg in call.args]
+    return any(isinstance(arg, ast.Name) and arg.id == first.name for arg in given)
 
 
 def _brings_them_swapped(loss: Loss) -> bool:

@@ -1,0 +1,45 @@
+"""target-not-signed: a loss that takes +1 and -1 gets targets of 1 and 0."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites import OPEN, Call
+from mlcheck.lint.sites.zero_one import is_zero_one
+
+LOOKS_AT = "loss of signed targets"
+_TARGETS = {
+    "soft_margin_loss": 1,
+    "hinge_embedding_loss": 1,
+    "cosine_embedding_loss": 2,
+    "margin_ranking_loss": 2,
+    "SoftMarginLoss": 1,
+    "HingeEmbeddingLoss": 1,
+    "CosineEmbeddingLoss": 2,
+    "MarginRankingLoss": 2,
+}
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    losses = {loss.place.spot: loss for loss in facts.losses if loss.name.rpartition(".")[2] in _TARGETS}
+    facts.sites.seen[LOOKS_AT] = len(losses)
+    for loss in losses.values():
+        name = loss.name.rpartition(".")[2]
+        for call in _calls(facts, loss):
+            target = call.argument("target", _TARGETS[name])
+            if target is not None and target is not OPEN and is_zero_one(call.file, target, call.context):
+                yield Finding(
+                    f"`{name}` takes targets of 1 and -1, and gets 1 and 0: where they are 0 it teaches nothing, "
+                    "or the wrong thing",
+                    loss.place.location,
+                    help=f"`2 * {ast.unparse(target)} - 1`",
+                )
+
+
+def _calls(facts: Facts, loss: Loss) -> Iterator[Call]:
+    node = loss.place.node
+    for file in facts.sites.files.values():
+        if file.path == loss.place.path and isinstance(node, ast.Call):
+            yield from (call for call in file.calls(last_name(node.func)) if call.node is node)

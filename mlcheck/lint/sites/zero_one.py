@@ -1,0 +1,95 @@
+"""Tensors that hold zeros and ones alone, as comparisons do, through data sets and loaders."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.names import canonical
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.loaders import LOADER
+from mlcheck.lint.sites.model import OPEN, Call, Class
+from mlcheck.lint.sites.origins import Origin, origins, returns
+from mlcheck.lint.sites.scopes import Context
+
+_KEEPS = frozenset(
+    """float int long double half bool to cuda cpu type clone detach contiguous unsqueeze squeeze view reshape flatten
+    expand repeat astype""".split()
+)
+_CONVERTS = frozenset(
+    ["builtins.float", "builtins.int", "torch.tensor", "torch.as_tensor", "torch.from_numpy", "numpy.float32"]
+)
+_DEPTH = 8
+
+
+def is_zero_one(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
+    """Whether a value is certain to be 0 or 1 everywhere, and may be 0."""
+    sources = [each for origin in origins(file, node, context) for each in _behind_loaders(origin)]
+    return depth > 0 and bool(sources) and all(_is_made_so(origin, depth) for origin in sources)
+
+
+def _is_made_so(origin: Origin, depth: int) -> bool:
+    file, node, context = origin.file, origin.node, origin.context
+    if isinstance(node, ast.Compare):
+        return not isinstance(node.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
+    if isinstance(node, ast.IfExp):
+        return _numbers(node) == [0, 1]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+        return all(is_zero_one(file, side, context, depth - 1) for side in (node.left, node.right))
+    if not isinstance(node, ast.Call):
+        return False
+    named = file.called(node, context)
+    if named in _CONVERTS and node.args:
+        return is_zero_one(file, node.args[0], context, depth - 1)
+    if named == "torch.randint":
+        bounds = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+        return bounds in ([0, 2], [2])
+    func = node.func
+    of_value = isinstance(func, ast.Attribute) and func.attr in _KEEPS and not named
+    return of_value and isinstance(func, ast.Attribute) and is_zero_one(file, func.value, context, depth - 1)
+
+
+def _numbers(node: ast.IfExp) -> list[int | float]:
+    arms = [arm.value for arm in (node.body, node.orelse) if isinstance(arm, ast.Constant)]
+    return sorted(arm for arm in arms if isinstance(arm, int | float))
+
+
+def _behind_loaders(origin: Origin) -> Iterator[Origin]:
+    """Of what a loop over a loader brings, the same item of what its data set returns."""
+    if not isinstance(origin.node, ast.Name):
+        yield origin
+        return
+    found = list(_samples(origin.file, origin.node, origin.context))
+    yield from found or [origin]
+
+
+def _samples(file: File, node: ast.Name, context: Context) -> Iterator[Origin]:
+    for outer in context.outwards():
+        loop = outer.node
+        if outer.kind == "function":
+            return
+        if not isinstance(loop, ast.For) or len(file.bindings(node.id, context)) != 1:
+            continue
+        target, over = loop.target, loop.iter
+        if isinstance(over, ast.Call) and file.called(over, outer) == "builtins.enumerate" and over.args:
+            target, over = target.elts[1] if isinstance(target, ast.Tuple) else target, over.args[0]
+        names = [getattr(part, "id", "") for part in target.elts] if isinstance(target, ast.Tuple) else []
+        if node.id in names:
+            for made in origins(file, over, outer):
+                yield from _returned(made, names.index(node.id))
+
+
+def _returned(made: Origin, item: int) -> Iterator[Origin]:
+    """The item of the tuples that `__getitem__` of the loader's data set returns."""
+    if not isinstance(made.node, ast.Call) or canonical(made.name) != LOADER:
+        return
+    call = Call(made.file, made.node, made.context)
+    data = call.argument("dataset", 0)
+    if data is None or data is OPEN or call.argument("collate_fn", 6) is not None:
+        return
+    for origin in origins(made.file, data, made.context):
+        cls = origin.file.resolve(origin.node.func, origin.context) if isinstance(origin.node, ast.Call) else None
+        sample = cls.find("__getitem__") if isinstance(cls, Class) else None
+        for given in returns(sample) if sample is not None else ():
+            if isinstance(given, ast.Tuple) and item < len(given.elts):
+                yield from origins(sample.file, given.elts[item], sample.inner) if sample is not None else ()
