@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
-from mlcheck.core.dataclasses import replace
 from mlcheck.lint import containers, shape_rules, tables
 from mlcheck.lint.frames import DeadPath
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value
+from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Table, Tensor, Tuple, Value
 
 _TENSORS = "torch.utils.data.TensorDataset"
 _SUBSET = "torch.utils.data.Subset"
@@ -24,15 +24,22 @@ def batch(m: Machine, loader: Object) -> Value | None:
     if data is None or "collate_fn" in loader.kwargs or "batch_sampler" in loader.kwargs or size == Const(None):
         return None
     tensors = _tensors(data)
-    rows = [_row(tensor) for tensor in tensors] if tensors is not None else _sample(m, data)
+    rows = _Rows(tuple(enumerate(map(_row, tensors)))) if tensors is not None else _sample(m, data)
     if rows is None:
         return None
     split = containers.split_of_iterable(m, loader)
-    found = []
-    for number, row in enumerate(rows):
+    found: dict[Hashable, Value] = {}
+    for key, row in rows.shapes:
         batched = Shape((("batch", loader.id), *row.dims)) if row is not None else None
-        found.append(Symbol(("batch", loader.id, number, m.fresh()), "", split, shape=batched))
-    return Tuple(tuple(found))
+        found[key] = Symbol(("batch", loader.id, key, m.fresh()), "", split, shape=batched)
+    return containers.new_dict(m, Table(found)) if rows.named else Tuple(tuple(found.values()))
+
+
+class _Rows(NamedTuple):
+    """The shapes of the parts of one sample, by number or, where it is `named`, by the keys of a dictionary."""
+
+    shapes: tuple[tuple[Hashable, Shape | None], ...]
+    named: bool = False
 
 
 def _row(tensor: Value) -> Shape | None:
@@ -40,29 +47,34 @@ def _row(tensor: Value) -> Shape | None:
     return shape.row if shape is not None else None
 
 
-def _sample(m: Machine, data: Value) -> list[Shape | None] | None:
-    """The shapes of what `data[index]` of a data set of the project returns, where that is a tuple."""
+def _sample(m: Machine, data: Value) -> _Rows | None:
+    """The shapes of what `data[index]` of a data set of the project returns, where that is a tuple or a dictionary."""
     while isinstance(data, Object) and data.type == _SUBSET and data.args:
         data = data.args[0]
     info = data.cls.find("__getitem__") if isinstance(data, Object) and data.cls is not None else None
     if not isinstance(data, Object) or info is None or info.generator:
         return None
-    known: tuple[Shape | None, ...] | None = m.store.get(("sample", data.id))
+    known: _Rows | None = m.store.get(("sample", data.id))
     if known is not None:
-        return list(known)
+        return known
     mark = m.store.mark()
     try:
-        found = m.call_method(data, "__getitem__", [Const(1)], {}, info.node)
+        found = containers.contents(m, m.call_method(data, "__getitem__", [Const(1)], {}, info.node))
     except DeadPath:
         return None
     finally:
         m.store.undo(mark)
-    if not isinstance(found, Tuple) or found.open or not found.items:
+    if not isinstance(found, Tuple | Table) or found.open or not found.items:
         return None
-    shapes = [shape_rules.of(item) for item in found.items]
-    rows = [shape if shape is not None and not shape.open else None for shape in shapes]
-    m.store.set(("sample", data.id), tuple(rows))
+    parts = found.items.items() if isinstance(found, Table) else enumerate(found.items)
+    rows = _Rows(tuple((key, _closed(item)) for key, item in parts), isinstance(found, Table))
+    m.store.set(("sample", data.id), rows)
     return rows
+
+
+def _closed(value: Value) -> Shape | None:
+    shape = shape_rules.of(value)
+    return shape if shape is not None and not shape.open else None
 
 
 def _tensors(data: Value, depth: int = 4) -> tuple[Value, ...] | None:
@@ -120,21 +132,32 @@ def _made_up(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return Tuple((rows, Symbol(m.fresh(), shape=Shape((size,)))))
 
 
-def scaled(owner: Object, name: str, args: Args, result: Value) -> Value:
-    """A scaler of scikit-learn keeps the shape of what it scales."""
-    shape = shape_rules.of(args[0]) if args else None
-    if owner.type.startswith("sklearn.preprocessing.") and owner.type.endswith("Scaler") and shape is not None:
-        if name in ("transform", "fit_transform", "inverse_transform") and isinstance(result, Tensor | Symbol):
-            return replace(result, shape=shape)
+def answered(m: Machine, owner: Object, name: str, args: Args, kwargs: Kwargs, result: Value) -> Value:
+    """With its shape, what a scaler of scikit-learn makes of its input, and what a generator of numpy draws."""
+    if not isinstance(result, Tensor | Symbol):
+        return result
+    if owner.type == _GENERATOR:
+        size = args[0] if args and name in ("random", "standard_normal") else kwargs.get("size")
+        sizes = shape_rules.sizes_in(m, [size]) if size is not None else None
+        return shape_rules.with_shape(result, Shape(sizes)) if sizes is not None else result
+    scales = owner.type.startswith("sklearn.preprocessing.") and owner.type.endswith("Scaler")
+    if scales and args and name in ("transform", "fit_transform", "inverse_transform"):
+        return shape_rules.with_shape(result, shape_rules.of(args[0]))
     return result
 
 
+def _generator(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    return Object(_GENERATOR, m.fresh(), None, tuple(args), kwargs, m.place(node))
+
+
+_GENERATOR = "numpy.random.Generator"
 _S = "sklearn.datasets."
 HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     **dict.fromkeys(tables.READERS, tables.made),
     "torch.utils.data.random_split": random_split,
     "torch.utils.data.dataset.random_split": random_split,
     "sklearn.model_selection.train_test_split": train_test_split,
+    "numpy.random.default_rng": _generator,
     **{_S + f"load_{name}": _arrays for name in ("iris", "digits", "wine", "diabetes", "breast_cancer")},
     _S + "fetch_california_housing": _arrays,
     **{_S + f"make_{name}": _made_up for name in ("regression", "classification", "moons", "circles", "blobs")},

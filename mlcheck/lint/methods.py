@@ -99,7 +99,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
         m.havoc(values)
     traces = graph.joined(m, traces_of(*values), owner)
     result = Symbol(m.fresh(), "", split_of(*values) or _split(m, owner), traces)
-    return datasets.scaled(owner, name, args, result) if isinstance(owner, Object) else result
+    return datasets.answered(m, owner, name, args, kwargs, result) if isinstance(owner, Object) else result
 
 
 def _split(m: Machine, owner: Value) -> str:

@@ -1,12 +1,12 @@
 """reseeded-alike: a generator is set to the same seed in every epoch, step or sample."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Context, Sites
+from mlcheck.lint.sites import OPEN, Call, Context, Sites
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers
 
@@ -25,7 +25,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     seeds = [*facts.sites.calls(*_SEEDS), *_of_generators(facts.sites)]
     facts.sites.seen[LOOKS_AT] = len(seeds)
     for call in seeds:
-        if conditions(call.context) or not call.node.args or not _is_fixed(call, call.node.args[0]):
+        if conditions(call.context) or not call.node.args:
+            continue
+        if not _is_fixed(call, call.node.args[0]) and not _is_handed(call, call.node.args[0]):
             continue
         if _in_dataset(call):
             yield Finding(
@@ -76,6 +78,21 @@ def _is_fixed(call: Call, seed: ast.expr) -> bool:
     )
 
 
+def _is_handed(call: Call, seed: ast.expr) -> bool:
+    """Whether the function around is given the same seed at every call: a parameter that nothing here changes."""
+    function = call.function
+    if function is None or call.loops or not isinstance(seed, ast.Name) or seed.id not in function.parameters:
+        return False
+    if len(call.file.bindings(seed.id, call.context)) != 1:
+        return False
+    position = list(function.parameters).index(seed.id) - (1 if function.receiver else 0)
+    above = list(callers(call.file.sites, function))
+    given = [each.argument(seed.id, position) or function.parameters[seed.id] for each in above]
+    return bool(above) and all(
+        seed is not None and seed is not OPEN and _is_fixed(each, seed) for each, seed in zip(above, given, strict=True)
+    )
+
+
 def _is_outside(context: Context, loops: list[ast.AST]) -> bool:
     return not any(outer.node in loops for outer in context.outwards())
 
@@ -111,26 +128,35 @@ def _in_training_loop(call: Call) -> bool:
         return _is_in_loop(call)
     if any(word in function.name.lower() for word in (*_HELD_OUT, "seed", "init", "setup", "sampl", "split", "plot")):
         return False
-    if call.context.node is not function.node or not isinstance(call.node.args[0], ast.Constant):
+    if call.context.node is not function.node:
         return False
     drawn = call.file.calls(*_DRAWS, "randn_like", "rand_like", "randint_like", "bernoulli")
     if not any(other.function is function and other.node.lineno > call.node.lineno for other in drawn):
         return False
     above = list(callers(call.file.sites, function))
-    return bool(above) and all(_is_in_loop(each) for each in above)
+    makes = any(isinstance(node, ast.Call) and _makes_anew(node) for node in function.nodes)
+    trains = _trains(function.nodes) and not makes
+    return bool(above) and all(_is_in_loop(each, trains) for each in above)
 
 
-def _is_in_loop(call: Call) -> bool:
-    """Right in a loop that trains: by a backward pass of its own, after the call, or in a loop inside it."""
+def _is_in_loop(call: Call, trains: bool = False) -> bool:
+    """Right in a loop that trains: by a backward pass of its own, after the call, or in a loop inside it.
+
+    `trains`: the function that is called does so itself.
+    """
     if not call.loops or call.context.node is not call.loops[0].node:
         return False
     loop = call.loops[0].node
     if not isinstance(loop, ast.For | ast.While) or any(_returns(statement) for statement in loop.body):
         return False
     inside = [node for node in walk(loop) if isinstance(node, ast.Call) and node.lineno >= call.node.lineno]
-    last = [node.func.attr for node in inside if isinstance(node.func, ast.Attribute)]
-    makes = [node for node in inside if _makes_anew(node)]
-    return "backward" in last and "step" in last and not makes
+    makes = [node for node in walk(loop) if isinstance(node, ast.Call) and _makes_anew(node)]
+    return (trains or _trains(inside)) and not makes
+
+
+def _trains(nodes: Iterable[ast.AST]) -> bool:
+    last = {node.func.attr for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    return {"backward", "step"} <= last
 
 
 def _makes_anew(node: ast.Call) -> bool:
