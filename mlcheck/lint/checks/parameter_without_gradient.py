@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "optimizer step"
@@ -31,6 +32,13 @@ _NOT_TRAINED = ("target", "teacher", "ema", "momentum", "frozen", "fixed", "old"
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _inside_modules(facts)
     yield from _under_no_grad(facts)
+    for name, given, call in kept_from_gradients(facts.sites):
+        yield Finding(
+            f"`self.{name}` runs without gradients, and the optimizer is given its parameters by name",
+            call.location,
+            help=f"take out the `no_grad`, or leave `{name}` out of the optimizer",
+            related=(given.location,),
+        )
     yield from _frozen(facts)
     trained: set[Hashable] = set()
     for forward in facts.forwards:
