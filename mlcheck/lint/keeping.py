@@ -69,17 +69,18 @@ def _reads(total: ast.expr, target: ast.expr) -> bool:
 def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
     """What is computed from itself and a loss comes, in a later turn, with the graphs of the turns before."""
     target = node.targets[0]
-    if not m.loops or len(node.targets) != 1 or not isinstance(target, ast.Name) or m.grad.kind != "on":
+    if not m.loops or len(node.targets) != 1 or not isinstance(target, ast.Name | ast.Attribute) or m.grad.kind != "on":
         return
     if isinstance(node.value, ast.Call) or not isinstance(value, Tensor | Symbol | Select):
         return
     calls, now = live(traces_of(value)) - {graph.UNSEEN}, m.now()
     old = {call for call in calls if now.later_turn(call.when) is m.loops[-1]}
-    names = {part.id for part in walk(node.value) if isinstance(part, ast.Name)}
-    if old and calls > old and target.id in names and all(call.grad.kind == "on" and call.trained for call in calls):
-        losses = [name for name in names - {target.id} if "loss" in name.lower()]
+    parts = {ast.unparse(part) for part in walk(node.value) if isinstance(part, ast.Name | ast.Attribute)}
+    own = ast.unparse(target)
+    if old and calls > old and own in parts and all(call.grad.kind == "on" and call.trained for call in calls):
+        losses = sorted(name for name in parts - {own} if "loss" in name.lower())
         if losses:
-            _keep(m, m.place(node), target.id, frozenset(calls - old), losses[0])
+            _keep(m, m.place(node), own, frozenset(calls - old), losses[0])
 
 
 def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change: Value) -> None:

@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
+from mlcheck.lint.sites.holders import hidden_in_objects
 from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, is_plain, module_classes, text_of
 from mlcheck.lint.sites.origins import returns
 
@@ -30,6 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not is_plain(cls):
             continue
         for name, assignments in cls.attributes.items():
+            yield from _in_object(facts.sites, cls, name)
             hidden = [found for found in assignments if _hides(cls, name, *found)]
             if hidden and not _is_reached(facts.sites, cls, name):
                 function, assigned = hidden[0]
@@ -40,6 +42,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"wrap it in `{'nn.ModuleDict' if kind == 'dict' else 'nn.ModuleList'}` "
                     f"(`nn.Parameter{kind.title()}` for parameters)",
                 )
+
+
+def _in_object(sites: Sites, cls: Class, name: str) -> Iterator[Finding]:
+    """`self.heads = Heads(...)`, an object that is no module and makes layers."""
+    for function, assigned, holder, inside in hidden_in_objects(sites, cls, name):
+        if not _is_reached(sites, cls, name):
+            yield Finding(
+                f"`{holder.name}` is no module: the layers that `self.{name}.{inside}` holds are not trained, not moved "
+                "and not saved",
+                function.place(assigned.node).location,
+                help=f"derive `{holder.name}` from `nn.Module`, with its layers in attributes or `nn.ModuleList`",
+                related=(holder.place.location,),
+            )
 
 
 def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
