@@ -108,7 +108,9 @@ def _begins_elsewhere(cls: Class, init: Function, node: ast.AST) -> bool:
     after = _asked(call.func.value)
     if after is None:
         base = cls.file.resolve(call.func.value, init.inner)
-        return isinstance(base, Class) and _is_the_end(base, [each.file.module.text_of(each.node) for each in base.line])
+        return isinstance(base, Class) and _is_the_end(
+            base, [each.file.module.text_of(each.node) for each in base.line]
+        )
     above = cls.file.resolve(after, init.inner) if isinstance(after, ast.expr) else cls
     if isinstance(above, str):
         return canonical(above) == MODULE

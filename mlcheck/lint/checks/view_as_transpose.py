@@ -12,6 +12,7 @@ from mlcheck.lint.sites.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.merging import is_moved_behind, is_split_in_other_order
 from mlcheck.lint.sites.pictures import KEEPS, is_picture
+from mlcheck.lint.sites.recurrent import dimension_of_size, outputs
 
 LOOKS_AT = "reshaping"
 WORDS = (".view(", ".reshape(")
@@ -34,6 +35,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 what = "the sizes are those of its shape in another order"
             elif is_split_in_other_order(call, sizes):
                 what = "two dimensions were merged in one order and are taken apart in the other"
+            elif _of_time_first(call, owner, sizes):
+                what = "the layer gives time first, and it is taken for the batch"
             elif _from_picture(call, owner, sizes):
                 what = "the picture has its channels last"
             else:
@@ -60,6 +63,14 @@ def _parts(call: Call) -> tuple[ast.expr | None, list[ast.expr]]:
     if len(sizes) == 1 and isinstance(sizes[0], ast.Tuple | ast.List):
         sizes = list(sizes[0].elts)
     return before_methods(owner, KEEPS), sizes
+
+
+def _of_time_first(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
+    """`out, _ = self.lstm(x)`, (time, batch, width), as (batch, -1)."""
+    made = outputs(call.file, owner, call.context)
+    if made is None or made.batch_first is not False:
+        return False
+    return dimension_of_size(call.file, sizes[0], call.context, made) == 1
 
 
 def _is_vector(call: Call, sizes: list[ast.expr]) -> bool:

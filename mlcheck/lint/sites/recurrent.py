@@ -1,0 +1,88 @@
+"""What the recurrent layers of a module return: which dimension is time, and which way they read."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import latest, source
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.scopes import Context
+
+_BATCH_FIRST = {"torch.nn.LSTM": 4, "torch.nn.GRU": 4, "torch.nn.RNN": 5}
+_SWAPPED = (["0", "1"], ["1", "0"])
+
+
+class Outputs(NamedTuple):
+    """All steps of what a layer returned: its constructor, the call that gave them and where that stands."""
+
+    layer: Call
+    call: ast.Call
+    context: Context
+
+    @property
+    def batch_first(self) -> bool | None:
+        told = self.layer.constant("batch_first", _BATCH_FIRST[self.layer.name], default=False)
+        return told if isinstance(told, bool) else None
+
+    @property
+    def both_ways(self) -> bool:
+        return self.layer.constant("bidirectional", _BATCH_FIRST[self.layer.name] + 2, default=False) is True
+
+
+def outputs(file: File, node: ast.expr, context: Context) -> Outputs | None:
+    """`out` of `out, state = self.rnn(x)`, and `self.rnn(x)[0]`; None of anything else."""
+    node, context = source(file, node, context)
+    if isinstance(node, ast.Name):
+        bound = latest(file, node, context)
+        if bound is None or bound.kind != "item" or bound.item != 0 or not isinstance(bound.value, ast.expr):
+            return None
+        node, context = bound.value, bound.context
+    elif isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "0":
+        node = node.value
+    if not isinstance(node, ast.Call) or not node.args:
+        return None
+    function = file.function_around(context)
+    name = own_attribute(node.func, function)
+    sets = function.cls.attribute(name) if function is not None and function.cls is not None else []
+    if len(sets) != 1 or not isinstance(sets[0][1].value, ast.Call):
+        return None
+    method, assigned = sets[0]
+    made = method.file.called(assigned.value, assigned.context)
+    if made not in _BATCH_FIRST or not isinstance(assigned.value, ast.Call):
+        return None
+    return Outputs(Call(method.file, assigned.value, assigned.context, made), node, context)
+
+
+def dimension_of_size(file: File, size: ast.expr, context: Context, fed: Outputs) -> int | None:
+    """Which dimension of what the layer was fed this is the size of: 1 for `x.size(0)` and `rnn(x.transpose(0, 1))`."""
+    given, where = source(file, fed.call.args[0], fed.context)
+    swapped = False
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute):
+        order = [ast.unparse(arg) for arg in given.args]
+        if (given.func.attr == "transpose" and order in _SWAPPED) or (
+            given.func.attr == "permute" and order == ["1", "0", "2"]
+        ):
+            given, swapped = source(file, given.func.value, where)[0], True
+    found = _asked(file, size, context)
+    if found is None or not isinstance(given, ast.Name) or found[0] != given.id or found[1] not in (0, 1):
+        return None
+    return 1 - found[1] if swapped else found[1]
+
+
+def _asked(file: File, size: ast.expr, context: Context) -> tuple[str, int] | None:
+    """("x", 0) of `x.size(0)`, of `x.shape[0]`, and of `b` in `b, t, c = x.shape`."""
+    node, context = source(file, size, context)
+    if isinstance(node, ast.Name):
+        bound = latest(file, node, context)
+        whole = ast.unparse(bound.value) if bound is not None and bound.kind == "item" and bound.value else ""
+        name = whole.removesuffix(".shape").removesuffix(".size()")
+        return (name, bound.item) if bound is not None and name != whole else None
+    text = ast.unparse(node)
+    for index in (0, 1, 2):
+        for ending in (f".size({index})", f".shape[{index}]"):
+            if text.endswith(ending):
+                return text.removesuffix(ending), index
+    return None
