@@ -7,8 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import File, Function
-from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites import Call, File, Function, canonical
+from mlcheck.lint.sites.loaders import LOADER, loaders
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "evaluation loop"
@@ -33,16 +34,26 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _loops(function: Function) -> Iterator[ast.For]:
-    """The loops over held-out batches in a function that trains nothing."""
+    """The loops over held-out batches in a function that trains nothing, or over any in one that switches to `eval`."""
     text = function.file.module.text_of(function.node)
     if "for" not in text or "backward" in text:
         return
+    evaluates = ".eval()" in text
     for node in function.nodes:
         if isinstance(node, ast.For):
             names = [part.id for part in walk(node.iter) if isinstance(part, ast.Name)]
             names += [part.attr for part in walk(node.iter) if isinstance(part, ast.Attribute)]
-            if any(split_of_name(name) in ("val", "test") for name in names):
+            loaded = evaluates and any("loader" in name.lower() for name in names)
+            loaded = loaded and not _one_by_one(function, node.iter)
+            if loaded or any(split_of_name(name) in ("val", "test") for name in names):
                 yield node
+
+
+def _one_by_one(function: Function, over: ast.expr) -> bool:
+    """Whether the loader's batches have one sample each."""
+    made = [each for each in origins(function.file, over, function.inner) if canonical(each.name) == LOADER]
+    calls = [Call(each.file, each.node, each.context) for each in made if isinstance(each.node, ast.Call)]
+    return any(call.constant("batch_size", 1, default=1) == 1 for call in calls)
 
 
 def _listed(function: Function, loop: ast.For) -> Iterator[Finding]:

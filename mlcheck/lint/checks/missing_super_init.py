@@ -130,7 +130,7 @@ def _next_constructor(cls: Class) -> Function | None:
     for base in cls.bases:
         if isinstance(base, str) and base not in _WITHOUT_CONSTRUCTOR:
             return None
-        if base is None or isinstance(base, Class) and not base.libraries <= _WITHOUT_CONSTRUCTOR:
+        if base is None or (isinstance(base, Class) and not base.libraries <= _WITHOUT_CONSTRUCTOR):
             return None
         if isinstance(base, Class) and (found := base.find("__init__")) is not None:
             return found

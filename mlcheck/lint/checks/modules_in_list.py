@@ -49,8 +49,8 @@ def _in_object(sites: Sites, cls: Class, name: str) -> Iterator[Finding]:
     for function, assigned, holder, inside in hidden_in_objects(sites, cls, name):
         if not _is_reached(sites, cls, name):
             yield Finding(
-                f"`{holder.name}` is no module: the layers that `self.{name}.{inside}` holds are not trained, not moved "
-                "and not saved",
+                f"`{holder.name}` is no module: the layers that `self.{name}.{inside}` holds are not trained, "
+                "not moved and not saved",
                 function.place(assigned.node).location,
                 help=f"derive `{holder.name}` from `nn.Module`, with its layers in attributes or `nn.ModuleList`",
                 related=(holder.place.location,),

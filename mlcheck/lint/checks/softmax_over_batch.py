@@ -87,9 +87,9 @@ def _over_loaded_batch(facts: Facts) -> Iterator[Finding]:
             )
         if softmax.dim != 0 or not isinstance(classes, int) or classes < 2:
             continue
-        if _is_of_samples(softmax) and not any(_is_its_other_way(softmax, other) for other in facts.softmaxes):
-            yield _finding(softmax.place)
-        elif softmax.calls and all(_is_of_loader(call) and not _turns(facts, call) for call in softmax.calls):
+        loaded = bool(softmax.calls) and all(_is_of_loader(call) and not _turns(facts, call) for call in softmax.calls)
+        other_ways = any(_is_its_other_way(softmax, other) for other in facts.softmaxes)
+        if loaded or (_is_of_samples(softmax) and not other_ways):
             yield _finding(softmax.place)
 
 

@@ -16,7 +16,7 @@ _OPENS = ("parameters", "state_dict", "modules", "register", "setattr", "__dict_
 
 
 class Hidden(NamedTuple):
-    """`self.heads = Heads(...)`, where `Heads` makes layers and is no module; and one attribute of its that has some."""
+    """`self.heads = Heads(...)`, where `Heads` makes layers and is no module; one attribute of its that has some."""
 
     function: Function
     assigned: AttributeSet

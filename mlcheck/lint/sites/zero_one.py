@@ -13,8 +13,10 @@ from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import Context
 
 _KEEPS = frozenset(
-    """float int long double half bool to cuda cpu type clone detach contiguous unsqueeze squeeze view reshape flatten
-    expand repeat astype""".split()
+    [
+        *("float", "int", "long", "double", "half", "bool", "to", "cuda", "cpu", "type", "clone", "detach"),
+        *("contiguous", "unsqueeze", "squeeze", "view", "reshape", "flatten", "expand", "repeat", "astype"),
+    ]
 )
 _CONVERTS = frozenset(
     ["builtins.float", "builtins.int", "torch.tensor", "torch.as_tensor", "torch.from_numpy", "numpy.float32"]
