@@ -43,7 +43,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             if function.name != "__init__" or not all(_renews(name, later) for _, later in assignments[1:]):
                 continue
             made = _made(cls, assigned)
-            if made is None or not (moved or (saved and made in _RANDOM)):
+            lasts = made in _RANDOM or len(assignments) > 1  # what no constructor makes again
+            if made is None or not (moved or (saved and lasts)):
                 continue
             used = _used_with_input(cls, name)
             if used is not None and (made != _ANY or isinstance(used, ast.keyword)):

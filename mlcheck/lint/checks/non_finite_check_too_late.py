@@ -1,0 +1,71 @@
+"""non-finite-check-too-late: a batch with a NaN loss is passed over after its step has been taken."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, stores, walk
+from mlcheck.lint.sites.blocks import blocks
+
+LOOKS_AT = "test for a finite loss"
+_ASKS = ("isnan", "isfinite", "isinf")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(_ASKS):
+        if ".backward(" not in file.text:
+            continue
+        for loop, context in file.walk.loops:
+            for block in _blocks(loop):
+                for test, name, step in _late(block):
+                    facts.sites.seen[LOOKS_AT] += 1
+                    yield Finding(
+                        f"`{name}` is tested after the step: where it is NaN, the weights are NaN by now",
+                        file.place(test, context).location,
+                        help="test it before `backward()`, and `continue` there",
+                        related=(file.place(step, context).location,),
+                    )
+
+
+def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The lists of statements that one turn of a loop runs, those of loops inside it left out."""
+    for block in blocks(node):
+        yield block
+        for statement in block:
+            if isinstance(statement, ast.If | ast.With | ast.Try):
+                yield from _blocks(statement)
+
+
+def _late(block: list[ast.stmt]) -> Iterator[tuple[ast.If, str, ast.stmt]]:
+    """`loss.backward()`, `optimizer.step()`, `if torch.isnan(loss): continue`, in this order."""
+    lost: dict[str, ast.stmt | None] = {}
+    for statement in block:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            if call.func.attr == "backward" and isinstance(call.func.value, ast.Name):
+                lost[call.func.value.id] = None
+            elif call.func.attr == "step" and not call.args:
+                lost = {
+                    name: step or (statement if _is_optimizer(call.func.value) else None) for name, step in lost.items()
+                }
+        if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Continue):
+            for name, step in lost.items():
+                if step is not None and _asks(statement.test, name):
+                    yield statement, name, step
+        lost = {name: step for name, step in lost.items() if not stores(statement, name)}
+
+
+def _is_optimizer(node: ast.expr) -> bool:
+    return "opt" in last_name(node).lower()
+
+
+def _asks(test: ast.expr, name: str) -> bool:
+    """`torch.isnan(loss)`, `not math.isfinite(loss.item())`: of this very name."""
+    return any(
+        isinstance(node, ast.Call)
+        and last_name(node.func) in _ASKS
+        and any(isinstance(part, ast.Name) and part.id == name for part in walk(node))
+        for node in walk(test)
+    )
