@@ -7,15 +7,17 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.latest import origin, source
 
 LOOKS_AT = "mean"
+_TOLD = ("src_key_padding_mask", "key_padding_mask")
 _WORDS = ("mask", "pad", "valid")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _pooled(facts)
+    yield from _attended(facts)
     for file in facts.sites.mentioning(["reduction", "reduce"]):
         if "none" not in file.text or ".mean(" not in file.text:
             continue
@@ -54,6 +56,32 @@ def _pooled(facts: Facts) -> Iterator[Finding]:
                         call.place.location,
                         help="divide the sum by `mask.sum(dim=1)`",
                     )
+
+
+def _attended(facts: Facts) -> Iterator[Finding]:
+    """`self.encoder(x, src_key_padding_mask=pad).mean(dim=1)`: no token looks at padding, and the mean counts it."""
+    for file in facts.sites.mentioning(_TOLD):
+        for call in file.calls("mean"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            if owner is None or _dims(call) != ["1"] or file.resolve(call.node.func, call.context) is not None:
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            encoded, context = origin(file, owner, call.context)
+            told = _padding_of(encoded) if isinstance(encoded, ast.Call) else None
+            if told is not None and not _is_corrected(call):
+                yield Finding(
+                    f"The mean counts the positions that `{ast.unparse(told)}` says are padding",
+                    call.place.location,
+                    help="set them to zero, and divide the sum by the number of tokens",
+                    related=(file.place(encoded, context).location,),
+                )
+
+
+def _padding_of(call: ast.Call) -> ast.expr | None:
+    """What an encoder, or attention of a sequence to itself, is told is padding."""
+    to_itself = len({ast.unparse(arg) for arg in call.args[:2]}) == 1 and len(call.args) > 1
+    told = [word for word in call.keywords if word.arg in _TOLD and (word.arg == _TOLD[0] or to_itself)]
+    return next((word.value for word in told if not isinstance(word.value, ast.Constant)), None)
 
 
 def _dims(call: Call) -> list[str]:

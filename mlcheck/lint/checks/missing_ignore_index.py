@@ -76,6 +76,8 @@ def _copied_labels(sites: Sites) -> Iterator[Finding]:
 def _tokenized(file: File, labels: ast.expr, context: Context) -> ast.Call | None:
     """The call of a tokenizer with padding whose `input_ids`, as they are, become the labels."""
     node, context = source(file, labels, context)
+    if isinstance(node, ast.ListComp) and _copies_rows(node):
+        node, context = source(file, node.generators[0].iter, context)
     node = before_methods(node, ("clone", "copy", "to", "cuda"))
     of_key = isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "'input_ids'"
     if not isinstance(node, ast.Subscript | ast.Attribute) or not (of_key or getattr(node, "attr", "") == "input_ids"):
@@ -89,16 +91,32 @@ def _tokenized(file: File, labels: ast.expr, context: Context) -> ast.Call | Non
     return made if padded else None
 
 
+def _copies_rows(node: ast.ListComp) -> bool:
+    """`[list(ids) for ids in rows]`, `[ids[:] for ids in rows]`."""
+    name = ast.unparse(node.generators[0].target)
+    plain = len(node.generators) == 1 and not node.generators[0].ifs
+    return plain and ast.unparse(node.elt) in (name, f"list({name})", f"{name}[:]", f"{name}.copy()")
+
+
 def _padded_targets(sites: Sites) -> Call | None:
-    """`pad_sequence(labels, ...)`, where no word is said of masks or lengths."""
+    """`pad_sequence(labels, ...)`, where no word is said of masks or lengths, but for how single samples are made."""
     words = ("mask", "length", "lens", "valid", "nonzero", "!= pad", "!= PAD", "pack_padded")
-    if any(True for _ in sites.mentioning(words, tests=True)):
+    if any(word in _beside_samples(file) for file in sites.mentioning(words, tests=True) for word in words):
         return None
     for call in sites.calls("torch.nn.utils.rnn.pad_sequence"):
         given = ast.unparse(call.node.args[0]) if call.node.args else ""
         if re.search(r"\b(?:tags?|labels?|targets?)\b", given):
             return call
     return None
+
+
+def _beside_samples(file: File) -> str:
+    """The text of a file without its data sets, which know their samples before they are padded."""
+    text = file.text
+    for cls in file.classes:
+        if "__getitem__" in cls.methods:
+            text = text.replace(file.module.text_of(cls.node), "")
+    return text
 
 
 def _counts_everything(loss: Loss) -> bool:
