@@ -78,9 +78,15 @@ def _chained(m: Machine, node: ast.Assign, value: Value) -> None:
     parts = {ast.unparse(part) for part in walk(node.value) if isinstance(part, ast.Name | ast.Attribute)}
     own = ast.unparse(target)
     if old and calls > old and own in parts and all(call.grad.kind == "on" and call.trained for call in calls):
-        losses = sorted(name for name in parts - {own} if "loss" in name.lower())
+        names = [part for part in walk(node.value) if isinstance(part, ast.Name) and part.id != own]
+        losses = [part.id for part in names if _was_differentiated(m, m.lookup(part.id))]
         if losses:
             _keep(m, m.place(node), own, frozenset(calls - old), losses[0])
+
+
+def _was_differentiated(m: Machine, value: Value | None) -> bool:
+    known = m.store.get(("differentiated",)) or ()
+    return value is not None and (_is_loss(value) or any(value is other for other in known))
 
 
 def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change: Value) -> None:
@@ -142,10 +148,9 @@ def _is_of_one_batch(m: Machine) -> bool:
 def _weighted(m: Machine, node: ast.expr, change: Value) -> Value:
     """The loss itself in `loss * len(batch)`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
-        known = m.store.get(("differentiated",)) or ()
         for side in (node.left, node.right):
             value = m.lookup(side.id) if isinstance(side, ast.Name) else None
-            if value is not None and (any(value is other for other in known) or _is_loss(value)):
+            if value is not None and _was_differentiated(m, value):
                 return value
     return change
 
