@@ -8,6 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, last_name, walk
 from mlcheck.lint.sites import File
+from mlcheck.lint.sites.accumulators import never_reset
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 
 LOOKS_AT = "running sum"
@@ -18,6 +19,14 @@ _MEASURED = pattern(r"loss|acc|err|correct|hits|reward|score|metric|iou|dice|psn
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    for compute, name, metric in never_reset(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{name}` is asked in every epoch, and nothing resets it: it holds the batches of all epochs so far",
+            compute.place.location,
+            help=f"`{name}.reset()` after `compute()`, or before the first batch",
+            related=(metric.place.location,),
+        )
     for file in facts.sites.mentioning(["+="]):
         for epochs, mean, added in _over_epochs(file) if "torch" in file.text and "len(" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1

@@ -1,0 +1,69 @@
+"""Metric objects of torchmetrics that add up from epoch to epoch, as nothing resets them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.project import Sites
+
+_RENEWS = (".reset(", ".clone(", "MetricTracker", "deepcopy(")
+
+
+class Unreset(NamedTuple):
+    """Where a metric is asked for its value in every epoch, its name, and where it was made, once."""
+
+    compute: Call
+    name: str
+    made: Call
+
+
+def never_reset(sites: Sites) -> Iterator[Unreset]:
+    """`acc.update(...)` for each batch and `acc.compute()` in each epoch, of a metric that lives through them all."""
+    files = list(sites.mentioning(["torchmetrics"]))
+    renewed = any(word in file.text for file in sites.files.values() for word in _RENEWS) if files else True
+    for file in () if renewed else files:
+        for made in _metrics(file):
+            for name in file.names_given(made.node):
+                computes = [call for call in file.calls("compute") if _owner(call) == name]
+                updates = [call for call in file.calls("update") if _owner(call) == name]
+                for compute in computes if updates else ():
+                    if _lives_on(made, compute) and _is_asked_again(compute, updates):
+                        yield Unreset(compute, name, made)
+
+
+def _metrics(file: File) -> Iterator[Call]:
+    """Calls of torchmetrics' classes, outside modules of Lightning, which reset what they log."""
+    for last, calls in file.walk.calls.items():
+        for node, context in calls if last[:1].isupper() else ():
+            made = file.called(node, context)
+            call = Call(file, node, context, made)
+            if made.startswith("torchmetrics.") and ".functional." not in made and not call.loops:
+                if call.cls is None or not any(name.endswith("LightningModule") for name in call.cls.libraries):
+                    yield call
+
+
+def _owner(call: Call) -> str:
+    return last_name(call.node.func.value) if isinstance(call.node.func, ast.Attribute) else ""
+
+
+def _lives_on(made: Call, compute: Call) -> bool:
+    """Whether the metric is made before the epochs: in a constructor, or outside the loop or function that asks it."""
+    if made.function is None or compute.function is None:
+        return made.function is None
+    in_constructor = made.function.name == "__init__" and made.cls is not None and made.cls is compute.cls
+    return in_constructor or (made.function is compute.function and bool(compute.loops))
+
+
+def _is_asked_again(compute: Call, updates: list[Call]) -> bool:
+    """Whether a loop runs around the batches and the question: here, or around a call of this function."""
+    if compute.loops:
+        return any(compute.loops[0] in update.loops[1:] for update in updates)
+    around = list(callers(compute.file.sites, compute.function)) if compute.function is not None else []
+    together = any(update.function is compute.function and update.loops for update in updates)
+    return together and any(call.loops for call in around)
