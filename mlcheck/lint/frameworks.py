@@ -14,6 +14,8 @@ from mlcheck.lint.values import FALSE, NONE, TRUE, Args, Const, Function, Kwargs
 DETERMINED = "determined.pytorch.PyTorchTrial"
 CONTEXT = "determined.pytorch.PyTorchTrialContext"
 
+OWNERS = ("LightningModule", "PyTorchTrial")
+
 # Methods a framework calls: (training mode, gradient mode).
 HOOKS = {
     "training_step": (True, "on"),

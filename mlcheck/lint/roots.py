@@ -13,6 +13,8 @@ from mlcheck.lint.frames import DeadPath, Frame, Sink
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.program import ModuleInfo, walk_definitions
 from mlcheck.lint.relevance import is_test
+from mlcheck.lint.sites.model import Class as SiteClass
+from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.values import Class, Const, Function, Object, Value
 
 STEPS_UNCALLED = 4_000
@@ -30,6 +32,8 @@ def plan(m: Machine) -> Iterator[tuple[str, Run]]:
     for module in modules:
         for block in _main_blocks(module):
             yield module.source.path, partial(_main, m, module, block)
+    for cls in _heirs(m.facts.sites):
+        yield cls.file.path, partial(_inherited, m, cls.file.module, cls.node)
     for called in (False, True):
         for module in modules:
             if is_test(module):
@@ -120,6 +124,29 @@ def _uncalled(
         return
     steps = m.effort.share(STEPS_UNCALLED, len(m.program.modules), m.relevance.is_judged(node))
     _scratch(m, module, lambda: _start(m, module, node, owner, called), steps)
+
+
+def _heirs(sites: Sites) -> Iterator[SiteClass]:
+    """Classes that leave the hooks of their framework to a class of the project above them, and have methods."""
+    for cls in sites.classes if any(True for _ in sites.mentioning(frameworks.OWNERS)) else ():
+        own, above = set(cls.methods) - {"__init__"}, set().union(*(set(base.methods) for base in cls.line[1:]))
+        if own and own.isdisjoint(frameworks.HOOKS) and not above.isdisjoint(frameworks.HOOKS):
+            yield cls
+
+
+def _inherited(m: Machine, module: ModuleInfo, node: ast.ClassDef) -> None:
+    """Run the hooks that such a class inherits, unless somebody made one and called its methods."""
+    own = [line for line in node.body if isinstance(line, ast.FunctionDef) and line.name != "__init__"]
+    if not any(line not in m.visited for line in own):
+        return
+
+    def run() -> None:
+        cls = _class_of(m, node)
+        made = strangers.instance(m, cls, node) if cls is not None and frameworks.owner_of(cls.info) else None
+        if isinstance(made, Object) and made.cls is not None:
+            frameworks.run_hooks(m, made, node)
+
+    _scratch(m, module, run, m.effort.share(STEPS_UNCALLED, len(m.program.modules), True))
 
 
 def _start(
