@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites.blocks import blocks
 
 LOOKS_AT = "test for a finite loss"
+WORDS = ("isnan", "isfinite", "isinf")
 _ASKS = ("isnan", "isfinite", "isinf")
 
 

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "optimizer with weight decay"
+WORDS = ("AdamW",)
 _NORMS = frozenset(f"torch.nn.{name}" for name in ("LayerNorm", "RMSNorm", "GroupNorm"))
 _NORMS |= {f"torch.nn.BatchNorm{n}d" for n in (1, 2, 3)}
 _DEPTH = 4

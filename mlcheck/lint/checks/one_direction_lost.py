@@ -10,6 +10,7 @@ from mlcheck.lint.sites.modules import module_classes
 from mlcheck.lint.sites.recurrent import outputs
 
 LOOKS_AT = "layer that reads both ways"
+WORDS = ("bidirectional",)
 _LAST = {True: ("(slice(None), -1)", ":, -1", ":, -1, :"), False: ("-1", "-1, :, :", "-1, :")}
 
 

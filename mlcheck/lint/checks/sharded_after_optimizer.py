@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, canonical
 from mlcheck.lint.sites.optimizers import before_training, optimized, optimizers
 
 LOOKS_AT = "optimizer"
+WORDS = ("FullyShardedDataParallel", "fully_shard")
 _SHARDS = ("FullyShardedDataParallel", "fully_shard")
 
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import OPEN, Call
 from mlcheck.lint.sites.zero_one import is_zero_one
 
 LOOKS_AT = "loss of signed targets"
+WORDS = ("SoftMarginLoss", "EmbeddingLoss", "MarginRankingLoss", "margin_loss", "embedding_loss", "ranking_loss")
 _TARGETS = {
     "soft_margin_loss": 1,
     "hinge_embedding_loss": 1,
