@@ -5,16 +5,22 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.recurrent import Outputs, outputs
 
 LOOKS_AT = "padded sequence"
-WORDS = ("pad_packed_sequence",)
+WORDS = ("pad_packed_sequence", "pad_sequence")
+_OTHERWISE = ("pack_padded_sequence", "pack_sequence", "PackedSequence", "padding_side", ".flip(")
+_LAST_STEP = (":, -1", ":, -1, :")
 _UNPACK = "torch.nn.utils.rnn.pad_packed_sequence"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(_UNPACK))
     facts.sites.seen[LOOKS_AT] = len(calls)
+    yield from _never_packed(facts)
     for call in calls:
         first = call.constant("batch_first", 1, default=False)
         name = _padded(call)
@@ -27,6 +33,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="take the last state that the layer returns (`h_n[-1]`), or gather at `lengths - 1`",
                 related=(call.place.location,),
             )
+
+
+def _never_packed(facts: Facts) -> Iterator[Finding]:
+    """`out, _ = self.rnn(self.embed(tokens))` and `out[:, -1]` of tokens that are padded behind, and never packed."""
+    if any(True for _ in facts.sites.mentioning(_OTHERWISE, tests=True)):
+        return
+    padding = list(facts.sites.calls("torch.nn.utils.rnn.pad_sequence"))
+    embeddings = [
+        call for call in facts.sites.calls("torch.nn.Embedding") if call.argument("padding_idx", 2) is not None
+    ]
+    for cls in dict.fromkeys(call.cls for call in embeddings if padding and call.cls is not None):
+        names = {name for call in embeddings if call.cls is cls for name in cls.file.names_given(call.node)}
+        for function in cls.methods.values():
+            for node in function.nodes:
+                made = outputs(cls.file, node.value, function.inner) if isinstance(node, ast.Subscript) else None
+                if made is None or made.batch_first is not True or not _is_fed_by(made, names):
+                    continue
+                facts.sites.seen[LOOKS_AT] += 1
+                if isinstance(node, ast.Subscript) and ast.unparse(node.slice).strip("()") in _LAST_STEP:
+                    yield Finding(
+                        f"`{ast.unparse(node)}` is the last position of a padded batch: padding, but for the longest",
+                        function.place(node).location,
+                        help="pack the batch and take the state, or gather the steps at `lengths - 1`",
+                        related=(padding[0].place.location,),
+                    )
+
+
+def _is_fed_by(made: Outputs, names: set[str]) -> bool:
+    """Whether the layer gets what one of these embeddings makes, as it is."""
+    given, _ = source(made.layer.file, made.call.args[0], made.context)
+    return isinstance(given, ast.Call) and last_name(given.func) in names
 
 
 def _padded(call: Call) -> str:

@@ -15,6 +15,12 @@ WORDS = ("schedule",)
 _BATCHES = 1000
 _NOTHING_LEFT = 1e-6
 _LAST_EPOCH = 300
+_LENGTHS: dict[str, tuple[str, ...]] = {
+    "CosineAnnealingLR": ("T_max",),
+    "PolynomialLR": ("total_iters",),
+    "OneCycleLR": ("max_lr", "total_steps"),
+    "get_": ("num_warmup_steps", "num_training_steps"),
+}
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -70,6 +76,10 @@ def _arguments(scheduler: Scheduler, *names: str) -> dict[str, ast.expr]:
 
 def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
     """Why the schedule must be meant for epochs; "" where it may well be meant for batches."""
+    if length := _length(scheduler):
+        ranges = [_range_of(loop) for loop in loops[:-1]]
+        if length in ranges:
+            return f"`{scheduler.name}` is over after `{length}` steps, and so many epochs there are"
     if not any(_runs_over_epochs(loop) for loop in loops[:-1]):
         return ""
     if scheduler.name == "StepLR":
@@ -93,6 +103,21 @@ def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
         if "epoch" in text and not any(word in text for word in ("len(", "step", "iter", "batch", "*")):
             return f"`CosineAnnealingLR` takes `{ast.unparse(length) if length else ''}` steps to its lowest point"
     return ""
+
+
+def _length(scheduler: Scheduler) -> str:
+    """The length of the schedule as written, where that is no plain number."""
+    name = "get_" if scheduler.name.startswith("get_") else scheduler.name
+    names = _LENGTHS.get(name, ())
+    given = _arguments(scheduler, *names).get(names[-1]) if names else None
+    return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Subscript) else ""
+
+
+def _range_of(loop: Loop) -> str:
+    """`n` of `for epoch in range(n)`."""
+    over = loop.node.iter if isinstance(loop.node, ast.For) else None
+    counted = isinstance(over, ast.Call) and ast.unparse(over.func) in ("range", "trange")
+    return ast.unparse(over.args[-1]) if counted and isinstance(over, ast.Call) and len(over.args) in (1, 2) else ""
 
 
 def _runs_over_epochs(loop: Loop) -> bool:
