@@ -33,7 +33,12 @@ def evaluates(forward: Forward) -> bool:
         return False
     if forward.split in ("val", "test") or any(loop.split in ("val", "test") for loop in forward.loops):
         return not _trains(forward)
-    if forward.functions and _named_for_it(forward.functions[-1]) and not _just_made(forward) and not _tries(forward):
+    if (
+        forward.functions
+        and names_evaluation(forward.functions[-1])
+        and not _just_made(forward)
+        and not _tries(forward)
+    ):
         return not _trains(forward)
     if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
         return False
@@ -60,14 +65,15 @@ def _trains(forward: Forward) -> bool:
     return forward.loop is not None and forward.loop.trains
 
 
-def _named_for_it(name: str) -> bool:
+def names_evaluation(name: str) -> bool:
+    """`evaluate`, `run_validation`; not `evaluate_train`."""
     words = [word for word in name.lower().split("_") if word]
     return any(word in _VERBS for word in words) and split_of_name(name) != "train"
 
 
 def is_named_for_evaluation(forward: Forward) -> bool:
     """Whether the function it stands in is called `validate`, `test_epoch` or the like."""
-    return bool(forward.functions) and _named_for_it(forward.functions[-1])
+    return bool(forward.functions) and names_evaluation(forward.functions[-1])
 
 
 _VARYING = ("mc", "dropout", "uncertainty", "bayes", "sample", "adapt", "tent", "tta", "calibrat", "swa", "bn", "stat")

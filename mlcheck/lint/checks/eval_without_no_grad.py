@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
-from mlcheck.lint.judging import evaluates
+from mlcheck.lint.judging import evaluates, names_evaluation
 from mlcheck.lint.nodes import before_methods, last_name, walk
 
 LOOKS_AT = "model call"
@@ -49,7 +49,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.grad.kind != "on" or {mode.kind for mode in forward.modes} != {"eval"}:
             continue
-        if evaluates(forward) or _is_collected(forward) or _generates(forward) or _is_told(forward):
+        if evaluates(forward) or _is_collected(forward) or _generates(forward) or _is_told(forward) or _helps(forward):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
@@ -97,6 +97,19 @@ def _is_collected(forward: Forward) -> bool:
         node for node in inside if isinstance(node, ast.Call) and last_name(node.func) == "append" and node.args
     ]
     return any(_made_of(node.args[0], call) or names & {last_name(_moved(node.args[0]))} for node in appended)
+
+
+def _helps(forward: Forward) -> bool:
+    """A loop in a helper of an evaluation, which itself put the model in eval mode: `self.features(loader)`."""
+    if forward.loop is None or forward.loop.trains:
+        return False
+    for mode in forward.modes:
+        depth = len(mode.when.calls) if mode.when is not None else 0
+        if depth < 2 or mode.when is None or forward.when.calls[:depth] != mode.when.calls:
+            return False
+        if not names_evaluation(forward.functions[depth - 2]):
+            return False
+    return True
 
 
 def _is_told(forward: Forward) -> bool:

@@ -76,10 +76,9 @@ def _arguments(scheduler: Scheduler, *names: str) -> dict[str, ast.expr]:
 
 def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
     """Why the schedule must be meant for epochs; "" where it may well be meant for batches."""
-    if length := _length(scheduler):
-        ranges = [_range_of(loop) for loop in loops[:-1]]
-        if length in ranges:
-            return f"`{scheduler.name}` is over after `{length}` steps, and so many epochs there are"
+    whole = _length(scheduler)
+    if whole and whole in [_range_of(loop) for loop in loops[:-1]]:
+        return f"`{scheduler.name}` is over after `{whole}` steps, and so many epochs there are"
     if not any(_runs_over_epochs(loop) for loop in loops[:-1]):
         return ""
     if scheduler.name == "StepLR":
