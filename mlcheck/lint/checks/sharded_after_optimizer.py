@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, canonical
+from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.optimizers import before_training, optimized, optimizers
 
-LOOKS_AT = "optimizer"
+LOOKS_AT = "sharded model"
 WORDS = ("FullyShardedDataParallel", "fully_shard")
-_SHARDS = ("FullyShardedDataParallel", "fully_shard")
+_SHARDS = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    made = facts.sites.once(optimizers)
-    facts.sites.seen[LOOKS_AT] = len(made)
+    sharded = list(facts.sites.calls(*_SHARDS))
+    facts.sites.seen[LOOKS_AT] = len(sharded)
+    made = facts.sites.once(optimizers) if sharded else ()
     for call, model in (each for optimizer in made for each in optimized(optimizer)):
         later = list(before_training(call))
         shards = [found for statement in later if (found := _shards(call, statement, model)) is not None]
@@ -35,10 +36,8 @@ def _shards(call: Call, statement: ast.stmt, model: str) -> ast.Call | None:
     value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
     for node in walk(value) if value is not None else ():
         if isinstance(node, ast.Call) and node.args and ast.unparse(node.args[0]) == model:
-            named = call.file.resolve(node.func, call.context)
-            if isinstance(named, str) and canonical(named).startswith("torch.distributed."):
-                if named.rpartition(".")[2] in _SHARDS:
-                    return node
+            if call.file.called(node, call.context) in _SHARDS:
+                return node
     return None
 
 

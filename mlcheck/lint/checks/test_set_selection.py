@@ -58,8 +58,7 @@ def _by_trainers(sites: Sites) -> Iterator[Finding]:
     for call, data in sites.once(decided_by_test):
         sites.seen[LOOKS_AT] += 1
         yield Finding(
-            f"The trainer keeps the model, or stops, by the test set, `{ast.unparse(data)}`: its score is no longer "
-            "an estimate of anything",
+            f"The trainer chooses by the test set, `{ast.unparse(data)}`: its score is no longer an estimate",
             call.file.place(data, call.context).location,
             help="validate on a part of the training data, and look at the test set once, at the end",
             related=(call.place.location,),
