@@ -23,7 +23,7 @@ _NAMES = {
     "recall": re.compile(_PREFIX + r"recall$"),
     "auc": re.compile(_PREFIX + r"(?:auc|auroc|roc_auc)$"),
 }
-_MEANS = re.compile(_PREFIX + r"(?:mae|mse|rmse|loss|nll|bce|ce|cross_entropy)$")
+_MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse)(?:$|[_\W])")
 _SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
 CLOSE = 2e-3
 APART = 0.006
