@@ -227,6 +227,7 @@ def test_a_class_that_no_mask_holds_may_count_as_nothing() -> None:
         ("mean", "sum", "val_loss", Outcome.WARN),
         ("mean", "sum", "mse_euro", Outcome.WARN),
         ("mean", "mean", "mse_euro", Outcome.PASS),
+        ("mean", "sum", "valid.mae", Outcome.WARN),
         ("mean", "mean", "val_loss", Outcome.PASS),
         ("sum", "sum", "val_loss", Outcome.PASS),
         ("mean", "sum", "squares", Outcome.PASS),

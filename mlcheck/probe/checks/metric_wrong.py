@@ -212,7 +212,7 @@ def _is_off(name: str, one: Answers) -> bool:
 
 def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None) -> Finding | None:
     """A mean by its name, or a loss whose counterpart in training is a mean, that grows with the batch."""
-    named = _MEANS.match(name.lower())
+    named = _MEANS.search(name.lower())
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
     return _doubles(name, trials, summed) if named and as_in_training else None
 
