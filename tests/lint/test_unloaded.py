@@ -71,6 +71,6 @@ def test_the_list_says_what_the_modules_say() -> None:
 
 
 @pytest.mark.parametrize("listed", WORDED, ids=lambda listed: listed.rule)
-def test_words_are_needed(listed: Listed) -> None:
-    """Each is the only one of them in some text: else it costs a search and gains nothing."""
+def test_no_word_holds_another(listed: Listed) -> None:
+    """Where the longer stands the shorter does too: the longer one would cost a search and tell nothing."""
     assert all(not (one != two and one in two) for one in listed.words for two in listed.words)
