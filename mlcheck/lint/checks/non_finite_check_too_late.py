@@ -14,6 +14,7 @@ _ASKS = ("isnan", "isfinite", "isinf")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    steps = {step.place.spot for step in facts.steps}
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(_ASKS):
         if ".backward(" not in file.text:
@@ -22,6 +23,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             for block in _blocks(loop):
                 for test, name, step in _late(block):
                     facts.sites.seen[LOOKS_AT] += 1
+                    if file.place(step, context).spot not in steps:
+                        continue
                     yield Finding(
                         f"`{name}` is tested after the step: where it is NaN, the weights are NaN by now",
                         file.place(test, context).location,
@@ -39,27 +42,21 @@ def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
                 yield from _blocks(statement)
 
 
-def _late(block: list[ast.stmt]) -> Iterator[tuple[ast.If, str, ast.stmt]]:
+def _late(block: list[ast.stmt]) -> Iterator[tuple[ast.If, str, ast.Call]]:
     """`loss.backward()`, `optimizer.step()`, `if torch.isnan(loss): continue`, in this order."""
-    lost: dict[str, ast.stmt | None] = {}
+    lost: dict[str, ast.Call | None] = {}
     for statement in block:
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             if call.func.attr == "backward" and isinstance(call.func.value, ast.Name):
                 lost[call.func.value.id] = None
             elif call.func.attr == "step" and not call.args:
-                lost = {
-                    name: step or (statement if _is_optimizer(call.func.value) else None) for name, step in lost.items()
-                }
+                lost = {name: step or call for name, step in lost.items()}
         if isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Continue):
             for name, step in lost.items():
                 if step is not None and _asks(statement.test, name):
                     yield statement, name, step
         lost = {name: step for name, step in lost.items() if not stores(statement, name)}
-
-
-def _is_optimizer(node: ast.expr) -> bool:
-    return "opt" in last_name(node).lower()
 
 
 def _asks(test: ast.expr, name: str) -> bool:
