@@ -14,7 +14,7 @@ from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import callers, origins
 
-LOOKS_AT = "weight average"
+LOOKS_AT = "averaged copy"
 WORDS = ("parameters()", "state_dict()")
 _COPIES = pattern(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
 _BLENDS = ("mul_", "lerp_", "copy_", "add_")

@@ -11,7 +11,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.guards import own_attribute
 
-LOOKS_AT = "model selection"
+LOOKS_AT = "best score"
 WORDS = ("best", "Best")
 _BEST = pattern(r"(?:^|_)best(?:_|$)|(?:^|_)best[A-Z]|Best")
 _KEEPS = pattern(r"\bsave\w*\(|state_dict\(|deepcopy\(|\.save_\w+\(")

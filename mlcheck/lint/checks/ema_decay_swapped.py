@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.origins import origins
 
-LOOKS_AT = "weight average"
+LOOKS_AT = "moving average"
 _MADE = {
     "torch.optim.swa_utils.get_ema_multi_avg_fn": 0,
     "torch.optim.swa_utils.get_ema_avg_fn": 0,

@@ -12,7 +12,7 @@ from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.loaders import LOADER
 from mlcheck.lint.sites.origins import origins
 
-LOOKS_AT = "evaluation loop"
+LOOKS_AT = "batch metric"
 WORDS = ("sklearn", "torchmetrics", "torcheval")
 _LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics.functional.")
 _NOT_MEANS = frozenset(["f1_score", "fbeta_score", "roc_auc_score", "average_precision_score", "precision_score"])

@@ -10,7 +10,7 @@ from mlcheck.lint.sites import OPEN, Call, Context, Sites
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers
 
-LOOKS_AT = "seed"
+LOOKS_AT = "random generator"
 WORDS = ("seed",)
 _SEEDS = (
     *("torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "torch.random.manual_seed"),

@@ -10,7 +10,7 @@ from mlcheck.lint.sites import OPEN, Call, Context, File, Function
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins, returns
 
-LOOKS_AT = "learning-rate scheduler"
+LOOKS_AT = "LambdaLR"
 WORDS = ("schedule",)
 
 

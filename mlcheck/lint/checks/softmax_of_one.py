@@ -9,7 +9,7 @@ from mlcheck.lint.shapes import position
 from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.latest import source
 
-LOOKS_AT = "softmax"
+LOOKS_AT = "softmax layer"
 WORDS = ("softmax", "Softmax")
 _FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax", "torch.log_softmax", "torch.nn.functional.log_softmax")
 

@@ -10,7 +10,7 @@ from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import returns
 
-LOOKS_AT = "random split"
+LOOKS_AT = "split"
 WORDS = ("random_split", "train_test_split")
 _SPLITS = ("torch.utils.data.random_split", "sklearn.model_selection.train_test_split")
 _JOINS = ("stack", "array", "asarray", "tensor", "as_tensor", "from_numpy", "list", "float", "TensorDataset")
