@@ -8,7 +8,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 # Name -> the argument that its sizes start at.
-FACTORIES = {"randn": 0, "rand": 0, "zeros": 0, "ones": 0, "empty": 0, "full": 0, "randint": 2}
+FACTORIES = {"randn": 0, "rand": 0, "zeros": 0, "ones": 0, "empty": 0, "full": 0}
 LIKE = _words(
     """tensor as_tensor from_numpy array asarray FloatTensor LongTensor DoubleTensor Tensor float32 float64 int64
     zeros_like ones_like randn_like rand_like empty_like full_like randint_like"""

@@ -133,6 +133,10 @@ def of_function(m: Machine, name: str, args: Args, kwargs: Kwargs) -> Shape | No
         return shapes.SCALAR
     if name.startswith(("numpy.random.", "numpy.")) and "size" in kwargs:
         return _sized(m, [kwargs["size"]])
+    if last == "randint":
+        place = 1 if len(args) == 2 and name.startswith("torch.") else 2  # (high, size), or (low, high, size)
+        given = args[place] if len(args) > place else kwargs.get("size")
+        return _sized(m, [given]) if given is not None else None
     if last in FACTORIES and not name.startswith("numpy.random.rand"):
         return _sized(m, args[FACTORIES[last] :] if args else [kwargs["size"]] if "size" in kwargs else [])
     if name in ("numpy.random.rand", "numpy.random.randn"):
@@ -194,8 +198,10 @@ def of_operation(m: Machine, node: ast.expr, left: Value, right: Value, result: 
 
 
 def softmax(m: Machine, given: Value, dim: Value | None, place: Place) -> None:
-    """A softmax of something whose shape is known goes on record."""
+    """A softmax of what has a known shape goes on record; without `dim`, of three dimensions it is over the first."""
     shape, over = of(given), number(dim)
+    if dim in (None, Const(None)) and shape is not None and not shape.open and len(shape.dims) == 3:
+        over = 0
     if shape is not None and over is not None and isinstance(given, Tensor | Symbol):
         m.facts.softmaxes.append(Softmax(place, shape, over, live(given.traces)))
 

@@ -4,19 +4,17 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.implied_dimension import FUNCTIONS, LAYERS, over_samples, without_dimension
 
 LOOKS_AT = "softmax"
 WORDS = ("softm", "Softm")
-_FUNCTIONS = tuple(f"torch.nn.functional.{name}" for name in ("softmax", "log_softmax", "softmin"))
-_LAYERS = tuple(f"torch.nn.{name}" for name in ("Softmax", "LogSoftmax", "Softmin"))
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    calls = list(facts.sites.calls(*_FUNCTIONS, *_LAYERS))
-    facts.sites.seen[LOOKS_AT] = len(calls)
-    for call in calls:
-        position = 1 if call.name in _FUNCTIONS else 0
-        if call.argument("dim", position) is None or call.constant("dim", position) is None:
+    facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*FUNCTIONS, *LAYERS))
+    graver = {call.place.spot for call in facts.sites.once(over_samples)}
+    for call in facts.sites.once(without_dimension):
+        if call.place.spot not in graver:
             yield Finding(
                 f"`{call.name.rpartition('.')[2]}` without `dim`: it takes the first dimension of 1-D and 3-D inputs "
                 "and the second of all others",

@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.shape_facts import Softmax
 from mlcheck.lint.sites import Call, Class
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.implied_dimension import over_samples
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_module, module_classes
 from mlcheck.lint.sites.pooling import pooled_elsewhere
@@ -38,11 +39,21 @@ _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss"
 
 def check(facts: Facts) -> Iterator[Finding]:
     told = set[tuple[str, int]]()
-    for finding in (*_normalised(facts), *_pooled(facts)):
+    for finding in (*_normalised(facts), *_pooled(facts), *_implied(facts)):
         spot = finding.location.path, finding.location.line
         if spot not in told:
             told.add(spot)
             yield finding
+
+
+def _implied(facts: Facts) -> Iterator[Finding]:
+    """`F.softmax(torch.bmm(q, k))`: without `dim`, of three dimensions the first is taken."""
+    for call in facts.sites.once(over_samples):
+        yield Finding(
+            "A softmax without `dim` takes the first of these three dimensions, and that is the batch",
+            call.place.location,
+            help="`dim=-1`: each row of the product adds up to one by itself",
+        )
 
 
 def _pooled(facts: Facts) -> Iterator[Finding]:
