@@ -19,6 +19,7 @@ ALARMS = {Outcome.FAIL, Outcome.ERROR, Outcome.WARN}
 
 # A folder of examples/broken -> the rule that must be named as the cause, where it is not the folder's own name.
 NAMED_OTHERWISE = {
+    "batch_mixing": "softmax-over-batch",
     "cannot_overfit_one_batch": "learning-rate-too-low",
     "crash": "entry-does-not-run",
     "empty_loader": "entry-does-not-run",
@@ -32,6 +33,7 @@ NAMED_OTHERWISE = {
 BROKEN = sorted(path.name for path in (EXAMPLES / "broken").iterdir() if path.is_dir())
 # What lint alone must find, without running anything.
 READ = {
+    "batch_mixing",
     "eval_without_no_grad",
     "missing_eval_mode",
     "train_not_restored",

@@ -31,4 +31,4 @@ def test_an_average_that_is_the_model(how: Any) -> None:
 @pytest.mark.parametrize("names", [("T.model",), ("T.ema_model",), ("T.model", "T.semantic"), ("T.model", "T.net")])
 def test_other_names_of_a_model(names: tuple[str, ...]) -> None:
     seen = AveragedCopies((), 0, False, Location(), names)
-    says(averaged_copy_wrong.check(seen), Outcome.SKIP, "no second copy")
+    says(averaged_copy_wrong.check(seen, None), Outcome.SKIP, "no second copy")

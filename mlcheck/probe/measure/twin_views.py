@@ -44,13 +44,16 @@ class TwinViews:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         batches = first_batches(trial, BATCHES)
+        views = dict(_views(batches[0]))
+        alike = [pair for pair in combinations(views, 2) if _alike(views[pair[0]], views[pair[1]])]
+        if not alike:
+            raise NotMeasured("no two tensors of a batch have the same shape")
         watch = ModuleWatch()
         with stilled(trial), watch:
             seed_all(0)
             trial.train_step(copied(batches[0]), 0)
         given = [(call, tensor) for call in watch.calls for tensor in _tensors((call.args, call.kwargs))]
-        views = dict(_views(batches[0]))
-        pairs = [(one, other) for one, other in combinations(views, 2) if _both(views[one], views[other], given)]
+        pairs = [(one, other) for one, other in alike if _both(views[one], views[other], given)]
         if not pairs:
             raise NotMeasured("no two tensors of a batch go through a model side by side")
         equal = tuple(pair for pair in pairs if all(_equal(batch, pair) for batch in batches))
@@ -69,10 +72,12 @@ def _tensors(given: Any) -> Iterator[Tensor]:
     return (tensor.detach() for _, tensor in leaves(given))
 
 
+def _alike(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype
+
+
 def _both(one: Tensor, other: Tensor, given: list[tuple[ModelCall, Tensor]]) -> bool:
     """Whether both went into one module: stacked along the samples, or by calls of their own."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
     for stacked in (torch.cat([one, other]), torch.cat([other, one])):
         if any(_same(stacked, tensor) for _, tensor in given):
             return True
