@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, File, Function, canonical
+from mlcheck.lint.sites import Call, Class, File, Function, canonical
 from mlcheck.lint.sites.loaders import LOADER, loaders
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
@@ -30,6 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 if not dropped and not _SUMS.search(file.module.text_of(function.node)):
                     yield from _means(file, function, loop)
                     yield from _listed(function, loop)
+                    yield from _metered(function, loop)
     facts.sites.seen[LOOKS_AT] = seen
 
 
@@ -74,6 +75,42 @@ def _listed(function: Function, loop: ast.For) -> Iterator[Finding]:
                     help="add up `value * len(batch)`, and divide by the number of samples",
                     related=(function.place(node).location,),
                 )
+
+
+def _metered(function: Function, loop: ast.For) -> Iterator[Finding]:
+    """`losses.update(loss.item())` of a meter of the project's own, whose `update(value, n=1)` is told no `n`."""
+    for node in walk(loop):
+        func = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(node, ast.Call) or not isinstance(func, ast.Attribute) or func.attr != "update":
+            continue
+        if len(node.args) != 1 or node.keywords or not _MEANS.search(ast.unparse(node.args[0])):
+            continue
+        weighed = {_weight(each.file.resolve(each.node.func, each.context)) for each in _made(function, func.value)}
+        if len(weighed) == 1 and (name := weighed.pop()):
+            yield Finding(
+                "The mean of the batches' means counts the samples of a smaller last batch for more: "
+                f"`update` takes `{name}` for 1",
+                function.place(node).location,
+                help=f"tell it the number of samples: `update(value, {name}=len(batch))`",
+            )
+
+
+def _made(function: Function, node: ast.expr) -> Iterator[Call]:
+    for each in origins(function.file, node, function.inner):
+        if isinstance(each.node, ast.Call):
+            yield Call(each.file, each.node, each.context)
+
+
+def _weight(cls: object) -> str:
+    """`n` of a class with `def update(self, value, n=1)`, which multiplies the value by it."""
+    update = cls.find("update") if isinstance(cls, Class) else None
+    names = list(update.parameters) if update is not None else []
+    if update is None or len(names) != 3:
+        return ""
+    default, text = update.parameters[names[2]], update.file.module.text_of(update.node)
+    once = isinstance(default, ast.Constant) and default.value == 1
+    products = (f"{names[1]} * {names[2]}", f"{names[2]} * {names[1]}")
+    return names[2] if once and any(product in text for product in products) else ""
 
 
 def _means(file: File, function: Function, loop: ast.For) -> Iterator[Finding]:
