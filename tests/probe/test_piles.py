@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
@@ -147,8 +147,23 @@ def test_what_fills_in_training_may_be_a_buffer(done: Done) -> None:
     says(verdict, Outcome.INCONCLUSIVE, "holds more after every round of training")
 
 
+class Stream(IterableDataset[tuple[Tensor, Tensor]]):
+    """Data without end, which cannot tell its length."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        while True:
+            yield torch.randn(8), torch.tensor(0)
+
+
+def test_of_data_without_end_only_hooks_are_looked_at() -> None:
+    for change, outcome in ((hook, Outcome.WARN), (hook_once, Outcome.PASS)):
+        trial = keeping(Owner(), trained=change)
+        trial.loaders = {"training": DataLoader(Stream(), batch_size=32)}
+        assert ask("memory-piles-up", trial).outcome is outcome
+
+
 def test_of_a_program_that_counts_its_epochs_itself_only_hooks_are_looked_at() -> None:
-    assert ask("memory-piles-up", keeping(Owner(), evaluated=append, counts=False)).outcome is Outcome.PASS
+    says(ask("memory-piles-up", keeping(Owner(), evaluated=append, counts=False)), Outcome.PASS, "no module has more")
     grown = ask("memory-piles-up", keeping(Owner(), trained=hook, counts=False))
     says(grown, Outcome.WARN, "`0._forward_hooks` has 1 hook more after every step")
     assert ask("memory-piles-up", keeping(Owner(), trained=hook_once, counts=False)).outcome is Outcome.PASS

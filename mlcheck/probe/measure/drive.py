@@ -34,6 +34,14 @@ def repeated_batches(trial: Trial) -> Iterator[Any]:
             raise NotMeasured("the training data is empty")
 
 
+def length_of(loader: Any) -> int:
+    """How many batches a loader has; 0 where it does not tell, as of iterable data, or there is none."""
+    try:
+        return len(loader)
+    except (TypeError, NotImplementedError):
+        return 0
+
+
 def await_device(device: torch.device) -> None:
     """Until the device has done what is queued, as it runs behind Python's back; at once for the CPU."""
     if device.type != "cpu":

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 from mlcheck.core.cores import cores, quota, usable_cores
 from mlcheck.core.finding import Location
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive
+from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive, length_of
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.observe.host import proportional_memory, shared_memory
@@ -95,7 +95,7 @@ class LoaderSearch:
         return cls(
             users=users,
             persistent=loader.persistent_workers,
-            batches=_length(loader),
+            batches=length_of(loader),
             step_s=step_s,
             timed=timing.timed(),
             others=phase.others if phase else None,
@@ -208,13 +208,6 @@ def _step(trial: Trial, batch: Any) -> float:
         await_device(trial.device)
         times.append(time.perf_counter() - begun)
     return median(times[1:])
-
-
-def _length(loader: Any) -> int:
-    try:
-        return len(loader)
-    except (TypeError, NotImplementedError):
-        return 0
 
 
 def _limits(batch: Any, timing: _Timing) -> list[str]:

@@ -2,7 +2,7 @@
 
 The same few batches are trained on and evaluated again and again, each time to the end of an epoch and of a validation,
 so that what is cleared there, and what is kept once for each sample, does not count. Of a program that counts its
-epochs itself only hooks are counted, after every step.
+epochs itself, or has no end of an epoch, only hooks are counted, after every step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive, repeated_batches
+from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive, length_of, repeated_batches
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.tree import copied
@@ -28,6 +28,7 @@ from mlcheck.trial.sandbox import cells_of, restored
 from mlcheck.trial.trial import Trial
 
 ROUNDS = 5
+STEP = "step"
 _BATCHES = 3
 _EVALUATED = 2
 _SMALL = 2 * (_BATCHES + _EVALUATED)  # one number a batch, as of a loss, fills no memory
@@ -75,7 +76,8 @@ class Piles:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         clock = Clock(seconds / 4)
-        sizes = list(_rounds(trial, clock) if trial.counts_batches else _steps(trial, clock))
+        epoch = length_of(trial.loaders.get("training")) if trial.counts_batches else 0
+        sizes = list(_rounds(trial, epoch, clock) if epoch else _steps(trial, clock))
         if len(sizes) < ROUNDS:
             raise inconclusive(f"there was time for {len(sizes)} rounds of training and evaluation only")
         trained, evaluated = [one for one, _ in sizes], [other for _, other in sizes]
@@ -85,7 +87,7 @@ class Piles:
             tuple(sorted(piles, key=lambda pile: (not pile.is_of_hooks, -pile.growth))),
             len(evaluated[-1]),
             Location(*trial.entry),
-            "round of training and evaluation" if trial.counts_batches else "step",
+            "round of training and evaluation" if epoch else STEP,
         )
 
 
@@ -127,11 +129,10 @@ def _steps_with(trial: Trial, kept: list[Any], times: int) -> tuple[int, list[fl
         return (grown, [float(one.root.sum()) for one in watch.backwards]) if grown >= _BATCHES else None
 
 
-def _rounds(trial: Trial, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
+def _rounds(trial: Trial, epoch: int, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
     """After each round what everything holds: at the end of its training, and of its evaluation."""
     steps = [copied(batch) for batch in first_batches(trial, _BATCHES)]
     asked = list(islice(trial.validation_batches(), _EVALUATED)) if trial.validation_batches else []
-    epoch = len(trial.loaders["training"])
     for number in range(ROUNDS):
         if not clock.left():
             return

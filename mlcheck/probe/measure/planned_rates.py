@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from mlcheck.core.finding import Location
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.drive import Clock, inconclusive
+from mlcheck.probe.measure.drive import Clock, inconclusive, length_of
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.schedule_calls import Rhythm, planned_schedulers, rhythms
 from mlcheck.trial.planned import Planned, planned_in
@@ -59,7 +59,7 @@ class PlannedRates:
         planned = trial.planned or planned_in(trial.objects)
         if planned is None:
             raise NotMeasured("how long the run is planned to be is not known: say it with `--epochs N`")
-        clock, epoch = Clock(min(SECONDS, seconds / 4)), _epoch_length(trial)
+        clock, epoch = Clock(min(SECONDS, seconds / 4)), length_of(trial.loaders.get("training")) or None
         batches = planned.batches(epoch)
         if batches is None:
             raise NotMeasured("how many batches an epoch has is not known, so a run in epochs cannot be planned")
@@ -71,13 +71,6 @@ class PlannedRates:
             for name, one in schedulers.items()
         )
         return cls(planned, batches, epochs, courses, Location(*trial.entry))
-
-
-def _epoch_length(trial: Trial) -> int | None:
-    try:
-        return len(trial.loaders["training"]) or None
-    except (KeyError, TypeError):
-        return None
 
 
 def _steps(rhythm: Rhythm, batches: int, epochs: float) -> int:

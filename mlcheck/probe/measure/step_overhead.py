@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive
+from mlcheck.probe.measure.drive import Clock, await_device, first_batches, inconclusive, length_of
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.operation_table import OperationTable, operations
 from mlcheck.probe.measure.tree import batch_size, copied, rows
@@ -71,7 +71,7 @@ class StepOverhead:
         timer = _Timer(trial)
         timer.steps(batch, 2)
         step_s = min(timer.steps(batch, 1) for _ in range(3))
-        batches = _length(trial)
+        batches = length_of(trial.loaders.get("training"))
         place = Location(*trial.entry)
         if batches * step_s < WORTH_PASS_S or step_s > _LONGEST_S:
             return cls(size, step_s, batches, place=place)
@@ -95,13 +95,6 @@ def _wanted(ratios: list[float]) -> bool:
     low, high = interval(ratios)
     decided = high <= SAME or low >= GROWS or SAME < low <= high < GROWS
     return len(ratios) < (_PAIRS if decided else _MOST_PAIRS)
-
-
-def _length(trial: Trial) -> int:
-    try:
-        return len(trial.loaders.get("training"))  # type: ignore[arg-type]
-    except (TypeError, NotImplementedError):
-        return 0
 
 
 def _ratios(timer: _Timer, batch: Any, size: int, step_s: float, clock: Clock) -> list[float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,7 +10,7 @@ from typing import Any, ClassVar, Self
 from torch.utils.data import DataLoader
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.drive import Clock, length_of
 from mlcheck.probe.measure.loading_lines import LoadingLines, loading_lines
 from mlcheck.probe.measure.loop_rounds import Round, Rounds
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -59,7 +58,7 @@ class StepTime:
         seed_all(_SEED)
         loader = trial.loaders.get("training")
         workers = int(getattr(loader, "num_workers", 0) or 0)
-        batches = _length(loader)
+        batches = length_of(loader)
         place = Location(*trial.entry)
         ahead = workers * int(getattr(loader, "prefetch_factor", 0) or 2)
         rounds = Rounds(trial, Clock(min(seconds / 2, _MOST_S)), Clock(0.7 * seconds), workers, ahead)
@@ -92,12 +91,6 @@ def near(found: Round, batches: int) -> bool:
 def worth_mending(lost: float, batches: int) -> bool:
     """Whether so many seconds a batch are worth a word."""
     return lost >= WORTH_BATCH_S or lost * batches >= WORTH_PASS_S
-
-
-def _length(loader: Any) -> int:
-    with suppress(TypeError, NotImplementedError):
-        return len(loader)
-    return 0
 
 
 def _stacks(rounds: Rounds, loader: Any) -> Stacks:
