@@ -24,6 +24,7 @@ _BATCHED = (
     ".size(0)",
     ".shape[0]",
 )
+_BAGS = ("squeeze(0)", "squeeze(dim=0)", "[0]")
 _WHOLE = ("norm", "sum", "std")
 
 
@@ -52,7 +53,11 @@ def _learned_from(forward: Function, node: ast.Call) -> Iterator[Finding]:
     if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or made.func.attr not in _REDUCTIONS:
         return
     of_function = forward.file.called(made, context).startswith("torch.")
-    given = Call(forward.file, made, context).argument("dim", 1 if of_function else 0)
+    call = Call(forward.file, made, context)
+    reduced = call.argument("input", 0) if of_function else made.func.value
+    if not isinstance(reduced, ast.Name) or not _goes_on(forward, reduced.id):
+        return
+    given = call.argument("dim", 1 if of_function else 0)
     dims = [forward.file.constant(part, context) for part in given.elts] if isinstance(given, ast.Tuple) else []
     pictures = any(True for _ in forward.file.sites.mentioning(["Conv2d(", "Conv3d("]))
     if dims in ([0, 2, 3], [0, 2, 3, 4]) and pictures:
@@ -62,6 +67,15 @@ def _learned_from(forward: Function, node: ast.Call) -> Iterator[Finding]:
             help="leave out dimension 0: each sample is reduced by itself",
             related=(forward.place(node).location,),
         )
+
+
+def _goes_on(forward: Function, name: str) -> bool:
+    """Whether each sample meets what was made of all: a bag of instances (multiple-instance learning) is one sample."""
+    text = forward.file.module.text_of(forward.node)
+    if any(word in text for word in _BAGS):
+        return False
+    sides = (side for node in forward.nodes if isinstance(node, ast.BinOp) for side in (node.left, node.right))
+    return any(isinstance(side, ast.Name) and side.id == name for side in sides)
 
 
 def _learns(forward: Function, name: str) -> bool:
