@@ -128,16 +128,21 @@ class GradientWatch:
 
     def _settle(self) -> None:
         """Read what has arrived since this was last asked for."""
+        if not self._arrivals:
+            return
         arrivals, self._arrivals = self._arrivals, []
         largest = magnitudes([one for arrival in arrivals for one in (arrival.before, arrival.gradient)])
         for arrival, before, now in zip(arrivals, largest[::2], largest[1::2], strict=True):
             arrival.settle(before, now)
 
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
-        self._settle()
-        self.optimizers[id(optimizer)] = optimizer
-        self.step_places.setdefault(id(optimizer), user_location())
+        if id(optimizer) not in self.optimizers:
+            self.optimizers[id(optimizer)] = optimizer
+            self.step_places[id(optimizer)] = user_location()
         held = self._held(optimizer)
+        if not held:
+            return
+        self._settle()
         unmoved = [parameter for parameter, trace in held if not trace.changed]
         values = dict(zip(map(id, unmoved), _copies(unmoved), strict=True))
         for (parameter, trace), full in zip(held, filled([parameter.grad for parameter, _ in held]), strict=True):
@@ -153,11 +158,14 @@ class GradientWatch:
             self._before[id(parameter)] = _Before(value, full, parameter.grad, _version(parameter.grad))
 
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
-        self._settle()
         self.stepped[id(optimizer)] = self.stepped.get(id(optimizer), 0) + 1
         self._foreign_steps += 1
         self._since = len(self.backwards), self._foreign_steps
-        for parameter, trace in self._held(optimizer):
+        held = self._held(optimizer)
+        if not held:
+            return
+        self._settle()
+        for parameter, trace in held:
             before = self._before.pop(id(parameter))
             gradient = parameter.grad
             untouched = gradient is before.gradient and _version(gradient) == before.version
@@ -172,6 +180,8 @@ class GradientWatch:
 
     def _held(self, optimizer: Optimizer) -> list[tuple[torch.Tensor, GradientTrace]]:
         """The parameters of an optimizer that are traced."""
+        if not self._traces:
+            return []
         held = (parameter for group in optimizer.param_groups for parameter in group["params"])
         return [(parameter, self._traces[id(parameter)]) for parameter in held if id(parameter) in self._traces]
 
