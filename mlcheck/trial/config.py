@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ class Hyperparameters(dict[str, Any]):
     def how_to_add(self, name: str) -> str:
         """The rest of a sentence about a missing name: where it is missing, what to do, and what is there."""
         if not self.source:
-            return f", and there is no config: give the experiment's YAML (--config), or a value (--hp {name}=...)"
+            given = " or ".join(f"--config {path}" for path in _configs_here()) or "--config"
+            return f", and there is no config: give the experiment's YAML ({given}), or a value (--hp {name}=...)"
         known = f"; it has {', '.join(f'`{key}`' for key in self)}" if self else ""
         group = self.path.rstrip(".") or "hyperparameters"
         return f", which is not in {self.source}: add `{name}` under `{group}`{known}"
@@ -52,6 +54,15 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise EntryError(f"the config file {path} must hold a mapping of settings, not {_kind(config)}")
     return config
+
+
+def _configs_here() -> list[str]:
+    """The YAML files of the working folder that set hyperparameters."""
+    found = []
+    for path in sorted([*Path().glob("*.yaml"), *Path().glob("*.yml")]):
+        with suppress(EntryError):
+            found += [str(path)] if "hyperparameters" in read_config(path) else []
+    return found
 
 
 MIDDLE = 0.5

@@ -222,6 +222,15 @@ def test_without_a_config_the_sentence_says_so(write: Write) -> None:
         load_trial("other:T")
 
 
+def test_without_a_config_those_that_lie_there_are_named(write: Write) -> None:
+    write("model_def.py", trial_text("context.get_hparam('lr')"))
+    write("const.yaml", "hyperparameters: {lr: 0.1}")
+    write("compose.yaml", "services: {}")
+    write("broken.yml", "{")
+    with pytest.raises(EntryError, match=r"give the experiment's YAML \(--config const.yaml\), or a value"):
+        load_trial("model_def:T")
+
+
 def raised(entry: str) -> BaseException:
     try:
         load_trial(entry)
