@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -80,6 +81,43 @@ def test_log_softmax_over_the_batch() -> None:
     model = nn.Sequential(*mlp(), nn.LogSoftmax(0))
     trial = trial_of(model, classes(8), lambda model, batch: F.nll_loss(model(batch[0]), batch[1]))
     assert "another dimension" in fails("nll-without-log-softmax", trial).findings[0].message
+
+
+ENDS = torch.tensor([9, 4, 7])
+
+
+def ctc(said: Callable[[Tensor], Tensor]) -> Any:
+    batches = [(torch.randn(3, 9, 8), torch.randint(1, 4, (3, 2))) for _ in range(3)]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.ctc_loss(said(model(batch[0]).transpose(0, 1)), batch[1], ENDS, torch.tensor([2, 2, 2]))
+
+    return trial_of(nn.Linear(8, 4), batches, loss)
+
+
+@pytest.mark.parametrize(
+    ("said", "what"),
+    [
+        (lambda scores: scores, "logits"),
+        (lambda scores: scores.softmax(-1), "probabilities"),
+        (lambda scores: scores.log_softmax(0), "another dimension"),
+    ],
+)
+def test_a_sequence_loss_of_what_is_no_log_probability(said: Callable[[Tensor], Tensor], what: str) -> None:
+    message = fails("nll-without-log-softmax", ctc(said)).findings[0].message
+    assert message.startswith("the input of ctc_loss") and what in message
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        lambda scores: scores.log_softmax(-1),
+        lambda scores: scores - scores.logsumexp(-1, keepdim=True),
+        lambda scores: (torch.arange(9)[:, None] < ENDS)[:, :, None] * scores.log_softmax(-1),  # zeros behind the ends
+    ],
+)
+def test_a_sequence_loss_of_log_probabilities(said: Callable[[Tensor], Tensor]) -> None:
+    assert ask("nll-without-log-softmax", ctc(said)).outcome is Outcome.PASS
 
 
 def test_sigmoid_before_bce_with_logits() -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from probe_programs import Asked, ask, classes, cross_entropy, mlp, trial_of, trial_on
 from torch import nn
+from torch.nn.utils import rnn
 from torch.utils.data import DataLoader, TensorDataset
 
 from mlcheck.core.finding import Location
@@ -131,6 +132,24 @@ def test_what_an_average_of_torch_reads_itself_is_not_the_users() -> None:
     both = nn.ModuleList([model, average])
     found = StepCalls.measure(trial_of(both, classes(8), cross_entropy, step=step), 10.0)
     assert [(call.what, call.times) for call in found.waits] == [("int()", 1.0)]
+
+
+def test_what_packing_a_sequence_reads_itself_is_not_the_users() -> None:
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.GRU(8, 4, batch_first=True)
+
+        def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            packed = rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            said, _ = rnn.pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
+            return said.mean(1)
+
+    rows = [(torch.randn(6, 5, 8), torch.tensor([5, 3, 5, 1, 2, 4]), torch.randint(4, (6,))) for _ in range(3)]
+    trial = trial_of(Packed(), rows, lambda model, batch: nn.functional.cross_entropy(model(*batch[:2]), batch[2]))
+    found = StepCalls.measure(trial, 10.0)
+    assert [(call.what, call.times) for call in found.waits] == [(".cpu()", 1.0)]
+    assert not found.meant
 
 
 def test_what_a_framework_reads_in_its_own_loop_is_not_the_users() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -71,7 +71,7 @@ class LossInputs:
                 trial.train_step(batch, index)
         scrambled = _scrambled_calls(trial, batches[0])
         by_place: dict[tuple[str, Location], list[LossCall]] = {}
-        for call in watch.calls:
+        for call in (*watch.calls, *map(_frames, watch.alignments)):
             if call.node is not None:
                 by_place.setdefault((call.kind, call.place), []).append(call)
         return cls(tuple(_summary(calls, scrambled) for calls in by_place.values()))
@@ -103,6 +103,14 @@ def _summary(calls: list[LossCall], scrambled: list[LossCall] | None) -> LossInp
         if again
         else None,
     )
+
+
+def _frames(call: LossCall) -> LossCall:
+    """What `ctc_loss` reads, as rows of classes: padding behind the end of a sequence may be anything."""
+    frames = call.input if call.input.ndim == 3 else call.input.unsqueeze(1)
+    ends = torch.as_tensor(call.options["input_lengths"], device=frames.device).flatten()
+    heard = torch.arange(len(frames), device=frames.device).unsqueeze(1) < ends
+    return replace(call, input=frames[heard])
 
 
 def _rows(values: Tensor) -> Tensor:

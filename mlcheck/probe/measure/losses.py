@@ -79,7 +79,7 @@ class LossWatch(TorchFunctionMode):
 
     `keep_dropout=False` makes every functional dropout the identity, those inside `nn.Dropout` too.
     `keep_results=True` keeps the losses with their graphs. `refused` are calls of a loss that raised, `divergences`
-    those of `kl_div`.
+    those of `kl_div`, `alignments` those of `ctc_loss`: neither has one target for each prediction.
     """
 
     def __init__(self, keep_dropout: bool = True, keep_results: bool = False) -> None:
@@ -89,6 +89,7 @@ class LossWatch(TorchFunctionMode):
         self.draws: list[tuple[str, Location]] = []
         self.refused: list[LossCall] = []
         self.divergences: list[LossCall] = []
+        self.alignments: list[LossCall] = []
         self._keep_dropout = keep_dropout
         self._keep_results = keep_results
         self._away = False
@@ -158,7 +159,9 @@ class LossWatch(TorchFunctionMode):
         elif func in DRAWING:
             self.draws.append((func.__name__, user_location()))
         if func is F.kl_div:
-            return self._see_divergence(args, kwargs)
+            return _kept(self.divergences, func, args, kwargs)
+        if func is F.ctc_loss:
+            return _kept(self.alignments, func, args, kwargs)
         if func not in LOSSES:
             return func(*args, **kwargs)
         call = _loss_call(func, args, kwargs)
@@ -173,15 +176,6 @@ class LossWatch(TorchFunctionMode):
             self.calls.append(call)
         return result
 
-    def _see_divergence(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Kept apart: it compares two distributions, and has no target that a sample is known by."""
-        result = F.kl_div(*args, **kwargs)
-        call = _loss_call(F.kl_div, args, kwargs)
-        if call and isinstance(result, torch.Tensor):
-            call.node = result.grad_fn
-            self.divergences.append(call)
-        return result
-
     def _see_dropout(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if func is torch.dropout or _called_by_module():
             return
@@ -192,7 +186,8 @@ class LossWatch(TorchFunctionMode):
 
 
 _MODULES_CODE = {kind.forward.__code__ for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)}
-_WATCHED = {*LOSSES, F.kl_div, *DROPOUTS, *DRAWING, F.scaled_dot_product_attention}
+_NAMES: dict[Any, tuple[str, str]] = {F.ctc_loss: ("log_probs", "targets")}
+_WATCHED = {*LOSSES, F.kl_div, F.ctc_loss, *DROPOUTS, *DRAWING, F.scaled_dot_product_attention}
 
 
 def _called_by_module() -> bool:
@@ -210,6 +205,15 @@ def _called_by_module() -> bool:
 _signature = cache(inspect.signature)
 
 
+def _kept(calls: list[LossCall], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = func(*args, **kwargs)
+    call = _loss_call(func, args, kwargs)
+    if call and isinstance(result, torch.Tensor):
+        call.node = result.grad_fn
+        calls.append(call)
+    return result
+
+
 def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> LossCall | None:
     try:
         bound = _signature(func).bind(*args, **kwargs)
@@ -217,7 +221,7 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loss
         return None
     bound.apply_defaults()
     given = dict(bound.arguments)
-    prediction, target = given.pop("input"), given.pop("target")
+    prediction, target = (given.pop(name) for name in _NAMES.get(func, ("input", "target")))
     if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
         return None
     return LossCall(

@@ -3,8 +3,8 @@
 On a machine without a device the calls are counted that would wait on one: those that turn a tensor of the step's
 own into a Python number, an array, a CPU tensor, text, or a size that depends on its values. A tensor is of the
 step's own when it comes from the model's parameters or from the batch; what an optimizer counts on the CPU is not. What
-a framework reads in its own loop, or torch in its optimizers and averages, is not the user's to mend and does not
-count.
+a framework reads in its own loop, or torch in its optimizers, averages and packed sequences, is not the user's to mend
+and does not count.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ _READS: dict[Any, str] = {
 }  # fmt: skip
 _TO_CPU = re.compile(r"""\.to\((device=)?(torch\.device\()?["']cpu["']""")
 _TORCH = str(Path(torch.__file__).parent)
-_OPTIMIZERS = str(Path(torch.optim.__file__).parent)
+_PACKED = (torch.nn.utils.rnn.__file__, torch.nn.modules.rnn.__file__)  # their lengths are on the CPU by contract
+_BY_THEMSELVES = (str(Path(torch.optim.__file__).parent), *_PACKED)
 _REPEATS = (torch.repeat_interleave, _T.repeat_interleave)
 
 
@@ -140,13 +141,14 @@ class _Calls(TorchFunctionMode):
         given = kwargs or {}
         made = func(*args, **given)
         tensors = [tensor for _, tensor in leaves([*args, *given.values()])]
-        moved = _is_move(func, args, given)
+        moved = _is_move(func, args, given) and _caller() is not None
         if not moved and not any(tensor in self._known for tensor in tensors):
             return made
         outcome = [tensor for _, tensor in leaves(made)]
         place = user_location()
         what = _waits(func, args, given) if not moved or tensors[0] in self._known or _on_device(tensors[0]) else ""
-        self.know(outcome)
+        if func is not _T.cpu and what != '.to("cpu")':
+            self.know(outcome)
         if what and place.path and _asked_by_the_user():
             self.waits[place, what] += 1
         if moved and not what and place.path:
@@ -173,12 +175,18 @@ def _waits(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, 
 
 def _asked_by_the_user() -> bool:
     """Whether the call under way was made by the user's code, directly or through torch's own functions."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_TORCH):
-        if frame.f_code.co_filename.startswith(_OPTIMIZERS):
-            return False
+    caller = _caller()
+    return caller is not None and is_users(caller.f_code.co_filename)
+
+
+def _caller() -> FrameType | None:
+    """Who asked torch for the call under way; None where torch did, of itself."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_TORCH, __file__)):
+        if frame.f_code.co_filename.startswith(_BY_THEMSELVES):
+            return None
         frame = frame.f_back
-    return frame is not None and is_users(frame.f_code.co_filename)
+    return frame
 
 
 def _by_arguments(func: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
