@@ -258,6 +258,19 @@ def test_a_last_layer_that_starts_too_wide() -> None:
     says(ask("initial-loss-too-high", trial_of(model, classes(8), cross_entropy)), Outcome.WARN, "before training")
 
 
+@pytest.mark.parametrize(("scale", "outcome"), [(1.0, Outcome.PASS), (60.0, Outcome.WARN)])
+def test_what_a_mask_leaves_out_counts_for_nothing_before_training(scale: float, outcome: Outcome) -> None:
+    """Boxes, say, of the few cells that hold one; the target of all others is zero."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        x, where, holds = batch
+        error = F.l1_loss(scale * model(x).sigmoid(), where * holds, reduction="none")
+        return (error * holds).sum() / holds.sum().clamp(min=1)
+
+    batches = [(torch.randn(64, 8), torch.rand(64, 4), (torch.rand(64, 1) < 0.1).float()) for _ in range(3)]
+    says(ask("initial-loss-too-high", trial_of(mlp(8, 4), batches, loss)), outcome)
+
+
 @pytest.mark.parametrize("name", ["mlp", "lenet", "regression", "multilabel", "log-softmax", "segmentation"])
 def test_default_initialisations_start_at_chance(name: str) -> None:
     says(ask("initial-loss-too-high", SOUND[name]()), Outcome.PASS)

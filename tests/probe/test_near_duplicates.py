@@ -81,6 +81,23 @@ def test_digits_and_rows_with_a_little_noise() -> None:
     says(ask(RULE, between(rows[:400], torch.cat([rows[400:], rows[:30] * 1.001]))), Outcome.WARN, "30 of 130")
 
 
+def graphs(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Adjacency matrices of few edges, of which many are alike, and the features of their nodes."""
+    upper = (torch.rand(count, 18, 18, generator=draws(seed)) < 0.008).float().triu(1)
+    return upper + upper.transpose(1, 2), torch.randn(count, 18, 8, generator=draws(seed + 1))
+
+
+def test_graphs_with_the_same_edges_are_told_apart_by_their_nodes() -> None:
+    edges, nodes = graphs(600, 0)
+    held_out = graphs(150, 5)
+    labels = torch.arange(600) % 2
+    known = TensorDataset(edges, nodes, labels)
+    assert ask(RULE, trial_on(known, TensorDataset(*held_out, labels[:150]))).outcome is Outcome.PASS
+    noisy = nodes[:150] + 0.02 * torch.randn(150, 18, 8, generator=draws(9))
+    copies = TensorDataset(edges[:150] + 0.001 * torch.randn(150, 18, 18, generator=draws(8)), noisy, labels[:150])
+    assert ask(RULE, trial_on(known, copies)).outcome is Outcome.WARN
+
+
 class Rolled(Dataset[Any]):
     """Pictures that are moved by a pixel at random, or left where they are."""
 

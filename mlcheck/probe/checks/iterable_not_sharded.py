@@ -9,7 +9,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.passes import Passes
-from mlcheck.probe.measure.samples import digest
+from mlcheck.probe.measure.sample_tensors import digest
 from mlcheck.probe.measure.tree import leaves
 
 FEW = 50

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -149,7 +149,7 @@ def _ignorant(call: LossCall) -> float:
         blank -= math.log(call.input.shape[1] if call.input.ndim > 1 else call.input.shape[0])
     elif call.kind == "binary_cross_entropy":
         blank += 0.5
-    return mean_loss(LossCall(call.kind, blank, call.target, call.options))
+    return mean_loss(replace(call, input=blank))
 
 
 def _named(batch: Any, tensors: list[Tensor]) -> tuple[str, ...]:

@@ -44,14 +44,16 @@ class Floors:
 
 
 def mean_loss(call: LossCall) -> float:
-    """The loss as a mean over its elements, whatever reduction the program uses."""
+    """The loss as a mean over its elements, whatever reduction the program uses; over those that count, where known."""
     options = dict(call.options)
     for obsolete in ("size_average", "reduce"):
         options.pop(obsolete, None)
-    options["reduction"] = "mean"
+    total = float(call.weights.sum()) if call.weights is not None else 0.0
+    options["reduction"] = "none" if total else "mean"
     function = getattr(F, call.kind)
     prediction = call.input.float() if call.input.dtype in (torch.float16, torch.bfloat16) else call.input
-    return float(function(prediction, call.target, **options))
+    value = function(prediction, call.target, **options)
+    return float((value * call.weights).sum() / total) if call.weights is not None and total else float(value)
 
 
 def floors(call: LossCall, samples: int) -> Floors | None:

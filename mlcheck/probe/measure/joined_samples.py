@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 from mlcheck.probe.measure.drive import exclusively_evaluating
 from mlcheck.probe.measure.model_calls import CapturedCall
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
-from mlcheck.probe.measure.samples import digest
+from mlcheck.probe.measure.sample_tensors import digest
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored

@@ -46,7 +46,10 @@ class LossScene:
     def _trace(self, root: Tensor) -> None:
         nodes = graph_nodes(root)
         mine = [call for call in self._losses.calls if call.node in nodes and call.result is not None]
-        pulls = [_pull(root, call) for call in mine]
+        derivatives = [_derivative(root, call) for call in mine]
+        pulls = [_pull(found) for found in derivatives]
+        for call, found in zip(mine, derivatives):
+            call.weights = found.abs() if found is not None and bool((found != found.flatten()[0]).any()) else None
         self.seen += list(zip(mine, pulls))
         self._reached += [(call, self._behind(call)) for call in mine]
         parts = [float(c.result.detach().sum()) * (p or 0.0) for c, p in zip(mine, pulls) if c.result is not None]
@@ -83,7 +86,7 @@ def known_part(root: Tensor, calls: list[LossCall]) -> Tensor | None:
     """Those of the losses that `root` is made of, with the factors they enter by; None where these are not known."""
     nodes = graph_nodes(root)
     mine = [call for call in calls if call.node in nodes and call.result is not None]
-    pulls = [_pull(root, call) for call in mine]
+    pulls = [_pull(_derivative(root, call)) for call in mine]
     terms = [call.result.sum() * pull for call, pull in zip(mine, pulls) if call.result is not None and pull]
     return torch.stack(terms).sum() if terms and len(terms) == len(mine) else None
 
@@ -99,11 +102,14 @@ def _gradients(value: Tensor, parameters: list[Tensor]) -> list[Tensor]:
     return [torch.zeros_like(p) if (g := found.get(id(p))) is None else g.detach() for p in parameters]
 
 
-def _pull(root: Tensor, call: LossCall) -> float | None:
-    """d root / d loss, where it is one number."""
+def _derivative(root: Tensor, call: LossCall) -> Tensor | None:
     if call.result is None or not call.result.requires_grad:
         return None
-    (found,) = _derivatives(root, [call.result])
+    return _derivatives(root, [call.result])[0]
+
+
+def _pull(found: Tensor | None) -> float | None:
+    """d root / d loss, where it is one number."""
     if found is None:
         return None
     low, high = float(found.min()), float(found.max())

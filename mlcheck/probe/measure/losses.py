@@ -51,7 +51,8 @@ class LossCall:
 
     `made_by` is the squashing operation that made the input (`softmax`, `sigmoid`, `log_softmax`), read off
     its autograd graph through views and reshapes, or empty; `bounded_by` knows `tanh`, `relu` and `softplus` too.
-    `node` is the autograd node of the result, `result` the tensor itself where the watch keeps it.
+    `node` is the autograd node of the result, `result` the tensor itself where the watch keeps it. `weights` are what
+    each element of an unreduced loss counts for in the end, where that is known: 0 for what a mask leaves out.
     """
 
     kind: str
@@ -63,6 +64,7 @@ class LossCall:
     bounded_by: str = ""
     node: Any = None
     result: torch.Tensor | None = None
+    weights: torch.Tensor | None = None
 
 
 @dataclass(slots=True)

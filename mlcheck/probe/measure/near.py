@@ -14,6 +14,7 @@ from mlcheck.probe.measure.samples import Split
 from mlcheck.probe.measure.sketches import channels_first
 
 NEAR = 0.13
+BESIDE = 0.5
 NEIGHBOUR = 10
 FEW = 100
 FEW_DIMENSIONS = 5.0
@@ -70,7 +71,27 @@ def near_pairs(training: Split, validation: Split) -> Near | None:
     nearest_first = close[distance[close].argsort()].tolist()
     pairs = [(asked_places[i], places[int(twin[i])]) for i in nearest_first]
     pairs = [pair for pair in pairs if validation.content.get(pair[0]) != training.content.get(pair[1])]
+    if not training.varying:
+        pairs = _near_beside(pairs, training.beside, validation.beside)
     return Near(tuple(pairs), len(asked), len(training.sketches), scale, dimension, chance * len(asked))
+
+
+def _near_beside(
+    pairs: list[tuple[int, int]], known: dict[int, Tensor], asked: dict[int, Tensor]
+) -> list[tuple[int, int]]:
+    """Those whose other tensors are nearer than any two samples' are: graphs of few edges, say, are alike in these."""
+    lengths = {len(row) for split in (known, asked) for row in split.values()}
+    if len(lengths) != 1 or len(known) < FEW:
+        return pairs
+    rows = torch.stack(list(known.values()))
+    spread = rows.std(0, correction=0).clamp_min(1e-9)
+    apart = float(((rows - rows.roll(1, 0)) / spread).norm(dim=1).median())
+    return [
+        (mine, theirs)
+        for mine, theirs in pairs
+        if mine not in asked or theirs not in known
+        or float(((asked[mine] - known[theirs]) / spread).norm()) <= BESIDE * apart
+    ]  # fmt: skip
 
 
 def _spread(rows: Tensor) -> Tensor:

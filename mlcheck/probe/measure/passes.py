@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
-from mlcheck.probe.measure.samples import digest
+from mlcheck.probe.measure.sample_tensors import digest
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial

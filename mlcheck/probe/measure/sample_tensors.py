@@ -1,7 +1,8 @@
-"""A sample of a data set as tensors by name, whatever it is made of."""
+"""A sample of a data set as tensors by name, whatever it is made of, and a hash of it."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,3 +34,14 @@ def _as_tensors(tree: Any) -> Any:
     if hasattr(tree, "__array_interface__") and not isinstance(tree, Tensor):
         return torch.from_numpy(np.array(tree))
     return tree
+
+
+def digest(tensors: list[Tensor]) -> bytes:
+    """A hash of values, shapes and types."""
+    found = hashlib.blake2b(digest_size=16)
+    for tensor in tensors:
+        plain = tensor.detach().cpu()
+        plain = plain.to_dense() if plain.layout is not torch.strided else plain.contiguous()
+        found.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
+        found.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
+    return found.digest()

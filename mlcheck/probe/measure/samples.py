@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,7 +20,7 @@ from mlcheck.probe.measure.flips import Flips
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.place import raised_at
-from mlcheck.probe.measure.sample_tensors import sample_leaves
+from mlcheck.probe.measure.sample_tensors import digest, sample_leaves
 from mlcheck.probe.measure.sketches import sketch
 from mlcheck.trial.generators import seed_all, seed_sample
 from mlcheck.trial.traceback import error_line
@@ -56,7 +55,8 @@ class Split:
     index. `varying` are tensors that differ between two reads of the same index, `drawn` those of them that are
     another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `variants`
     hashes like `content` of what augmentation makes of the samples under other random numbers.
-    `sketches` are a few numbers of each sample, `looks` those of its variants; `in_order` are whole samples in a row.
+    `sketches` are a few numbers of the largest tensor of each sample, `beside` of its other ones, `looks` those of its
+    variants; `in_order` are whole samples in a row.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Split:
     continuous: bool = False
     kept: dict[int, Tensor] = field(default_factory=dict)
     sketches: dict[int, Tensor] = field(default_factory=dict)
+    beside: dict[int, Tensor] = field(default_factory=dict)
     looks: list[tuple[int, Tensor]] = field(default_factory=list)
     in_order: list[dict[str, Tensor]] = field(default_factory=list)
 
@@ -173,6 +174,9 @@ def _read(split: Split, dataset: Any, index: int) -> None:
     main = max(large, key=Tensor.numel, default=None)
     if main is not None and (drawn := sketch(main)) is not None:
         split.sketches[index] = drawn
+        others = [tensor.flatten().float() for tensor in large if tensor is not main and tensor.is_floating_point()]
+        if others and (drawn := sketch(torch.cat(others))) is not None:
+            split.beside[index] = drawn
     if main is not None and len(split.kept) < _KEPT and (len(split.kept) + 1) * main.numel() <= _KEPT_ELEMENTS:
         split.kept[index] = main.detach().clone()
 
@@ -252,14 +256,3 @@ def _differing(first: list[tuple[str, Tensor]], second: list[tuple[str, Tensor]]
         for (name, one), (_, other) in zip(first, second)
         if one.shape != other.shape or not torch.equal(one.nan_to_num(), other.nan_to_num())
     ]
-
-
-def digest(tensors: list[Tensor]) -> bytes:
-    """A hash of values, shapes and types."""
-    found = hashlib.blake2b(digest_size=16)
-    for tensor in tensors:
-        plain = tensor.detach().cpu()
-        plain = plain.to_dense() if plain.layout is not torch.strided else plain.contiguous()
-        found.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
-        found.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
-    return found.digest()

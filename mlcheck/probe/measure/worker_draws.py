@@ -9,8 +9,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_in
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.sample_tensors import sample_leaves
-from mlcheck.probe.measure.samples import digest
+from mlcheck.probe.measure.sample_tensors import digest, sample_leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
