@@ -77,6 +77,36 @@ def test_small_discrete_samples_repeat_by_chance() -> None:
     says(ask("splits-overlap", trial_on(pairs(1), pairs(2))), Outcome.PASS, "no more than equal ones occur")
 
 
+class Notes(list[Any]):
+    """Words and a label, as a collate_fn of the program's own takes them."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        draws = torch.Generator().manual_seed(seed)
+        words = torch.randint(30, (count, 6), generator=draws).tolist()
+        super().__init__(([f"word {word}" for word in row], row[0] % 2) for row in words)
+
+
+def as_ids(rows: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = [[int(word[5:]) for word in words] + [0, 0] for words, _ in rows]
+    return torch.tensor(ids).float(), torch.tensor([label for _, label in rows])
+
+
+def test_texts_are_compared_before_they_are_turned_into_numbers() -> None:
+    known = Notes(300, 1)
+    fresh: Any = Notes(100, 2)
+    says(ask("splits-overlap", trial_on(known, fresh, collate_fn=as_ids)), Outcome.PASS, "no sample is in both")  # type: ignore[arg-type]
+    fresh[:40] = known[50:90]
+    says(ask("splits-overlap", trial_on(known, fresh, collate_fn=as_ids)), Outcome.FAIL, "40 of 100", "sample 50")  # type: ignore[arg-type]
+
+
+def test_the_name_of_a_file_does_not_tell_its_picture_apart() -> None:
+    pictures = torch.randn(80, 1, 4, 4, generator=torch.Generator().manual_seed(3))
+    known = [{"x": picture, "file": f"{index}.png", "label": index % 3} for index, picture in enumerate(pictures)]
+    copies = [{**row, "file": f"copy of {row['file']}"} for row in known[:20]]
+    verdict = ask("splits-overlap", trial_on(known, copies))  # type: ignore[arg-type]
+    says(verdict, Outcome.FAIL, "20 of 20")
+
+
 def test_augmented_training_samples_leave_overlap_open() -> None:
     whole = table()
     verdict = ask("splits-overlap", trial_on(Changed(whole, noisy), whole))

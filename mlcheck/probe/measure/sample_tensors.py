@@ -36,6 +36,15 @@ def _as_tensors(tree: Any) -> Any:
     return tree
 
 
+def sample_texts(sample: Any) -> Iterator[Tensor]:
+    """The texts of a sample, letter by letter."""
+    if isinstance(sample, str) and sample:
+        yield torch.tensor(list(sample.encode(errors="replace")), dtype=torch.uint8)
+    elif isinstance(sample, dict | list | tuple):
+        for part in sample.values() if isinstance(sample, dict) else sample:
+            yield from sample_texts(part)
+
+
 def digest(tensors: list[Tensor]) -> bytes:
     """A hash of values, shapes and types."""
     found = hashlib.blake2b(digest_size=16)

@@ -20,7 +20,7 @@ from mlcheck.probe.measure.flips import Flips
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.place import raised_at
-from mlcheck.probe.measure.sample_tensors import digest, sample_leaves
+from mlcheck.probe.measure.sample_tensors import digest, sample_leaves, sample_texts
 from mlcheck.probe.measure.sketches import sketch
 from mlcheck.trial.generators import seed_all, seed_sample
 from mlcheck.trial.traceback import error_line
@@ -156,7 +156,8 @@ def _read(split: Split, dataset: Any, index: int) -> None:
     split.read += 1
     seed_sample(0)  # an augmentation then does the same to every sample, and equal ones stay equal
     try:
-        sample = list(sample_leaves(dataset[index]))
+        drawn = dataset[index]
+        sample = list(sample_leaves(drawn))
     except Exception as error:
         split.raised.append(BadSample(index, f"raises {error_line(error)}", raised_at(error)))
         return
@@ -169,14 +170,15 @@ def _read(split: Split, dataset: Any, index: int) -> None:
             split.non_finite.append(BadSample(index, f"holds {value} in `{part_of('sample', name)}`"))
     whole = [tensor for _, tensor in sample]
     large = _large(whole)
-    split.digests[index], split.content[index] = digest(whole), digest(large)
+    read = [*whole, *sample_texts(drawn)] if large is whole else whole  # a picture's own name is not what it shows
+    split.digests[index], split.content[index] = digest(read), digest(_large(read))
     split.continuous |= any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
     main = max(large, key=Tensor.numel, default=None)
-    if main is not None and (drawn := sketch(main)) is not None:
-        split.sketches[index] = drawn
+    if main is not None and (few := sketch(main)) is not None:
+        split.sketches[index] = few
         others = [tensor.flatten().float() for tensor in large if tensor is not main and tensor.is_floating_point()]
-        if others and (drawn := sketch(torch.cat(others))) is not None:
-            split.beside[index] = drawn
+        if others and (few := sketch(torch.cat(others))) is not None:
+            split.beside[index] = few
     if main is not None and len(split.kept) < _KEPT and (len(split.kept) + 1) * main.numel() <= _KEPT_ELEMENTS:
         split.kept[index] = main.detach().clone()
 
