@@ -309,8 +309,9 @@ def test_a_closure_that_is_called_ever_more_often_is_no_rising_loss() -> None:
     assert ask("learning-rate-too-high", trial).outcome is not Outcome.FAIL
 
 
-def test_a_learning_rate_that_hardly_moves() -> None:
-    asked = Asked(loop(1e-5))
+@pytest.mark.parametrize("rate", [1e-5, 1e-7])
+def test_a_learning_rate_that_hardly_moves(rate: float) -> None:
+    asked = Asked(loop(rate))
     says(asked.verdict("learning-rate-too-low"), Outcome.WARN, "hardly moves the model")
     says(asked.verdict("learning-rate-too-high"), Outcome.PASS)
 

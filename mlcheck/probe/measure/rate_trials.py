@@ -24,6 +24,7 @@ from mlcheck.trial.trial import Trial
 FACTORS = (1.0, 0.1, 0.01, 10.0, 100.0)
 STEPS = 40
 UNMOVED = 0.95
+HIGHEST = 1.0
 FEW_STEPS = 15
 SECONDS = 8.0
 _ASKS_FOR_NUMBERS = re.compile(r"\b(nan|inf|infinite|infinity|finite)\b|NaN", re.IGNORECASE)
@@ -59,7 +60,7 @@ class RateTrials:
     """Runs of equal length over the same batches with the same random numbers, schedules held, `rate` the user's.
 
     `warms_up` says that a schedule begins below the rate that is held. A hundredth that diverges is followed by a
-    ten-thousandth, a hundred times the rate that moves nothing by ten thousand times.
+    ten-thousandth, a hundred times the rate that moves nothing by ten thousand times, and then by a million times.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -91,8 +92,10 @@ class RateTrials:
         runs = [first, *(_run(trial, compared, factor, math.inf) for factor in FACTORS[1:])]
         if runs[FACTORS.index(0.01)].diverged:
             runs.append(_run(trial, compared, 1e-4, math.inf))
-        if not runs[-1].diverged and runs[-1].factor == FACTORS[-1] and runs[-1].losses[-1] > UNMOVED * first.losses[0]:
-            runs.append(_run(trial, compared, 1e4, math.inf))
+        for factor in (1e4, 1e6):
+            unmoved = not runs[-1].diverged and runs[-1].losses[-1] > UNMOVED * first.losses[0]
+            if unmoved and runs[-1].factor == factor / 100 and (factor == 1e4 or factor * rate <= HIGHEST):
+                runs.append(_run(trial, compared, factor, math.inf))
         return cls(rate, steps, tuple(runs), rate < nominal_rate(trial))
 
     def of(self, factor: float) -> RateTrial:
