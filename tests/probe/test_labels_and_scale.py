@@ -58,6 +58,16 @@ def test_text_that_is_read_in_order_may_have_to_be() -> None:
     says(ask("training-data-not-shuffled", trial), Outcome.INCONCLUSIVE, "carries its state")
 
 
+@pytest.mark.parametrize(("stride", "outcome"), [(6, Outcome.INCONCLUSIVE), (4, Outcome.WARN)])
+def test_chunks_that_go_on_where_the_last_ones_ended(stride: int, outcome: Outcome) -> None:
+    """Parallel readings of a series, with targets: a state may be carried; windows that merely overlap carry none."""
+    series = torch.randn(5, 80, generator=torch.Generator().manual_seed(0))
+    starts = range(0, 72, stride)
+    batches = [(series[:, s : s + 6, None], series[:, s + 1 : s + 7, None]) for s in starts]
+    trial = trial_of(nn.Linear(1, 1), batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+    assert ask("training-data-not-shuffled", trial).outcome is outcome
+
+
 def test_a_program_that_only_predicts_has_nothing_to_shuffle() -> None:
     trial = trial_on(table(), shuffle=False)
     trial.train_step = lambda *_: {}

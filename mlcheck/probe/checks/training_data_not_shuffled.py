@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
+
+from torch import Tensor
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
@@ -12,6 +15,7 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.labels import Labels
 from mlcheck.probe.measure.passes import Field, Passes
 from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.measure.tree import leaves
 
 SIGMAS = 4.0
 FEW_BATCHES = 5
@@ -38,6 +42,12 @@ def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = N
             Outcome.INCONCLUSIVE,
             reason=f"a stream gives the same {many} batches in the same order: is it shuffled at its source?",
         )
+    if same and _continues(training.kept):
+        return Verdict(
+            Outcome.INCONCLUSIVE,
+            reason=f"each batch goes on where the one before it ended ({many} batches), as they must where a model "
+            "carries its state from batch to batch",
+        )
     if same and _is_text(training.fields):
         return Verdict(
             Outcome.INCONCLUSIVE,
@@ -49,6 +59,34 @@ def check(passes: Passes, labels: Labels | None, rehearsal: Rehearsal | None = N
         finding = Finding(message, help="shuffle=True, or a sampler that draws anew in every epoch")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=many)
     return Verdict(Outcome.PASS, f"a second pass gives other batches than the first ({many} compared)", looked_at=many)
+
+
+def _continues(batches: list[Any]) -> bool:
+    """Whether targets are the inputs a step further on, and the next batch's inputs go on where they end."""
+    if len(batches) < FEW_BATCHES:
+        return False
+    whole = [{name: leaf for name, leaf in leaves(batch) if leaf.ndim > 1 and leaf.numel()} for batch in batches]
+    names = [name for name in whole[0] if all(name in tensors for tensors in whole)]
+    return any(
+        _shifted(whole[0][begins], whole[0][ends], time)
+        and all(
+            _equal(before[ends].select(time, -1), after[begins].select(time, 0)) for before, after in pairwise(whole)
+        )
+        for ends in names
+        for begins in names
+        for time in (0, 1)
+    )
+
+
+def _shifted(one: Tensor, other: Tensor, time: int) -> bool:
+    steps = one.shape[time] - 1
+    if one.shape != other.shape or not steps or _equal(one, other):
+        return False
+    return _equal(one.narrow(time, 1, steps), other.narrow(time, 0, steps))
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool((one == other).all())
 
 
 def _is_text(fields: dict[str, Field]) -> bool:
