@@ -63,6 +63,37 @@ def test_layers_that_forward_makes_anew() -> None:
     assert "make these layers in `__init__`" in verdict.findings[0].help
 
 
+class LateHead(nn.Module):
+    """Learns the width of its head from the first batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(8, 32)
+        self.head: nn.Linear | None = None
+        self.optimizer: torch.optim.Optimizer | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.body(x).relu()
+        if self.head is None:
+            self.head = nn.Linear(h.shape[1], 5)
+            if self.optimizer:
+                self.optimizer.add_param_group({"params": list(self.head.parameters())})
+        return self.head(h)  # type: ignore[no-any-return]
+
+
+def test_a_layer_that_the_first_forward_makes() -> None:
+    verdict = fails("parameter-not-in-optimizer", trial_of(LateHead(), classes(8), cross_entropy))
+    assert verdict.summary.startswith("`head.weight`, `head.bias` are made when the model first runs")
+    assert len(verdict.findings) == 1
+
+
+def test_a_layer_that_is_made_late_and_given_to_the_optimizer() -> None:
+    model = LateHead()
+    optimizer = torch.optim.Adam(model.body.parameters())
+    model.optimizer = optimizer
+    says(ask("parameter-not-in-optimizer", trial_of(model, classes(8), cross_entropy, optimizer)), Outcome.PASS)
+
+
 def test_a_head_that_the_optimizer_does_not_hold() -> None:
     model = mlp()
     trial = trial_of(model, classes(8), cross_entropy, torch.optim.Adam(model[:4].parameters(), lr=1e-3))

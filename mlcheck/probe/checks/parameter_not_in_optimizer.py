@@ -20,9 +20,18 @@ def _made_anew(fleeting: Fleeting) -> Finding:
     return Finding(message, help="make these layers in `__init__`: what `forward` makes lives for one pass")
 
 
+def _made_late(names: tuple[str, ...]) -> Finding:
+    message = (
+        f"{listed(list(names))} are made when the model first runs, after the optimizer was given its parameters: no "
+        "optimizer holds them"
+    )
+    help_ = "make these layers in `__init__`, or run the model once before the optimizer is made"
+    return Finding(message, Location(symbol=names[0]), help=help_)
+
+
 def check(steps: TrainingSteps) -> Verdict:
     trained = [story for story in steps.parameters if story.requires_grad and story.trace.nonzero]
-    if not trained and not steps.unregistered:
+    if not trained and not steps.unregistered and not steps.late:
         return Verdict(Outcome.INCONCLUSIVE, reason="no parameter got a gradient that is not zero")
     left_out = [story for story in trained if not story.optimizers and not story.changed]
     findings = []
@@ -34,6 +43,8 @@ def check(steps: TrainingSteps) -> Verdict:
         )
         help_ = "pass them to the optimizer, or set requires_grad=False if they are meant to stay"
         findings.append(Finding(message, Location(symbol=left_out[0].name), help=help_))
+    if steps.late:
+        findings.append(_made_late(steps.late))
     if steps.fleeting:
         findings.append(_made_anew(steps.fleeting))
     elif steps.unregistered:

@@ -12,6 +12,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches
 from mlcheck.probe.measure.gradients import GradientTrace, GradientWatch, named_parameters
+from mlcheck.probe.measure.holders import all_optimizers, holders
 from mlcheck.probe.measure.larger_steps import moved_by_larger_steps
 from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
@@ -61,7 +62,8 @@ class TrainingSteps:
     `updates` counts the steps of each optimizer by name, `foreign_optimizers` those that the trial does not
     name. `unregistered` are parameters that got gradients although they belong to no model and no optimizer.
     `fleeting` are those of them that are made anew in every step. `strays` counts tensors that an optimizer holds and
-    no model owns. `gives_optimizer` is False where the one that stepped is mlcheck's own.
+    no model owns. `late` are parameters that a model made in its steps and no optimizer was given. `gives_optimizer` is
+    False where the one that stepped is mlcheck's own.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -79,6 +81,7 @@ class TrainingSteps:
     step_places: dict[str, Location]
     gives_optimizer: bool = True
     fleeting: Fleeting | None = None
+    late: tuple[str, ...] = ()
 
     @property
     def without_optimizer(self) -> bool:
@@ -102,6 +105,7 @@ class TrainingSteps:
             step_places={name: run.watch.step_places.get(id(o), Location()) for name, o in trial.optimizers.items()},
             gives_optimizer="optimizer" not in trial.supplied,
             fleeting=run.fleeting(),
+            late=tuple(run.late.values()),
         )
 
 
@@ -119,6 +123,7 @@ class _Run:
         self._leaves = Leaves()
         self._contributing: list[LossCall] = []
         self._before = {id(p): p.detach().clone() for p in self.registered}
+        self.late: dict[int, str] = {}
 
     def drive(self, clock: Clock) -> None:
         """Step until every optimizer has made its updates, a few steps at least, within bounds."""
@@ -161,26 +166,24 @@ class _Run:
                     if id(parameter) not in seen:
                         seen.add(id(parameter))
                         full = ".".join(part for part in (key if several else "", prefix, name) if part)
-                        found.append(self._story(full, key, module, parameter))
+                        if id(parameter) in self._before:
+                            found.append(self._story(full, key, module, parameter))
+                        elif not holders(parameter, self.trial, self.watch):
+                            self.late[id(parameter)] = full
         self._try_influence(found)
         self._try_larger_steps(found)
         return found
 
     def _story(self, name: str, model: str, module: nn.Module, parameter: torch.Tensor) -> ParameterStory:
-        holders = [
-            (title, float(group["lr"]))
-            for title, optimizer in _all_optimizers(self.trial, self.watch).items()
-            for group in optimizer.param_groups
-            if any(held is parameter for held in group["params"])
-        ]
+        held_by = holders(parameter, self.trial, self.watch)
         trace = self.watch.traces[id(parameter)]
         return ParameterStory(
             name=name,
             model=model,
             elements=parameter.numel(),
             requires_grad=parameter.requires_grad,
-            optimizers=tuple(title for title, _ in holders),
-            learning_rate=max((rate for _, rate in holders), default=0.0),
+            optimizers=tuple(title for title, _ in held_by),
+            learning_rate=max((rate for _, rate in held_by), default=0.0),
             trace=trace,
             changed=not torch.equal(parameter.detach(), self._before[id(parameter)]),
             module_ran=module in self.modules.with_grad or module in self.modules.without_grad,
@@ -239,8 +242,8 @@ class _Run:
 
     def _strange(self) -> list[torch.Tensor]:
         """Parameters that got into the graph, and belong to nothing that is trained or saved."""
-        groups = [g for optimizer in _all_optimizers(self.trial, self.watch).values() for g in optimizer.param_groups]
-        known = {*self.watch.traces, *(id(p) for group in groups for p in group["params"])}
+        groups = [g for optimizer in all_optimizers(self.trial, self.watch).values() for g in optimizer.param_groups]
+        known = {*self.watch.traces, *self.late, *(id(p) for group in groups for p in group["params"])}
         return self._leaves.outside(known, self.trial)
 
     def strays(self) -> dict[str, int]:
@@ -249,11 +252,3 @@ class _Run:
             name: sum(id(p) not in owned for group in optimizer.param_groups for p in group["params"])
             for name, optimizer in self.trial.optimizers.items()
         }
-
-
-def _all_optimizers(trial: Trial, watch: GradientWatch) -> dict[str, torch.optim.Optimizer]:
-    """Those the trial names, and those that were seen to step besides."""
-    named = dict(trial.optimizers)
-    known = {id(optimizer) for optimizer in named.values()}
-    others = [optimizer for key, optimizer in watch.optimizers.items() if key not in known]
-    return {**named, **{f"{type(other).__name__} {index}": other for index, other in enumerate(others, 1)}}
