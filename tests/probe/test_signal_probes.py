@@ -184,6 +184,58 @@ def test_a_projection_that_is_added_again_passes() -> None:
     says(ask("linear-without-activation", on_classes(Skip())), Outcome.PASS)
 
 
+class Gated(nn.Module):
+    """Residual branches behind a gate that begins closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 5)
+        self.branches = nn.ModuleList([nn.Sequential(nn.LayerNorm(16), *mlp(16, 16)) for _ in range(3)])
+        self.gates = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for gate, branch in zip(self.gates, self.branches):
+            x = x + gate * branch(x)
+        return self.last(x)  # type: ignore[no-any-return]
+
+
+STRAIGHT: dict[str, Any] = {
+    "norms between": lambda: nn.Sequential(
+        nn.Linear(8, 32), nn.BatchNorm1d(32), nn.Linear(32, 16), nn.BatchNorm1d(16), nn.Dropout(0.2), nn.Linear(16, 5)
+    ),
+    "convolutions": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 6, 3), nn.BatchNorm1d(6), nn.Conv1d(6, 6, 3), nn.AvgPool1d(2),
+        nn.Flatten(), nn.Linear(12, 5)
+    ),
+}  # fmt: skip
+BENT: dict[str, Any] = {
+    "gates that begin closed": Gated,
+    "one activation": lambda: nn.Sequential(
+        nn.Linear(8, 32), nn.BatchNorm1d(32), nn.Linear(32, 16), nn.BatchNorm1d(16), nn.PReLU(), nn.Linear(16, 5)
+    ),
+    "a pool of maxima": lambda: nn.Sequential(
+        nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 6, 3), nn.BatchNorm1d(6), nn.Conv1d(6, 6, 3), nn.MaxPool1d(2),
+        nn.Flatten(), nn.Linear(12, 5)
+    ),
+    "a bottleneck behind a norm": lambda: nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3), nn.Linear(3, 5)),
+    "a filter for each channel, then a mixture": lambda: nn.Sequential(
+        nn.Unflatten(1, (2, 4)), nn.Conv1d(2, 2, 3, groups=2), nn.Conv1d(2, 5, 1), nn.AdaptiveAvgPool1d(1), nn.Flatten()
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_a_model_that_is_one_affine_function(name: str) -> None:
+    verdict = ask("linear-without-activation", on_classes(STRAIGHT[name]()))
+    says(verdict, Outcome.WARN, "no activation bends anything", "its 3 layers")
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_models_that_bend_or_are_narrow(name: str) -> None:
+    assert ask("linear-without-activation", on_classes(BENT[name]())).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize(("rate", "outcome"), [(0.95, Outcome.WARN), (0.5, Outcome.PASS)])
 def test_dropout_rates(rate: float, outcome: Outcome) -> None:
     says(ask("dropout-too-strong", on_classes(nn.Sequential(*mlp(), nn.Dropout(rate)))), outcome)

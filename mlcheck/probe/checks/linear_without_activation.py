@@ -6,12 +6,13 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.affine import ROUNDING, AffineModel
 from mlcheck.probe.measure.wiring import Wiring
 
+DEEP = 2.5
 
-def check(seen: Wiring) -> Verdict:
-    if seen.linears < 2:
-        return Verdict(Outcome.SKIP, reason="fewer than two linear layers ran")
+
+def check(seen: Wiring, whole: AffineModel | None) -> Verdict:
     useless = [pair for pair in seen.pairs if pair.widths[1] >= min(pair.widths[0], pair.widths[2])]
     findings = tuple(
         Finding(
@@ -22,11 +23,27 @@ def check(seen: Wiring) -> Verdict:
         )
         for pair in useless
     )
+    if not findings and whole and whole.layers > 2 and whole.bends <= ROUNDING and whole.depth > DEEP:
+        findings = (_straight(whole),)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.linears)
+    if seen.linears < 2 and (whole is None or whole.layers < 2):
+        return Verdict(Outcome.SKIP, reason="fewer than two linear layers ran")
     narrow = f"; {len(seen.pairs)} follow one another through a bottleneck" if seen.pairs else ""
+    bent = "; the model as a whole is no affine function" if whole and whole.bends > ROUNDING else ""
     return Verdict(
         Outcome.PASS,
-        f"no two of {plural(seen.linears, 'linear layer')} are joined without effect{narrow}",
+        f"no two of {plural(seen.linears, 'linear layer')} are joined without effect{narrow}{bent}",
         looked_at=seen.linears,
+    )
+
+
+def _straight(whole: AffineModel) -> Finding:
+    return Finding(
+        f"no activation bends anything in `{whole.model}`: its {whole.layers} layers, one after the other, are one "
+        f"affine function of the input (between two samples the output lies on a straight line, within "
+        f"{whole.bends:.0e})",
+        Location(symbol=whole.model),
+        help="put an activation (ReLU, GELU) behind each layer but the last",
+        numbers={"layers": float(whole.layers)},
     )
