@@ -141,7 +141,17 @@ def replay(owner: Owner, scores: Tensor, loss: Tensor, index: int) -> None:
             (owner.model[-1].bias * drawn.mean(0)).sum().backward()
 
 
-@pytest.mark.parametrize("done", [keep_the_last_thousand, replay, join])
+def join_and_cut(owner: Owner, scores: Tensor, loss: Tensor, index: int) -> None:
+    join(owner, scores, loss, index)
+    owner.last = owner.last[-5000:]
+
+
+def join_at_first(owner: Owner, scores: Tensor, loss: Tensor, index: int) -> None:
+    if index < 5000:
+        join(owner, scores, loss, index)
+
+
+@pytest.mark.parametrize("done", [keep_the_last_thousand, replay, join_at_first, join_and_cut])
 def test_what_fills_in_training_may_be_a_buffer(done: Done) -> None:
     verdict = ask("memory-piles-up", keeping(Owner(), trained=done))
     says(verdict, Outcome.INCONCLUSIVE, "holds more after every round of training")
@@ -167,3 +177,8 @@ def test_of_a_program_that_counts_its_epochs_itself_only_hooks_are_looked_at() -
     grown = ask("memory-piles-up", keeping(Owner(), trained=hook, counts=False))
     says(grown, Outcome.WARN, "`0._forward_hooks` has 1 hook more after every step")
     assert ask("memory-piles-up", keeping(Owner(), trained=hook_once, counts=False)).outcome is Outcome.PASS
+
+
+def test_a_tensor_that_nothing_cuts() -> None:
+    verdict = ask("memory-piles-up", keeping(Owner(), trained=join))
+    says(verdict, Outcome.WARN, "`Owner.last` holds", "after every training", "however long it is")

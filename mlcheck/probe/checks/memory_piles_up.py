@@ -10,7 +10,9 @@ from mlcheck.probe.measure.piles import STEP, Pile, Piles
 
 
 def check(seen: Piles) -> Verdict:
-    judged = [pile for pile in seen.piles if pile.is_of_hooks or pile.phase == "evaluation" or pile.unread]
+    judged = [
+        pile for pile in seen.piles if pile.is_of_hooks or pile.phase == "evaluation" or pile.unread or pile.endless
+    ]
     if not judged:
         if seen.piles:
             held = ", ".join(f"`{pile.name}`" for pile in seen.piles[:3])
@@ -34,8 +36,8 @@ def _finding(pile: Pile, seen: Piles) -> Finding:
             "the one before"
         )
         return Finding(message, seen.place, help="register hooks once, or remove() their handles", numbers=numbers)
-    what = "training" if pile.unread else "validation"
-    unread = "no step reads it, and " if pile.unread else ""
+    what = "training" if pile.unread or pile.endless else "validation"
+    unread = "no step reads it, and " if pile.unread else "steps add to it however long it is, " if pile.endless else ""
     message = (
         f"`{pile.name}` holds {pile.growth:,} numbers more after every {what} on the same batches: {unread}nothing "
         "clears it, and memory grows as long as the run lasts"

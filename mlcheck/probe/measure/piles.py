@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, ClassVar, Self
@@ -34,6 +35,7 @@ _EVALUATED = 2
 _SMALL = 2 * (_BATCHES + _EVALUATED)  # one number a batch, as of a loss, fills no memory
 _HOOKS = "_hooks"
 _LONG, _LARGE = 100_000, 20_000_000
+_LATE = 10_000  # what is gathered in the first steps alone is complete by then
 _GRADIENTS = ".grad"
 
 Sizes = dict[str, int]
@@ -44,13 +46,14 @@ class Pile:
     """What `name` holds more of after every pass: numbers in tensors, or hooks. `phase` is where it grows.
 
     `unread` says that training steps go on just the same, and add to it, where it is a list and far longer: none of
-    them takes from it, and none keeps it short.
+    them takes from it, and none keeps it short. `endless` says of a tensor that steps add to it however long it is.
     """
 
     name: str
     phase: str
     held: tuple[int, ...]
     unread: bool = False
+    endless: bool = False
 
     @property
     def is_of_hooks(self) -> bool:
@@ -100,7 +103,9 @@ def _pile(trial: Trial, name: str, trained: list[Sizes], evaluated: list[Sizes])
     in_evaluation = [after.get(name, 0) - before.get(name, 0) for before, after in zip(trained, evaluated)]
     phase = "evaluation" if min(in_evaluation[1:]) > 0 else "training"
     held = tuple(sizes.get(name, 0) for sizes in evaluated[1:])
-    return Pile(name, phase, held, phase == "training" and _is_unread(trial, name, held[-1]))
+    if phase == "evaluation":
+        return Pile(name, phase, held)
+    return Pile(name, phase, held, _is_unread(trial, name, held[-1]), _is_endless(trial, name, held[-1]))
 
 
 def _is_unread(trial: Trial, name: str, held: int) -> bool:
@@ -127,6 +132,24 @@ def _steps_with(trial: Trial, kept: list[Any], times: int) -> tuple[int, list[fl
             return None
         grown = len(kept) - before
         return (grown, [float(one.root.sum()) for one in watch.backwards]) if grown >= _BATCHES else None
+
+
+def _is_endless(trial: Trial, name: str, held: int) -> bool:
+    """Whether some steps add to a tensor that is as long as none is kept on purpose: nothing cuts it."""
+    cells = [cell for cell in cells_of(trial) if isinstance(cell, MappingCell)]
+    places = [(cell.mapping, key) for cell in cells for key in cell.mapping if f"{cell.name}.{key}" == name]
+    kept = places[0][0][places[0][1]] if places else None
+    if not isinstance(kept, Tensor) or kept.requires_grad or not kept.ndim or not held:
+        return False
+    mapping, key = places[0]
+    times = min(_LONG // max(len(kept), 1), _LARGE // held)
+    with restored(trial), suppress(Exception):  # it may be made for what is short
+        mapping[key] = longer = kept.repeat(times, *[1] * (kept.ndim - 1))
+        for index, batch in enumerate(first_batches(trial, _BATCHES)):
+            trial.train_step(copied(batch), _LATE + index)
+        grown = mapping[key]
+        return len(longer) >= _LONG // 2 and isinstance(grown, Tensor) and len(grown) >= len(longer) + _BATCHES
+    return False
 
 
 def _rounds(trial: Trial, epoch: int, clock: Clock) -> Iterator[tuple[Sizes, Sizes]]:
