@@ -229,3 +229,19 @@ def test_samples_sorted_as_a_whole_pass() -> None:
 def test_mixed_samples_are_left_open() -> None:
     assert ask("collate-mixes-samples", trial_on(clusters(), collate_fn=mixes)).outcome is Outcome.INCONCLUSIVE
     assert ask("collate-mixes-samples", trial_on(clusters())).outcome is Outcome.SKIP
+
+
+def first_input(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    return torch.stack([rows[0][0] for _ in rows]), torch.stack([y for _, y in rows])
+
+
+def first_label(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    """A grid that all samples share beside what is each one's own."""
+    grid = torch.linspace(0, 1, 8)
+    return torch.stack([x for x, _ in rows]), torch.stack([y for _, y in rows]), grid.expand(len(rows), 8)
+
+
+def test_a_batch_of_one_sample() -> None:
+    verdict = ask("collate-mixes-samples", trial_on(clusters(), collate_fn=first_input))
+    says(verdict, Outcome.FAIL, "one sample into every row", "all 32 rows of `batch[0]`")
+    assert ask("collate-mixes-samples", trial_on(clusters(), collate_fn=first_label)).outcome is Outcome.PASS

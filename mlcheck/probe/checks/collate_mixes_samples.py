@@ -10,6 +10,10 @@ from mlcheck.probe.measure.collated import Collated
 
 
 def check(seen: Collated) -> Verdict:
+    if seen.repeated:
+        message = f"collate_fn puts one sample into every row: all {seen.samples} rows of `{seen.inputs}` are the same"
+        finding = Finding(message, seen.place, help="take each row from its own sample")
+        return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=seen.samples)
     if not seen.apart:
         return Verdict(
             Outcome.PASS,

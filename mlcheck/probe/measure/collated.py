@@ -28,7 +28,8 @@ SAMPLES = 32
 class Collated:
     """Which sample each row of a batch came from, told by its input, against the label in that row.
 
-    `apart` counts the rows whose label is not that of the sample the input came from.
+    `apart` counts the rows whose label is not that of the sample the input came from. `inputs` are `repeated` where
+    every row of them is one and the same sample.
     """
 
     reach: ClassVar[Reach] = "nothing"
@@ -39,6 +40,7 @@ class Collated:
     label: str
     apart: int
     place: Location
+    repeated: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one batch, whatever the limit
@@ -48,6 +50,8 @@ class Collated:
         if loader.collate_fn is default_collate or loader.batch_size is None:
             raise NotMeasured("batches are put together by torch's own collate function")
         samples, batch = _batch(loader)
+        if name := _repeated(samples, batch):
+            return cls(len(samples), part_of("batch", name), "", 0, _place(loader.collate_fn), True)
         label = _label(samples, batch)
         if label is None:
             raise NotMeasured("a batch has no single number a sample to follow")
@@ -74,6 +78,18 @@ def _batch(loader: DataLoader[Any]) -> tuple[list[Parts], Any]:
         return samples, loader.collate_fn(raw)
     except Exception as error:
         raise inconclusive(f"samples cannot be read one by one: {error_line(error)}") from error
+
+
+def _repeated(samples: list[Parts], batch: Any) -> str:
+    """The tensor of the batch whose rows are all one of the samples, although these differ; empty if there is none."""
+    for name, rows in leaves(batch):
+        if rows.ndim < 2 or rows.shape[0] != len(samples) or rows[0].numel() < 2 or bool((rows != rows[:1]).any()):
+            continue
+        for part in samples[0]:
+            own = [sample[part] for sample in samples if part in sample]
+            if any(one.shape != own[0].shape or not torch.equal(one, own[0]) for one in own) and _which(rows[0], own):
+                return name
+    return ""
 
 
 def _label(samples: list[Parts], batch: Any) -> tuple[str, list[float], list[float]] | None:
