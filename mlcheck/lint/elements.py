@@ -51,6 +51,8 @@ def element(m: Machine, value: Value) -> Value:
             return found.items[0]
         if found.items and all(isinstance(item, Tuple) for item in found.items):
             return _blurred(m, found.items)
+        if found.items and all(isinstance(item, Tensor) and item.kind == "loss" for item in found.items):
+            return Tensor("loss", None, split_of(*found.items), traces_of(*found.items))
         return Symbol(("element", m.fresh()), "", split_of(*found.items), traces_of(*found.items))
     if isinstance(value, Params):
         holding.walked(m, value)

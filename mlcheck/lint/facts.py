@@ -88,10 +88,10 @@ class GradMode(NamedTuple):
 class Grads(NamedTuple):
     """Gradients an optimizer may hold.
 
-    clean; fresh (a backward ran); used (a step took them); stale (a backward added to used ones);
-    erased (fresh ones were cleared unseen); unknown. `place` is the backward or the clearing,
-    `step` the step that used them; `loop` is the one the backward stands in, `choice` how a test that
-    counts batches was answered since, `under` the answers of paths in earlier turns.
+    clean; fresh (a backward ran); used (a step took them); stale (a backward added to used ones); added (a backward
+    added to what is not known); erased (fresh ones were cleared unseen); unknown. `place` is the backward or the
+    clearing, `step` the step that used them; `loop` is the one the backward stands in, `choice` how a test that counts
+    batches was answered since, `under` the answers of paths in earlier turns.
     """
 
     kind: str

@@ -14,6 +14,7 @@ from mlcheck.lint.values import FALSE, NONE, TRUE, Args, Const, Function, Kwargs
 DETERMINED = "determined.pytorch.PyTorchTrial"
 CONTEXT = "determined.pytorch.PyTorchTrialContext"
 
+_ENGINES = ("ignite.engine.Engine", "ignite.engine.engine.Engine")
 OWNERS = ("LightningModule", "PyTorchTrial")
 
 # Methods a framework calls: (training mode, gradient mode).
@@ -68,9 +69,23 @@ def method(m: Machine, owner: Object, name: str, args: Args, kwargs: Kwargs, nod
         return _determined(m, name, first, node)
     if owner.cls is not None and owner_of(owner.cls) == "lightning":
         return _lightning(m, owner, name, first, node)
+    if owner.type in _ENGINES and name == "run" and owner.args:
+        _run_engine(m, owner.args[0], first, node)
     if owner.type in ("accelerate.Accelerator", "lightning.fabric.Fabric", "lightning.Fabric"):
         return _accelerator(m, name, args, kwargs, first, node)
     return None
+
+
+def _run_engine(m: Machine, step: Value, loader: Value, node: ast.AST) -> None:
+    """`Engine(step).run(loader)`: two turns, unless what the engine does in between may clear gradients."""
+    if not isinstance(step, Function) or step.info.node in m.visited:
+        return
+    between = (module.source.text for module in m.program.modules.values() if "ITERATION_" in module.source.text)
+    turns = 1 if any("grad" in text for text in between) else 2
+    for _ in range(turns):
+        m.call(
+            step, [m.symbol("engine"), Symbol(m.fresh(), "batch", containers.split_of_iterable(m, loader))], {}, node
+        )
 
 
 def fit(m: Machine, model: Value, node: ast.AST) -> None:

@@ -27,6 +27,7 @@ from mlcheck.lint.values import (
 
 _UNKNOWN = frozenset([Grads("unknown")])
 _WRAPPER = re.compile(r"(?:^|_)(?:ddp|fsdp|dp|parallel|engine|compiled|wrapped|dist|distributed)(?:_|$)")
+_OLD = ("used", "stale", "added")
 _LIBRARIES = ("torch.optim.", "transformers.Adam", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.")
 
 
@@ -87,10 +88,10 @@ def _change(m: Machine, key: Hashable, rule: dict[str, str], place: Place | None
     m.store.set(("grads", key), frozenset(changed))
 
 
-_BACKWARD = {"clean": "fresh", "used": "stale", "erased": "fresh"}
+_BACKWARD = {"clean": "fresh", "used": "stale", "erased": "fresh", "unknown": "added"}
 _WRAPPED = {"clean": "unknown", "erased": "unknown", "used": "unknown"}
 _REACHED = {"yes": _BACKWARD, "maybe": {"erased": "unknown"}, "no": {"erased": "clean"}, "wrapped": _WRAPPED}
-_ZERO = {"fresh": "erased", "used": "clean", "stale": "clean", "unknown": "clean"}
+_ZERO = {"fresh": "erased", "added": "erased", "used": "clean", "stale": "clean", "unknown": "clean"}
 
 
 def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] = ()) -> None:
@@ -171,7 +172,7 @@ def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:
 
 def _may_clear(m: Machine, key: Hashable) -> None:
     found = m.store.get(("grads", key)) or _UNKNOWN
-    kept = frozenset(grads._replace(kind="unknown") if grads.kind in ("used", "stale") else grads for grads in found)
+    kept = frozenset(grads._replace(kind="unknown") if grads.kind in _OLD else grads for grads in found)
     m.store.set(("grads", key), kept)
 
 

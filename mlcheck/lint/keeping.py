@@ -7,7 +7,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint import containers, graph
-from mlcheck.lint.facts import Forward, Place
+from mlcheck.lint.facts import Forward, Loop, Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.training import Kept
@@ -105,7 +105,7 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
     written = m.store.changed(m.loops[-1].mark)
     if not any(cell[0] in ("v", "a") and cell[-1] == name for cell in written):
         term = change if isinstance(node, ast.AugAssign) else None
-        _keep(m, _at_call(m, node), ast.unparse(target), calls, ast.unparse(node.value), term)
+        _keep(m, _at_call(m, node, m.loops[-1]), ast.unparse(target), calls, ast.unparse(node.value), term)
 
 
 def _added_to_item(
@@ -118,12 +118,12 @@ def _added_to_item(
         return
     stored = (each for each in walk(loop.node) if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store))
     if not any(last_name(each.value) == owner and each is not target for each in stored):
-        _keep(m, m.place(node), ast.unparse(target), calls, ast.unparse(node.value), change)
+        _keep(m, _at_call(m, node, loop), ast.unparse(target), calls, ast.unparse(node.value), change)
 
 
-def _at_call(m: Machine, node: ast.AST) -> Place:
-    """The node's place; in a method of another object, the call that the loop around makes of it."""
-    around = m.loops[-1].place
+def _at_call(m: Machine, node: ast.AST, loop: Loop) -> Place:
+    """The node's place; in a method of another object, the call that this loop makes of it."""
+    around = loop.place
     for outer, inner in zip(reversed(m.frames[:-1]), reversed(m.frames), strict=False):
         symbol = outer.info.qualname if outer.info else ""
         if (outer.module.source.path, symbol) == (around.path, around.symbol):

@@ -53,6 +53,7 @@ _ITSELF = frozenset(
 _OF_MODULES = frozenset(["forward", "requires_grad_", "state_dict", "load_state_dict"])
 _SAME_PARAMETERS = frozenset(["data", "detach", "to", "cuda", "__iter__", "copy", "values", "items"])
 _PARAMETERS = frozenset(["parameters", "named_parameters", "buffers", "trainable_parameters"])
+_PARTS = frozenset(["children", "modules", "named_modules", "named_children"])
 
 
 def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
@@ -139,7 +140,9 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
         return owner
     if name in _PARAMETERS:
         return Params(frozenset([key]))
-    if name in ("children", "modules", "named_modules", "named_children") or containers.contents(m, owner) is not None:
+    if name in _PARTS:
+        m.store.set(("handed out", key), True)  # whoever gets the parameters of each part has those of the whole
+    if name in _PARTS or containers.contents(m, owner) is not None:
         return container_methods.call(m, owner, name, args) if name in ("items", "values", "keys") else m.symbol()
     values = [*args, *kwargs.values()]
     return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))

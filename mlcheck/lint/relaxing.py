@@ -27,9 +27,9 @@ def relax(m: Machine, ends: list[Delta], key: Hashable) -> None:
             if not base or _same(value, base) or not _same(other.get(cell, base), base):
                 continue
             kinds = {state.kind for state in value}
-            if cell[0] == "grads" and kinds & {"clean", "erased", "unknown"}:
+            if cell[0] == "grads" and kinds & {"clean", "erased", "unknown", "added"}:
                 before = other.get(cell, base)
-                kept = [Grads("unknown") if grads.kind in ("used", "stale") else grads for grads in before]
+                kept = [Grads("unknown") if grads.kind in ("used", "stale", "added") else grads for grads in before]
                 other[cell] = frozenset(kept)
             elif cell[0] == "mode" and not compared:
                 stamp = max(mode.stamp for mode in base)

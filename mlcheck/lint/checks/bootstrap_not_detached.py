@@ -14,7 +14,7 @@ LOOKS_AT = "temporal difference"
 WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT")
 _REWARD = pattern(r"^(?:r|rs|rew|rews|reward|rewards|r_t)(?:_?(?:batch|tensor|b|t))?$|^(?:batch|b)_rewards?$")
 _DISCOUNT = pattern(r"gamma|discount")
-_NEXT = pattern(r"next|^(?:s2|s_|ns|obs2|s_prime|s1|o2|new_(?:s|obs|states?)|s_?next|s_tp1|obs_tp1)$|_2$|prime")
+_NEXT = pattern(r"next|nxt|^(?:s2|s_|ns|obs2|s_prime|s1|o2|new_(?:s|obs|states?)|s_?next|s_tp1|obs_tp1)$|_2$|prime")
 _CUTS = frozenset(["detach", "detach_", "item", "numpy", "tolist", "no_grad"])
 _SAME = frozenset(
     ["max", "min", "amax", "gather", "squeeze", "unsqueeze", "view", "reshape", "flatten", "float", "mean"]

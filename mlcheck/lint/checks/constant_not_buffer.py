@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_plain, module_classes, text_of
-from mlcheck.lint.sites.origins import origins, returns
+from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.tensors import is_on_cpu
 
 LOOKS_AT = "module class"
@@ -17,7 +17,7 @@ _NAMES = "tensor zeros ones full eye arange linspace randn rand FloatTensor Tens
 _FACTORIES = frozenset(f"torch.{name}" for name in _NAMES.split())
 _RANDOM = ("torch.rand", "torch.randn")
 _SPREADS = frozenset(["view", "reshape", "unsqueeze", "repeat", "expand", "transpose", "t", "tril", "triu"])
-_KEEPS = _SPREADS | {"float", "double", "long", "bool", "clone", "div"}
+_KEEPS = _SPREADS | {"float", "double", "long", "bool", "clone", "div", "log", "exp", "sqrt", "pow", "abs", "cumsum"}
 _ELSEWHERE = ("cuda", "to(device", "device=", "LightningModule", "accelerat", "mps", ".double()", ".half()", "bfloat16")
 _ANY = "torch.tensor of anything"  # perhaps of a single number, which works from the CPU
 _PROGRAM = (".backward(", ".step(", "__main__")  # modules alone are made for programs that will move them
@@ -47,17 +47,30 @@ def check(facts: Facts) -> Iterator[Finding]:
             if made is None or not (moved or (saved and lasts)):
                 continue
             used = _used_with_input(cls, name)
-            if used is not None and (made != _ANY or isinstance(used, ast.keyword)):
+            if used is not None and (made != _ANY or isinstance(used, ast.keyword) or _is_spread(used, name)):
                 yield _finding(cls, name, function, assigned, made, used)
 
 
 def _finding(cls: Class, name: str, function: Function, assigned: AttributeSet, made: str, used: ast.AST) -> Finding:
     lost = "no checkpoint holds it, and each run draws another" if made in _RANDOM else "no checkpoint holds it"
+    what = "holds plain tensors" if isinstance(assigned.value, ast.ListComp) else "is a plain tensor"
     return Finding(
-        f"`self.{name}` is a plain tensor: `model.to(...)` leaves it behind, {lost}",
+        f"`self.{name}` {what}: `model.to(...)` leaves it behind, {lost}",
         function.place(assigned.node).location,
         help=f'use `self.register_buffer("{name}", ...)`; with `persistent=False` it is not saved',
         related=(cls.file.place(used, function.inner).location,),
+    )
+
+
+def _is_spread(used: ast.AST, name: str) -> bool:
+    """`x * self.anchors[i].view(1, 2, 1, 1)`: what is brought into a shape has more than one element."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("view", "reshape")
+        and last_name(_bare(node)) == name
+        and any(isinstance(size, ast.Constant) and size.value != 1 for size in node.args)
+        for node in walk(used)
     )
 
 
@@ -81,8 +94,11 @@ def _made(cls: Class, assigned: AttributeSet) -> str | None:
         spread = False
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
             spread = spread or node.func.attr in _SPREADS
-            of_torch = cls.file.resolve(node.func, context) in ("torch.tril", "torch.triu") and bool(node.args)
+            of_torch = cls.file.resolve(node.func, context) == f"torch.{node.func.attr}" and bool(node.args)
             node = node.args[0] if of_torch else node.func.value
+        if isinstance(node, ast.ListComp) and len(node.generators) == 1:
+            context = Context("comprehension", node, context, context.scope)
+            node = node.elt
         if not isinstance(node, ast.Name):
             made = _factory(cls, node, context)
             found.add("torch.tensor" if made == _ANY and spread else made)
@@ -144,7 +160,16 @@ def _is_listed(cls: Class, node: ast.expr, context: Context) -> bool:
     if isinstance(node, ast.List | ast.Tuple | ast.ListComp):
         return True
     found = origins(cls.file, node, context)
-    return all(isinstance(each.node, ast.List | ast.Tuple | ast.ListComp) for each in found)
+    return all(isinstance(each.node, ast.List | ast.Tuple | ast.ListComp) or _is_counted(each) for each in found)
+
+
+def _is_counted(given: Origin) -> bool:
+    """A parameter that is no single number: the function around asks for its `len`."""
+    function = given.file.function_around(given.context)
+    if not isinstance(given.node, ast.Name) or function is None or given.node.id not in function.parameters:
+        return False
+    asked = f"len({given.node.id})"
+    return any(isinstance(node, ast.Call) and ast.unparse(node) == asked for node in function.nodes)
 
 
 def _used_with_input(cls: Class, name: str) -> ast.AST | None:

@@ -49,7 +49,13 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.grad.kind != "on" or {mode.kind for mode in forward.modes} != {"eval"}:
             continue
-        if evaluates(forward) or _is_collected(forward) or _generates(forward) or _is_told(forward) or _helps(forward):
+        if (
+            evaluates(forward)
+            or _is_collected(forward, not facts.backwards)
+            or _generates(forward)
+            or _is_told(forward)
+            or _helps(forward)
+        ):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
@@ -76,14 +82,14 @@ def _takes_leaves(facts: Facts, forward: Forward) -> bool:
     return False
 
 
-def _is_collected(forward: Forward) -> bool:
-    """`features.append(model(x))` in a loop over a loader, in eval mode since the function began."""
+def _is_collected(forward: Forward, nothing_trains: bool) -> bool:
+    """`features.append(model(x))` in a loop over a loader, in eval mode since the function began, or in a program
+    that trains nothing."""
     loop, call = forward.loop, forward.place.node
     if loop is None or loop.trains or loop.split == "train" or not isinstance(loop.node, ast.For):
         return False
-    if "loader" not in ast.unparse(loop.node.iter).lower() or not all(
-        mode.when is not None and mode.when.calls == forward.when.calls for mode in forward.modes
-    ):
+    since = all(mode.when is not None and mode.when.calls == forward.when.calls for mode in forward.modes)
+    if "loader" not in ast.unparse(loop.node.iter).lower() or not (since or nothing_trains):
         return False
     inside = walk(loop.node)
     names = {

@@ -7,25 +7,27 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.loaders import LOADER
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "batch metric"
-WORDS = ("sklearn", "torchmetrics", "torcheval")
+WORDS = ("sklearn", "torchmetrics", "torcheval", "exp(")
 _LIBRARIES = ("sklearn.metrics.", "torchmetrics.functional.", "torcheval.metrics.functional.")
 _NOT_MEANS = frozenset(["f1_score", "fbeta_score", "roc_auc_score", "average_precision_score", "precision_score"])
 _NOT_MEANS |= {"recall_score", "matthews_corrcoef", "r2_score", "cohen_kappa_score", "balanced_accuracy_score"}
 _NOT_MEANS |= {"multiclass_f1_score", "binary_f1_score", "auroc", "binary_auroc", "multiclass_auroc", "auc"}
+_EXPONENTIALS = ("math.exp", "torch.exp", "numpy.exp")
+_LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss", "torch.nn.CrossEntropyLoss")
+_LOSS = pattern(r"loss|criterion|nll|cross_entropy", re.IGNORECASE)
 _OVER_DATA = pattern(r"loader|\bdl\b|_dl\b|batches|dataloader", re.IGNORECASE)
 _SAMPLES = pattern(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
-    known = any(True for _ in facts.sites.mentioning([library.partition(".")[0] for library in _LIBRARIES]))
-    for file in facts.sites.mentioning(["no_grad", "inference_mode"]) if known else ():
+    for file in facts.sites.mentioning(["no_grad", "inference_mode"]):
         for function in file.functions:
             for loop in _loops(function):
                 if _is_one_by_one(function, loop):
@@ -83,7 +85,22 @@ def _metric_of(function: Function, value: ast.expr | None) -> str:
     value = function.file.value(value, function.inner)[0] if value is not None else None
     named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
     last = named.rpartition(".")[2] if isinstance(named, str) and named.startswith(_LIBRARIES) else ""
-    return last if last in _NOT_MEANS else ""
+    return last if last in _NOT_MEANS else _perplexity(function, value)
+
+
+def _perplexity(function: Function, value: ast.expr | None) -> str:
+    """`math.exp(loss.item())`: of a mean loss it is a geometric mean, and these do not average."""
+    named = function.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
+    if not isinstance(value, ast.Call) or named not in _EXPONENTIALS or len(value.args) != 1:
+        return ""
+    loss = before_methods(value.args[0], ("item", "detach", "cpu"))
+    made, where = function.file.value(loss, function.inner)
+    if not isinstance(made, ast.Call):
+        return ""
+    of_torch = function.file.called(made, where) or next(
+        (origin.name for origin in origins(function.file, made.func, where)), ""
+    )
+    return "perplexity" if of_torch in _LOSSES or _LOSS.search(last_name(made.func)) else ""
 
 
 def _mean_of(function: Function, loop: ast.For, name: str) -> ast.expr | None:

@@ -13,11 +13,13 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Const, Object, traces_of
 
 LOOKS_AT = "classification loss"
+_PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _copied_labels(facts.sites)
+    yield from _other_number(facts)
     losses = [loss for loss in losses_of(facts, LOOKS_AT, *_LOSSES) if _counts_everything(loss)]
     if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
         return
@@ -40,6 +42,27 @@ def check(facts: Facts) -> Iterator[Finding]:
                     loss.place.location,
                     help=f"pass `ignore_index={padding}`",
                     related=(model.place.location,),
+                )
+                break
+
+
+def _other_number(facts: Facts) -> Iterator[Finding]:
+    """`CrossEntropyLoss(ignore_index=0)`, where the tokens, which the model predicts, are padded with 1."""
+    if any(True for _ in facts.sites.mentioning(["masked_fill", ".where(", "== pad", "== PAD", "-100"], tests=True)):
+        return
+    padded = [call.constant("padding_value", 2, default=0) for call in facts.sites.calls(_PAD_SEQUENCE)]
+    for loss in losses_of(facts, LOOKS_AT, *_LOSSES) if padded and len(set(padded)) == 1 else ():
+        left_out = loss.settings.get("ignore_index")
+        if not isinstance(left_out, Const) or not isinstance(padded[0], int) or left_out.value in (padded[0], -100):
+            continue
+        for model, call in facts.sites.once(_embeddings):
+            if call.constant("padding_idx", 2) == padded[0] and _is_by(loss, model):
+                yield Finding(
+                    f"The sequences are padded with {padded[0]}, and the loss leaves out {left_out.value}: "
+                    "the model learns to predict padding",
+                    loss.place.location,
+                    help=f"pass `ignore_index={padded[0]}`",
+                    related=(call.place.location,),
                 )
                 break
 
@@ -103,7 +126,7 @@ def _padded_targets(sites: Sites) -> Call | None:
     words = ("mask", "length", "lens", "valid", "nonzero", "!= pad", "!= PAD", "pack_padded")
     if any(word in _beside_samples(file) for file in sites.mentioning(words, tests=True) for word in words):
         return None
-    for call in sites.calls("torch.nn.utils.rnn.pad_sequence"):
+    for call in sites.calls(_PAD_SEQUENCE):
         given = ast.unparse(call.node.args[0]) if call.node.args else ""
         if re.search(r"\b(?:tags?|labels?|targets?)\b", given):
             return call
@@ -126,7 +149,17 @@ def _counts_everything(loss: Loss) -> bool:
 
 
 def _predict_padded_tokens(sites: Sites) -> list[tuple[Class, str]]:
-    """Modules that embed tokens with a padding index, and have an output for each token."""
+    """Modules that embed tokens with a padding index, and have an output for each token, with that index."""
+    return [(cls, ast.unparse(padding)) for cls, call in _embeddings(sites) for padding in _padding(call)]
+
+
+def _padding(call: Call) -> list[ast.expr]:
+    padding = call.argument("padding_idx", 2)
+    return [padding] if isinstance(padding, ast.expr) else []
+
+
+def _embeddings(sites: Sites) -> list[tuple[Class, Call]]:
+    """The embeddings of such modules."""
     found = []
     for call in sites.calls("torch.nn.Embedding"):
         padding, size = call.argument("padding_idx", 2), call.argument("num_embeddings", 0)
@@ -135,7 +168,7 @@ def _predict_padded_tokens(sites: Sites) -> list[tuple[Class, str]]:
         if isinstance(padding, ast.Constant) and padding.value is None:
             continue
         if any(_same(call, size, linear) for linear in sites.calls("torch.nn.Linear")):
-            found.append((call.cls, ast.unparse(padding)))
+            found.append((call.cls, call))
     return found
 
 

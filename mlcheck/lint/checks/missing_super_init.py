@@ -20,6 +20,7 @@ _STARTS_NOTHING = (*_REGISTERS, "save_hyperparameters")
 def check(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.once(module_classes):
         yield from _skipped(cls)
+        yield from _begun_twice(cls)
         init = cls.methods.get("__init__")
         if (
             init is None
@@ -65,6 +66,37 @@ def _skipped(cls: Class) -> Iterator[Finding]:
                 help=f"`super().__init__(...)`, with what `{base.name}` asks for",
                 related=(begun.place().location,),
             )
+
+
+def _begun_twice(cls: Class) -> Iterator[Finding]:
+    """`A.__init__(self)` and then `B.__init__(self)`, of which each runs `nn.Module.__init__`."""
+    init = cls.methods.get("__init__")
+    made: Function | None = None
+    for call in cls.file.calls("__init__") if init is not None and is_plain(cls) else ():
+        owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        base = cls.file.resolve(owner, call.context) if isinstance(owner, ast.Name | ast.Attribute) else None
+        if call.function is not init or not isinstance(base, Class) or base not in cls.bases:
+            continue
+        begun = base.methods.get("__init__")
+        if begun is None or not _begins_itself(begun):
+            continue
+        if made is not None:
+            yield Finding(
+                f"`{ast.unparse(call.node.func)}` runs `nn.Module.__init__` once more: the layers of "
+                f"`{made.cls.name if made.cls else ''}` are gone",
+                call.place.location,
+                help="give the object one of each as an attribute, or let all constructors run through `super()`",
+                related=(made.place().location,),
+            )
+        made = begun if any(True for _ in _assigned_layers(base, begun)) else made
+
+
+def _begins_itself(init: Function) -> bool:
+    """Whether a constructor names `nn.Module.__init__`: `super()` may mean the next base of somebody's own class."""
+    calls = (node for node in init.nodes if isinstance(node, ast.Call) and last_name(node.func) == "__init__")
+    owners = (node.func.value for node in calls if isinstance(node.func, ast.Attribute))
+    named = (init.file.resolve(owner, init.inner) for owner in owners if isinstance(owner, ast.Name | ast.Attribute))
+    return any(isinstance(name, str) and canonical(name) == MODULE for name in named)
 
 
 def _starts_well(body: list[ast.stmt]) -> bool:

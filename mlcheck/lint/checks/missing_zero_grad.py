@@ -49,11 +49,11 @@ def _by_hand(sites: Sites) -> Iterator[Finding]:
 
 
 def _steps_along_gradient(node: ast.AST) -> bool:
-    """`w -= lr * w.grad`, `w.data.sub_(lr * w.grad)`, `w.add_(w.grad, alpha=-lr)`."""
+    """`w -= lr * w.grad`, `w.data.sub_(lr * w.grad)`, `w.add_(w.grad, alpha=-lr)`, `w.data = w - lr * w.grad`."""
     target = _updated(node)
     name = ast.unparse(target) if target is not None else ""
     given: list[ast.expr] = []
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub | ast.Add):
+    if isinstance(node, ast.Assign) or (isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Sub | ast.Add)):
         given = [node.value]
     elif isinstance(node, ast.Call):
         given = node.args
@@ -67,6 +67,8 @@ def _updated(node: ast.AST) -> ast.expr | None:
         target = node.target
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("sub_", "add_"):
         target = node.func.value
+    elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute) and node.targets[0].attr == "data":
+        target = node.targets[0]
     if isinstance(target, ast.Attribute) and target.attr == "data":
         target = target.value
     return target if isinstance(target, ast.Name) else None

@@ -11,6 +11,7 @@ from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.holders import hidden_in_objects
 from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, is_plain, module_classes, text_of
 from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.registering import registered_over
 
 LOOKS_AT = "module class"
 _REGISTERS = (
@@ -30,6 +31,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.once(module_classes):
         if not is_plain(cls):
             continue
+        for call in registered_over(cls):
+            yield Finding(
+                "Every turn registers its layer under one name, in place of the one before: one alone is trained",
+                call.place.location,
+                help='give each its own name: `f"block{i}"`; or keep them in an `nn.ModuleList`',
+            )
         for name, assignments in cls.attributes.items():
             yield from _in_object(facts.sites, cls, name)
             hidden = [found for found in assignments if _hides(cls, name, *found)]
@@ -98,7 +105,7 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         empty = isinstance(value, ast.List | ast.Dict) and not flat([value])
     else:
         named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) and not value.args else None
-        empty = named in ("builtins.list", "builtins.dict", "collections.OrderedDict")
+        empty = named in ("builtins.list", "builtins.dict", "collections.OrderedDict") or _of_lists(cls, value, context)
     local = assigned.value.id if isinstance(assigned.value, ast.Name) else ""
     if not empty or (local and _handed_on(cls, local, function.node)):
         return False
@@ -106,6 +113,13 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
         _is_hidden_layer(cls, where, element, context)
         for where, element, context in _put_in(cls, name, local, function)
     )
+
+
+def _of_lists(cls: Class, value: ast.expr, context: Context) -> bool:
+    """`defaultdict(list)`."""
+    if not isinstance(value, ast.Call) or cls.file.resolve(value.func, context) != "collections.defaultdict":
+        return False
+    return len(value.args) == 1 and cls.file.resolve(value.args[0], context) == "builtins.list"
 
 
 def _is_filled_elsewhere(cls: Class, assigned: AttributeSet) -> bool:
@@ -154,7 +168,8 @@ def _put_in(cls: Class, name: str, local: str, function: Function) -> Iterator[t
         around, owner = call.function, call.node.func
         if around is None or around.cls is not cls or not isinstance(owner, ast.Attribute) or len(call.node.args) != 1:
             continue
-        if is_attribute(owner.value, around.receiver, name) or (
+        row = owner.value.value if isinstance(owner.value, ast.Subscript) else owner.value  # `self.stages["up"]`
+        if is_attribute(row, around.receiver, name) or (
             local and around is function and isinstance(owner.value, ast.Name) and owner.value.id == local
         ):
             yield around, call.node.args[0], call.context

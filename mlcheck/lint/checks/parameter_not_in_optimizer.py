@@ -9,8 +9,7 @@ from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import loads, stores, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.optimizers import around, following, optimizers
-from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.optimizers import around, following, handed_out, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
 
 LOOKS_AT = "optimizer"
@@ -72,7 +71,7 @@ def _made_of_a_model(facts: Facts) -> Iterator[tuple[Call, str, str]]:
 def _put_in_later(facts: Facts) -> Iterator[Finding]:
     """`optimizer = SGD(model.parameters())`, and beneath it in the same block `model.fc = nn.Linear(...)`."""
     for made, model, name in _made_of_a_model(facts):
-        for where, held, optimizer in ((made, model, name), *_handed_out(made, model, name)):
+        for where, held, optimizer in ((made, model, name), *handed_out(made, model, name)):
             if (layer := _layer_put_in(where, held, optimizer)) is not None:
                 yield Finding(
                     f"`{ast.unparse(layer)}` is put in after the optimizer was made: its parameters are never updated",
@@ -118,23 +117,6 @@ def _goes_on(made: Call, last: ast.Assign, model: str, optimizer: str) -> bool:
 
 def _names(node: ast.Assign, name: str) -> bool:
     return len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
-
-
-def _handed_out(made: Call, model: str, optimizer: str) -> Iterator[tuple[Call, str, str]]:
-    """`model, optimizer = build()`: the calls of the function that returns both, with the names that they get."""
-    given = list(returns(made.function)) if made.function is not None else []
-    if made.function is None or len(given) != 1 or not isinstance(given[0], ast.Tuple):
-        return
-    names = [part.id if isinstance(part, ast.Name) else "" for part in given[0].elts]
-    if model not in names or optimizer not in names:
-        return
-    for call in callers(made.file.sites, made.function):
-        for statement in walk(around(call)):
-            if isinstance(statement, ast.Assign) and statement.value is call.node:
-                target = statement.targets[0]
-                if isinstance(target, ast.Tuple) and len(target.elts) == len(names):
-                    kept = [part.id if isinstance(part, ast.Name) else "" for part in target.elts]
-                    yield call, kept[names.index(model)], kept[names.index(optimizer)]
 
 
 def _model_given(made: Call) -> str:
@@ -201,16 +183,37 @@ def _left_behind(facts: Facts) -> Iterator[Finding]:
     for function in {id(call.function): call.function for call in made}.values():
         assert function is not None
         for name, bindings in function.inner.scope.bindings.items():
-            group = bindings[0].value if len(bindings) == 1 else None
+            group = bindings[-1].value
             if not isinstance(group, ast.Dict) or "'params'" not in map(ast.unparse, filter(None, group.keys)):
                 continue
-            reads = [node for node in walk(function.node) if isinstance(node, ast.Name) and node.id == name]
-            if len(reads) == 1 and "locals()" not in function.file.text:
+            if len(bindings) > 1 and any(outer.kind == "loop" for outer in bindings[-1].context.outwards()):
+                continue
+            if not _is_handed_on(function.node, name, group) and "locals()" not in function.file.text:
                 yield Finding(
                     f"`{name}` is handed to no optimizer: its parameters keep their first values",
                     function.place(group).location,
                     help=f"append `{name}` to the groups that the optimizer gets",
                 )
+
+
+def _is_handed_on(around: ast.AST, name: str, group: ast.Dict) -> bool:
+    """Whether anything beneath takes the group itself: to put parameters into it is not to use it."""
+    filled = {
+        id(node.func.value.value)
+        for node in walk(around)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("append", "extend")
+        and isinstance(node.func.value, ast.Subscript)
+    }
+    return any(
+        isinstance(node, ast.Name)
+        and node.id == name
+        and isinstance(node.ctx, ast.Load)
+        and node.lineno > group.lineno
+        and id(node) not in filled
+        for node in walk(around)
+    )
 
 
 def _is_later(optimizer: Optimizer, key: Hashable) -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import OPEN, Call, Context, Sites
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites import OPEN, Call, Context, Function, Sites
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers
 
@@ -117,8 +117,15 @@ def _in_dataset(call: Call) -> bool:
     names = f"{function.cls.name} {function.file.name}".lower()
     if any(word in names for word in _HELD_OUT) or not any(base in _DATA for base in function.cls.libraries):
         return False
-    later = [other for other in call.file.calls(*_DRAWS) if other.function is function]
-    return any(other.node.lineno > call.node.lineno for other in later)
+    later = [node for node in function.nodes if isinstance(node, ast.Call) and node.lineno > call.node.lineno]
+    return any(_draws(call.file.resolve(node.func, call.context), node) for node in later)
+
+
+def _draws(named: object, node: ast.Call) -> bool:
+    """A draw, or a call of a function of the project that makes one."""
+    inside = named.nodes if isinstance(named, Function) else []
+    calls = [last_name(each.func) for each in inside if isinstance(each, ast.Call)]
+    return last_name(node.func) in _DRAWS or any(name in _DRAWS and name != "crop" for name in calls)
 
 
 def _in_training_loop(call: Call) -> bool:

@@ -28,13 +28,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             related=(metric.place.location,),
         )
     for file in facts.sites.mentioning(["+="]):
-        for epochs, mean, added in _over_epochs(file) if "torch" in file.text and "len(" in file.text else ():
+        for epochs, mean, added in _over_epochs(file) if "torch" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
             sum_ = ast.unparse(mean.left)
             yield Finding(
-                f"`{sum_}` is divided by the size of one epoch, and holds the sum of all epochs so far",
+                f"`{sum_}` is divided by the size of one epoch, and holds the sum of all epochs so far"
+                if isinstance(mean.right, ast.Call)
+                else f"`{ast.unparse(mean)}` is taken in every epoch, and both hold the samples of all epochs so far",
                 file.place(mean, epochs.context).location,
-                help=f"set `{sum_} = 0.0` at the beginning of each epoch",
+                help=f"set `{sum_} = 0` at the beginning of each epoch",
                 related=(file.place(added, epochs.context).location,),
             )
     for file in facts.sites.mentioning(["%"]):
@@ -69,10 +71,19 @@ def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssig
                 if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.left, ast.Name):
                     name = node.left.id
                     behind = node.lineno > (batches.end_lineno or 0)
-                    if behind and name in begun & set(sums) and _is_size_of(node.right, batches.iter):
+                    counted = _counts_samples(node.right, begun, batches) and ".backward(" in ast.unparse(epochs.node)
+                    if behind and name in begun & set(sums) and (counted or _is_size_of(node.right, batches.iter)):
                         stores = [n for n in walk(epochs.node) if isinstance(n, ast.Name) and n.id == name]
                         if len([n for n in stores if _is_set(n)]) == 1:
                             yield epochs, node, sums[name]
+
+
+def _counts_samples(node: ast.expr, begun: set[str], batches: ast.For) -> bool:
+    """`total` after `total += labels.size(0)`: the samples that went by since before the first epoch."""
+    if not isinstance(node, ast.Name) or node.id not in begun:
+        return False
+    lines = [line for line in walk(batches) if isinstance(line, ast.AugAssign) and ast.unparse(line.target) == node.id]
+    return len(lines) == 1 and _SIZE.search(ast.unparse(lines[0].value)) is not None
 
 
 def _zeroed(statement: ast.stmt) -> Iterator[str]:

@@ -14,6 +14,7 @@ from mlcheck.lint.sites.implied_dimension import over_samples
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_module, module_classes
 from mlcheck.lint.sites.pooling import pooled_elsewhere
+from mlcheck.lint.sites.routing import picked_along_other
 from mlcheck.lint.sites.winners import wrong_winners
 from mlcheck.lint.values import Object, Tensor
 
@@ -68,6 +69,13 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
     yield from _in_forward(facts)
     yield from _over_loaded_batch(facts)
+    for softmax, pick in (each for cls in facts.sites.classes for each in picked_along_other(cls)):
+        yield Finding(
+            "This normalises over dimension 0, and the largest are then picked along the last: rows are not comparable",
+            softmax.place.location,
+            help="`dim=-1`: each row adds up to one over what is picked from",
+            related=(softmax.file.place(pick, softmax.context).location,),
+        )
     for loss in losses_of(facts, LOOKS_AT, *_LOSSES):
         scores = loss.input
         if not isinstance(scores, Tensor) or scores.place is None:

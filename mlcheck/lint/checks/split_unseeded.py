@@ -1,27 +1,35 @@
 """split-unseeded: each run draws another split, so a resumed run trains on what it validated on."""
 
+import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Sites
 
 LOOKS_AT = "random split"
-WORDS = ("random_split", "train_test_split")
+WORDS = ("random_split", "train_test_split", "permutation", "shuffle(")
 _SKLEARN = "sklearn.model_selection.train_test_split"
-_TORCH = pattern(r"manual_seed\(|seed_everything|set_seed|fix_seed|seed_all|set_random_seed|setup_seed|init_seed")
-_NUMPY = pattern(r"np\.random\.seed\(|numpy\.random\.seed\(|seed_everything|set_seed|fix_seed|seed_all|setup_seed")
+_RANDOM_SPLIT = "torch.utils.data.random_split"
+_TORCH = pattern(r"manual_seed\(")
+_NUMPY = pattern(r"\b(?:np|numpy)\.random\.seed\(")
+_PYTHON = pattern(r"\brandom\.seed\(")
+_HELPERS = pattern(r"\b(seed_everything|set_seed|fix_seed|seed_all|set_random_seed|setup_seed|init_seed)\b")
+_ORDERS = {"numpy.random.permutation": _NUMPY, "numpy.random.shuffle": _NUMPY, "random.shuffle": _PYTHON}
+_PARTS = ("Subset", "SubsetRandomSampler")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    splits = list(facts.sites.calls("torch.utils.data.random_split", _SKLEARN))
+    splits = list(facts.sites.calls(_RANDOM_SPLIT, _SKLEARN))
     facts.sites.seen[LOOKS_AT] = len(splits)
     for call in splits:
         name, position = ("random_state", None) if call.name == _SKLEARN else ("generator", 2)
         if call.constant("shuffle", None, True) is False or call.constant(name, position) is not None:
             continue
-        if not _is_seeded(facts.sites, call):
+        if not _seeds(facts.sites, _TORCH if call.name == _RANDOM_SPLIT else _NUMPY):
             yield Finding(
                 "Each run draws another split: a run that is resumed has seen these held-out samples",
                 call.place.location,
@@ -29,8 +37,41 @@ def check(facts: Facts) -> Iterator[Finding]:
                 if position is not None
                 else "pass `random_state=seed`",
             )
+    yield from _of_other_generators(facts.sites)
 
 
-def _is_seeded(sites: Sites, call: Call) -> bool:
-    seeds = _NUMPY if call.name == _SKLEARN else _TORCH
-    return any(seeds.search(file.text) for file in sites.files.values())
+def _of_other_generators(sites: Sites) -> Iterator[Finding]:
+    """`np.random.permutation(n)`, cut into parts of a data set by a program that seeds torch and not numpy."""
+    if not any(True for _ in sites.mentioning(_PARTS)) or not _seeds(sites, _TORCH, helpers=False):
+        return
+    for call in sites.calls(*_ORDERS):
+        if _is_cut_in_two(call) and not _seeds(sites, _ORDERS[call.name]):
+            sites.seen[LOOKS_AT] += 1
+            library = call.name.rpartition(".")[0]
+            yield Finding(
+                f"Each run draws another split: torch is seeded, and `{library}`, which draws this, is not",
+                call.place.location,
+                help=f"`{library}.seed(seed)` as well",
+            )
+
+
+def _is_cut_in_two(call: Call) -> bool:
+    """Whether what is put in a random order is taken in two slices, one up to where the other begins, for `Subset`s."""
+    if call.function is None:
+        return False
+    names = [arg.id for arg in call.node.args if isinstance(arg, ast.Name)] if "shuffle" in call.name else []
+    names += call.file.names_given(call.node)
+    heads, tails = set(), set()
+    for node in call.function.nodes:
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and last_name(node.value) in names:
+            low, high = node.slice.lower, node.slice.upper
+            heads |= {ast.unparse(high)} if low is None and high is not None else set()
+            tails |= {ast.unparse(low)} if high is None and low is not None else set()
+    return bool(heads & tails) and any(word in call.file.text for word in _PARTS)
+
+
+def _seeds(sites: Sites, wanted: re.Pattern[str], helpers: bool = True) -> bool:
+    """Whether a generator is seeded anywhere, or by a helper that the program has from elsewhere."""
+    texts = [file.text for file in sites.files.values()]
+    own = {defined.node.name for file in sites.files.values() for defined in file.walk.defined}
+    return any(wanted.search(text) or (helpers and set(_HELPERS.findall(text)) - own) for text in texts)

@@ -10,7 +10,7 @@ from mlcheck.lint.sites import OPEN, Call
 from mlcheck.lint.sites.zero_one import is_zero_one
 
 LOOKS_AT = "loss of signed targets"
-WORDS = ("SoftMarginLoss", "EmbeddingLoss", "MarginRankingLoss", "margin_loss", "embedding_loss", "ranking_loss")
+WORDS = ("MarginLoss", "EmbeddingLoss", "MarginRankingLoss", "margin_loss", "embedding_loss", "ranking_loss")
 _TARGETS = {
     "soft_margin_loss": 1,
     "hinge_embedding_loss": 1,
@@ -20,7 +20,10 @@ _TARGETS = {
     "HingeEmbeddingLoss": 1,
     "CosineEmbeddingLoss": 2,
     "MarginRankingLoss": 2,
+    "multilabel_margin_loss": 1,
+    "MultiLabelMarginLoss": 1,
 }
+_INDICES = ("multilabel_margin_loss", "MultiLabelMarginLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -30,7 +33,16 @@ def check(facts: Facts) -> Iterator[Finding]:
         name = loss.name.rpartition(".")[2]
         for call in _calls(facts, loss):
             target = call.argument("target", _TARGETS[name])
-            if target is not None and target is not OPEN and is_zero_one(call.file, target, call.context):
+            if target is None or target is OPEN or not is_zero_one(call.file, target, call.context):
+                continue
+            if name in _INDICES:
+                yield Finding(
+                    f"`{name}` takes the numbers of the classes, with -1 behind the last, and gets a 1 or 0 for each "
+                    "class: it learns of the classes 0 and 1 alone",
+                    loss.place.location,
+                    help="`MultiLabelSoftMarginLoss` or `BCEWithLogitsLoss` take a 1 or 0 for each class",
+                )
+            else:
                 yield Finding(
                     f"`{name}` takes targets of 1 and -1, and gets 1 and 0: where they are 0 it teaches nothing, "
                     "or the wrong thing",

@@ -240,6 +240,8 @@ def _assigned(file: File, node: ast.expr, context: Context) -> tuple[ast.expr, C
 def _is_test_data(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):  # `loaders["test"]`
         return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "test"
+    if isinstance(node, ast.Constant):  # `score(model, "test")`
+        return node.value == "test"
     return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "test"
 
 

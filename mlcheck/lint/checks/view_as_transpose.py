@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.dimensions import dimension, of_linear, projected, unpacked
+from mlcheck.lint.sites.dimensions import dimension, of_linear, positions, projected, unpacked
 from mlcheck.lint.sites.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.merging import is_moved_behind, is_split_in_other_order
@@ -100,6 +100,8 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     known = [group[0] for group in inline if len(group) == 1 and group[0] is not None]
     if len(known) > 1 and len(set(known)) == len(known) and known != sorted(known):
         return True
+    if _is_out_of_order(call, owner, sizes):
+        return True
     names = unpacked(call, owner)
     if _moves(call, names, groups) or _moves(call, projected(call, owner), groups):
         return True
@@ -115,6 +117,17 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
         return False
     order = [text for group in texts for text in sorted(group, key=names.index)]
     return order != names and not _is_undone(call, names, order)
+
+
+def _is_out_of_order(call: Call, owner: ast.Name, sizes: list[ast.expr]) -> bool:
+    """`x.view(batch, pixels, channels)`, where each of these was asked of the shape of (batch, channels, h, w)."""
+    told = [positions(call, owner, size) for size in sizes]
+    order = [place for places in told for place in sorted(places)]
+    if not all(told) or len(set(order)) < len(order) or order == sorted(order):
+        return False
+    texts = [ast.unparse(size) for size in sizes]
+    before = sorted(texts, key=lambda text: min(told[texts.index(text)]))
+    return before != texts and not _is_undone(call, before, texts)
 
 
 def _is_undone(call: Call, names: list[str], order: list[str]) -> bool:

@@ -1,5 +1,6 @@
 """zero-grad-before-step: the gradients are cleared before the optimizer has read them."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -8,7 +9,33 @@ from mlcheck.lint.facts import Facts
 LOOKS_AT = "optimizer step"
 
 
+_HOOKS = ("on_after_backward", "on_before_optimizer_step")
+_OF_LIGHTNING = (".LightningModule", ".Callback")
+
+
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _seen(facts)
+    yield from _in_hooks(facts)
+
+
+def _in_hooks(facts: Facts) -> Iterator[Finding]:
+    """`zero_grad()` of all gradients, always, in a hook that Lightning calls between the two."""
+    for file in facts.sites.mentioning(_HOOKS):
+        for call in file.calls("zero_grad"):
+            hook, owner = call.function, call.node.func
+            if hook is None or hook.cls is None or hook.name not in _HOOKS or call.context.node is not hook.node:
+                continue
+            text = ast.unparse(owner.value) if isinstance(owner, ast.Attribute) else ""
+            whole = text in hook.parameters or "optimizer" in text
+            if whole and any(name.endswith(_OF_LIGHTNING) for name in hook.cls.libraries):
+                yield Finding(
+                    f"`{hook.name}` runs after `backward()` and before the step: the step has nothing to apply",
+                    call.place.location,
+                    help="leave the clearing to Lightning, which does it before `backward()`",
+                )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     at_once = {
         clearing.place.spot
         for clearing in facts.training.clearings

@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint.nodes import is_attribute
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call
-from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.scopes import Binding, Context
 
 _PARTS = ("chunk", "split", "tensor_split")
 _LAST = ("-1", "2")
@@ -72,6 +72,32 @@ def dimension(node: ast.expr, owner: str) -> int | None:
         ):
             return dim if name == owner else None
     return None
+
+
+def positions(call: Call, owner: ast.Name, size: ast.expr, depth: int = 6) -> list[int]:
+    """Which dimensions of a tensor a size is the product of: 2 and 3 for `n` after `n = x.size(2) * x.size(3)`."""
+    if isinstance(size, ast.BinOp) and isinstance(size.op, ast.Mult) and depth:
+        parts = [positions(call, owner, side, depth - 1) for side in (size.left, size.right)]
+        return [*parts[0], *parts[1]] if all(parts) else []
+    if not isinstance(size, ast.Name) or not depth:
+        asked = dimension(size, owner.id)
+        return [asked] if asked is not None else []
+    found = latest(call.file, size, call.context)
+    if found is None or not isinstance(found.value, ast.expr) or not _is_of_same(call, owner, found):
+        return []
+    if found.kind == "item":
+        return [found.item] if _is_shape_of(found.value, owner.id) else []
+    if found.kind != "value" or isinstance(found.value, ast.Name):
+        return []
+    return positions(Call(call.file, call.node, found.context), owner, found.value, depth - 1)
+
+
+def _is_of_same(call: Call, owner: ast.Name, found: Binding) -> bool:
+    """Whether the tensor was, where this name got its value, what it is at the call."""
+    line = getattr(found.node, "lineno", 0)
+    read = ast.Name(owner.id, ast.Load(), lineno=line, end_lineno=line)
+    held = latest(call.file, owner, call.context)
+    return held is not None and latest(call.file, read, found.context) is held
 
 
 def unpacked(call: Call, owner: ast.Name) -> list[str]:

@@ -7,7 +7,8 @@ import ast
 from mlcheck.lint.graph_layers import is_graph_layer
 from mlcheck.lint.names import canonical
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Class
+from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -73,6 +74,9 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
     named = file.resolve(func, context)
     if isinstance(named, Class):
         return is_module(named) and learns(named, depth - 1)
+    if isinstance(named, Function):
+        made = list(returns(named))
+        return bool(made) and all(holds_parameters(named.file, each, named.inner, depth - 1) for each in made)
     if not isinstance(named, str):
         return False
     name = canonical(named)

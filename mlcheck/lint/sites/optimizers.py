@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mlcheck.lint.nodes import loads, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.model import OPEN, Call
 from mlcheck.lint.sites.origins import callers, returns
@@ -74,6 +75,23 @@ def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _opened(inner)
 
 
+def handed_out(made: Call, model: str, optimizer: str) -> Iterator[tuple[Call, str, str]]:
+    """`model, optimizer = build()`: the calls of the function that returns both, with the names that they get."""
+    given = list(returns(made.function)) if made.function is not None else []
+    if made.function is None or len(given) != 1 or not isinstance(given[0], ast.Tuple):
+        return
+    names = [part.id if isinstance(part, ast.Name) else "" for part in given[0].elts]
+    if model not in names or optimizer not in names:
+        return
+    for call in callers(made.file.sites, made.function):
+        for statement in walk(around(call)):
+            if isinstance(statement, ast.Assign) and statement.value is call.node:
+                target = statement.targets[0]
+                if isinstance(target, ast.Tuple) and len(target.elts) == len(names):
+                    kept = [part.id if isinstance(part, ast.Name) else "" for part in target.elts]
+                    yield call, kept[names.index(model)], kept[names.index(optimizer)]
+
+
 class Optimized(NamedTuple):
     """A model whose parameters an optimizer is given, as written, and the call that brings the optimizer there."""
 
@@ -88,6 +106,11 @@ def optimized(call: Call) -> Iterator[Optimized]:
         return
     owner, function = given.func.value, call.function
     yield Optimized(call, ast.unparse(owner))
+    names = call.file.names_given(call.node)
+    if isinstance(owner, ast.Name) and len(names) == 1:
+        for above, model, optimizer in handed_out(call, owner.id, names[0]):
+            if loads(around(above), optimizer):
+                yield Optimized(above, model)
     if function is None or not isinstance(owner, ast.Name) or owner.id not in function.parameters:
         return
     if not any(returned is call.node for returned in returns(function)):

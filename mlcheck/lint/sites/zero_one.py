@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.loaders import LOADER
 from mlcheck.lint.sites.model import OPEN, Call, Class
@@ -21,6 +22,7 @@ _KEEPS = frozenset(
 _CONVERTS = frozenset(
     ["builtins.float", "builtins.int", "torch.tensor", "torch.as_tensor", "torch.from_numpy", "numpy.float32"]
 )
+_ZEROS = ("torch.zeros", "torch.zeros_like", "numpy.zeros", "numpy.zeros_like")
 _DEPTH = 8
 
 
@@ -43,12 +45,48 @@ def _is_made_so(origin: Origin, depth: int) -> bool:
     named = file.called(node, context)
     if named in _CONVERTS and node.args:
         return is_zero_one(file, node.args[0], context, depth - 1)
+    if named in _ZEROS:
+        return all(_gets_ones_alone(file, name, context) for name in file.names_given(node))
+    if named == "torch.nn.functional.one_hot":
+        return True
     if named == "torch.randint":
         bounds = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
         return bounds in ([0, 2], [2])
     func = node.func
     of_value = isinstance(func, ast.Attribute) and func.attr in _KEEPS and not named
     return of_value and isinstance(func, ast.Attribute) and is_zero_one(file, func.value, context, depth - 1)
+
+
+def _gets_ones_alone(file: File, name: str, context: Context) -> bool:
+    """Whether all that is put into zeros is 1: `target[labels] = 1`, `target.scatter_(0, labels, 1)`."""
+    function = file.function_around(context)
+    for node in function.nodes if function is not None else ():
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            if last_name(node.targets[0].value) == name and not _is_one(node.value):
+                return False
+        elif isinstance(node, ast.AugAssign):
+            into = node.target.value if isinstance(node.target, ast.Subscript) else node.target
+            if last_name(into) == name:
+                return False
+        elif isinstance(node, ast.Call):
+            owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+            filled = last_name(owner) == name and last_name(node.func).endswith("_")
+            handed = any(last_name(arg) == name for arg in node.args) and not _is_of_torch(file, node, context)
+            if handed or (filled and not (last_name(node.func) == "scatter_" and node.args and _is_one(node.args[-1]))):
+                return False
+    return function is not None
+
+
+def _is_of_torch(file: File, node: ast.Call, context: Context) -> bool:
+    """A function of torch, or a call of what one of its classes made, as of a loss: it leaves its arguments alone."""
+    made, where = file.value(node.func, context)
+    return file.called(node, context).startswith(("torch.", "builtins.")) or file.called(made, where).startswith(
+        "torch."
+    )
+
+
+def _is_one(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value in (1, 1.0)
 
 
 def _numbers(node: ast.IfExp) -> list[int | float]:
