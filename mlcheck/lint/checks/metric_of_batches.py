@@ -27,7 +27,8 @@ _SAMPLES = pattern(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
-    for file in facts.sites.mentioning(["no_grad", "inference_mode"]):
+    known = any(True for _ in facts.sites.mentioning(WORDS))
+    for file in facts.sites.mentioning(["no_grad", "inference_mode"]) if known else ():
         for function in file.functions:
             for loop in _loops(function):
                 if _is_one_by_one(function, loop):
