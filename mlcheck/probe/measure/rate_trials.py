@@ -59,7 +59,7 @@ class RateTrial:
 class RateTrials:
     """Runs of equal length over the same batches with the same random numbers, schedules held, `rate` the user's.
 
-    `warms_up` says that a schedule begins below the rate that is held. A hundredth that diverges is followed by a
+    `warms_up` says that the program begins below the rate that is held. A hundredth that diverges is followed by a
     ten-thousandth, a hundred times the rate that moves nothing by ten thousand times, and then by a million times.
     """
 
@@ -75,7 +75,7 @@ class RateTrials:
     def measure(cls, trial: Trial, seconds: float) -> Self:
         if "optimizer" in trial.supplied:
             raise NotMeasured("the optimizer is mlcheck's own: your program gives none")
-        rate = learning_rate(trial)
+        rate = nominal_rate(trial)
         if rate <= 0 or not trial.optimizers:
             raise NotMeasured("no optimizer has a learning rate")
         if len(trial.optimizers) > 1:
@@ -96,7 +96,7 @@ class RateTrials:
             unmoved = not runs[-1].diverged and runs[-1].losses[-1] > UNMOVED * first.losses[0]
             if unmoved and runs[-1].factor == factor / 100 and (factor == 1e4 or factor * rate <= HIGHEST):
                 runs.append(_run(trial, compared, factor, math.inf))
-        return cls(rate, steps, tuple(runs), rate < nominal_rate(trial))
+        return cls(rate, steps, tuple(runs), warms_up=learning_rate(trial) < rate)
 
     def of(self, factor: float) -> RateTrial:
         return next(trial for trial in self.trials if trial.factor == factor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from inspect import signature
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,9 +19,10 @@ def learning_rate(trial: Trial) -> float:
 
 def nominal_rate(trial: Trial) -> float:
     """The rate that the schedules are named by: above `learning_rate` where one of them begins lower and warms up."""
-    scheduled = bool(trial.schedulers)
-    groups = [group for optimizer in trial.optimizers.values() for group in optimizer.param_groups]
-    return max((float(_plain(group, scheduled)["lr"]) for group in groups), default=0.0)
+    named = (
+        _nominal(trial, optimizer, group) for optimizer in trial.optimizers.values() for group in _groups(optimizer)
+    )
+    return max(map(float, named), default=0.0)
 
 
 @contextmanager
@@ -34,17 +36,33 @@ def unregularised(trial: Trial) -> Iterator[None]:
         for scheduler in trial.schedulers.values():
             stack.enter_context(replaced(scheduler, "step", lambda *_, **__: None))
         for optimizer in trial.optimizers.values():
-            for group in optimizer.param_groups:
-                stack.enter_context(_entries(group, _plain(group, bool(trial.schedulers))))
+            for group in _groups(optimizer):
+                changes: dict[str, Any] = {"weight_decay": 0.0} if "weight_decay" in group else {}
+                stack.enter_context(_entries(group, {**changes, "lr": _nominal(trial, optimizer, group)}))
         yield
 
 
-def _plain(group: dict[str, Any], scheduled: bool) -> dict[str, Any]:
-    nominal = group.get("max_lr", group.get("initial_lr", group["lr"])) if scheduled else group["lr"]
-    changes = {"lr": nominal if not isinstance(group["lr"], Tensor) else group["lr"]}
-    if "weight_decay" in group:
-        changes["weight_decay"] = 0.0
-    return changes
+def _groups(optimizer: Optimizer) -> list[dict[str, Any]]:
+    return optimizer.param_groups
+
+
+def _nominal(trial: Trial, optimizer: Optimizer, group: dict[str, Any]) -> Any:
+    """A rate as a tensor stays what it is: captured graphs hold it."""
+    rate = group["lr"]
+    if isinstance(rate, Tensor):
+        return rate
+    if trial.schedulers:
+        return group.get("max_lr", group.get("initial_lr", rate))
+    largest = max(float(other["lr"]) for other in _groups(optimizer))
+    return rate * max(1.0, _made_with(optimizer) / largest) if largest > 0 else rate
+
+
+def _made_with(optimizer: Optimizer) -> float:
+    """The rate that the program gave to all groups: above theirs where its own loop warms up. 0 where it gave none."""
+    given = optimizer.defaults.get("lr", 0.0)
+    parameter = signature(type(optimizer)).parameters.get("lr")
+    chosen = isinstance(given, int | float) and (parameter is None or given != parameter.default)
+    return float(given) if chosen else 0.0
 
 
 @contextmanager
@@ -69,15 +87,35 @@ def without_decay(trial: Trial) -> Iterator[None]:
 
 @contextmanager
 def with_rates(trial: Trial, factor: float) -> Iterator[None]:
-    """Schedules held, and every learning rate multiplied."""
+    """Every learning rate multiplied and held, whether schedulers or the program's own loop would set it."""
     with ExitStack() as stack:
         for scheduler in trial.schedulers.values():
             stack.enter_context(replaced(scheduler, "step", lambda *_, **__: None))
         for optimizer in trial.optimizers.values():
-            for group in optimizer.param_groups:
-                nominal = _plain(group, bool(trial.schedulers))["lr"]
-                stack.enter_context(_entries(group, {"lr": nominal * factor}))
+            rates = [_nominal(trial, optimizer, group) * factor for group in _groups(optimizer)]
+            stack.enter_context(_held_rates(optimizer, rates))
         yield
+
+
+class _Held(dict[str, Any]):
+    """A parameter group whose learning rate stays what it is."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name != "lr" or name not in self:
+            super().__setitem__(name, value)
+
+
+@contextmanager
+def _held_rates(optimizer: Optimizer, rates: list[Any]) -> Iterator[None]:
+    before = list(_groups(optimizer))
+    held = [_Held({**group, "lr": rate}) for group, rate in zip(before, rates, strict=True)]
+    _groups(optimizer)[: len(held)] = held
+    try:
+        yield
+    finally:
+        for group, other in zip(before, held, strict=True):
+            group.update({name: value for name, value in other.items() if name != "lr"})
+        _groups(optimizer)[: len(held)] = before
 
 
 @contextmanager
