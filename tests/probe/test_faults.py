@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import Function, ask, broken, classes, cross_entropy, fails, mlp, trial_of
+from probe_programs import Function, ask, broken, classes, cross_entropy, fails, mlp, says, trial_of
 from sound_programs import SOUND
 from torch import Tensor, nn
 
@@ -30,6 +30,20 @@ def test_logits_clipped_by_a_relu() -> None:
     verdict = ask("softmax-before-ce", broken(nn.ReLU()))
     assert verdict.outcome is Outcome.WARN
     assert "comes from relu: no class can be voted below 0" in verdict.findings[0].message
+
+
+def test_one_class_is_always_certain() -> None:
+    trial = trial_of(mlp(out=1), classes(8, classes=1), cross_entropy)
+    assert "the loss is 0 and every gradient is 0" in fails("one-logit-ce", trial).findings[0].message
+    shares = [(inputs, torch.rand(len(inputs), 1)) for inputs, _ in classes(8)]
+    fails("one-logit-ce", trial_of(mlp(out=1), shares, cross_entropy))
+
+
+def test_candidates_of_which_some_samples_have_one() -> None:
+    """Scores for a list of candidates, whose length is the batch's own."""
+    lists = [(torch.randn(4, count, 8), torch.zeros(4, dtype=torch.int64)) for count in (1, 3, 2)]
+    model = Function(lambda layers, x: layers["score"](x).squeeze(-1), score=nn.Linear(8, 1))
+    says(ask("one-logit-ce", trial_of(model, lists, cross_entropy)), Outcome.PASS, "chooses among 3 classes")
 
 
 def test_probabilities_by_value_when_the_graph_hides_the_softmax() -> None:

@@ -183,6 +183,24 @@ def test_an_unused_layer_and_a_body_under_no_grad_only_warn() -> None:
     assert "spare.weight" in verdict.findings[1].message
 
 
+@pytest.mark.parametrize(("begins", "outcome"), [(999, Outcome.WARN), (20, Outcome.PASS)])
+def test_gradients_that_are_all_zero(begins: int, outcome: Outcome) -> None:
+    """As of rewards that are zero at first, or for good."""
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(batch: Any, index: int) -> dict[str, float]:
+        optimizer.zero_grad()
+        loss = cross_entropy(model, batch) * float(index >= begins)
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.item()}
+
+    verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy, optimizer, step))
+    assert verdict.outcome is outcome, verdict
+    assert ("in 64 training steps every gradient was 0" in verdict.summary) is (outcome is Outcome.WARN)
+
+
 def two_optimizers(every: int) -> Trial:
     """The head's optimizer steps at every so many batches, at none for 0."""
     model = mlp()

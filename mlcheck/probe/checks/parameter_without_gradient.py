@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.training_steps import ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
 
 def check(steps: TrainingSteps) -> Verdict:
@@ -16,6 +16,8 @@ def check(steps: TrainingSteps) -> Verdict:
         return Verdict(
             Outcome.INCONCLUSIVE, reason=f"no backward pass was made in {plural(steps.steps, 'training step')}"
         )
+    if steps.steps >= MANY_STEPS and held and not any(story.trace.nonzero for story in held):
+        return _zeros(steps, held)
     silent = [story for story in held if not story.trace.arrivals]
     cut = [s for s in silent if s.influences and not s.under_no_grad]
     frozen = [s for s in silent if s.influences and s.under_no_grad]
@@ -40,6 +42,12 @@ def check(steps: TrainingSteps) -> Verdict:
         )
     outcome = Outcome.FAIL if cut else Outcome.WARN
     return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=len(held))
+
+
+def _zeros(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
+    message = f"in {steps.steps} training steps every gradient was 0: the loss does not depend on any weight"
+    finding = Finding(message, steps.backward_place, help="look at what the loss is made of: it is constant")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=len(held))
 
 
 def _finding(stories: list[ParameterStory], what: str) -> list[Finding]:

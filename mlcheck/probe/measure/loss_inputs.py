@@ -89,7 +89,7 @@ def _summary(calls: list[LossCall], scrambled: list[LossCall] | None) -> LossInp
         kind=first.kind,
         place=first.place,
         made_by=first.made_by if all(call.made_by == first.made_by for call in calls) else "",
-        classes=rows[0].shape[1],
+        classes=max(row.shape[1] for row in rows),
         low=min(float(row.min()) for row in rows),
         high=max(float(row.max()) for row in rows),
         row_sum_error=max(_sum_error(row) for row in rows),

@@ -126,7 +126,7 @@ class _Run:
         self.late: dict[int, str] = {}
 
     def drive(self, clock: Clock) -> None:
-        """Step until every optimizer has made its updates, a few steps at least, within bounds."""
+        """Step until every optimizer has made its updates and a gradient was other than zero, within bounds."""
         with self.losses, self.modules, self.watch:
             for batch in repeated_batches(self.trial):
                 self.watch.turn = self.steps
@@ -139,8 +139,11 @@ class _Run:
         done = [self.watch.stepped.get(id(opt), 0) for opt in self.trial.optimizers.values()]
         if self.steps < ENOUGH_UPDATES:
             return False
-        if not done or min(done) >= ENOUGH_UPDATES:
+        if not done:
             return True
+        if min(done) >= ENOUGH_UPDATES:
+            traces = self.watch.traces.values()
+            return any(trace.nonzero for trace in traces) or not any(trace.arrivals for trace in traces)
         return self.steps >= FEW_STEPS and min(done) > 0  # one that never steps is given all the steps there are
 
     def _see_root(self, root: torch.Tensor) -> None:
