@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint import containers, graph
 from mlcheck.lint.facts import Forward, Loop, Place
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of
 
@@ -55,8 +55,22 @@ def rebound(m: Machine, node: ast.Assign, value: Value) -> None:
     """`total = total + loss`, `average = 0.9 * average + 0.1 * loss if average is not None else loss`."""
     _chained(m, node, value)
     total = node.value.left if isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add) else None
+    if m.loops and (piece := _joined_to(node)) is not None:
+        added(m, node, node.targets[0], m.lookup(piece.id) or value)
     if m.loops and total is not None and len(node.targets) == 1 and _reads(total, node.targets[0]):
         added(m, node, node.targets[0], value)
+
+
+def _joined_to(node: ast.Assign) -> ast.Name | None:
+    """`loss` of `history = torch.cat([history, loss.view(1)])`."""
+    call = node.value
+    if not isinstance(call, ast.Call) or last_name(call.func) not in ("cat", "concat", "hstack") or not call.args:
+        return None
+    parts = call.args[0].elts if isinstance(call.args[0], ast.List | ast.Tuple) else []
+    if len(parts) != 2 or ast.unparse(parts[0]) != ast.unparse(node.targets[0]):
+        return None
+    piece = before_methods(parts[1], ("view", "reshape", "unsqueeze", "flatten"))
+    return piece if isinstance(piece, ast.Name) else None
 
 
 def _reads(total: ast.expr, target: ast.expr) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint import containers, cuts, grad_modes, gradients, graph, losses, modes
+from mlcheck.lint.facts import GradMode
 from mlcheck.lint.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.scaling import clip
@@ -35,6 +36,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if name == "torch._foreach_zero_":  # of gradients, nearly always
         gradients.zero_anything(m, node)
         return NONE
+    if name == "torch.jit.trace" and isinstance(first, Object) and modes.is_module(first):
+        return _traced(m, first, values[1:2], node)
     if name in ("torch.autograd.grad", "torch.autograd.backward"):
         return _gradients(m, name, first, node)
     if name == "torch.set_grad_enabled":
@@ -107,6 +110,15 @@ def _last_layer(m: Machine, args: Args, given: ast.expr) -> Value | None:
     if not isinstance(given, ast.Starred):
         return args[-1] if args else None
     return containers.tail(m, m.lookup(given.value.id)) if isinstance(given.value, ast.Name) else None
+
+
+def _traced(m: Machine, module: Object, examples: Args, node: ast.AST) -> Value:
+    """What one call computes is written down for good, in whatever mode it runs; nobody learns by it."""
+    before = m.grad
+    m.store.set(("grad",), GradMode("off"))
+    m.call(module, examples, {}, node)
+    m.store.set(("grad",), before)
+    return module
 
 
 def _gradients(m: Machine, name: str, first: Value, node: ast.AST) -> Value:

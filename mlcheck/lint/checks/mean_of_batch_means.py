@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import Call, Class, File, Function, canonical
 from mlcheck.lint.sites.loaders import LOADER, loaders
 from mlcheck.lint.sites.origins import origins
@@ -17,6 +17,7 @@ WORDS = ("no_grad", "inference_mode")
 _MEANS = pattern(
     r"\.mean\(\)\.item\(\)|(?:loss|criterion|entropy)\w*\(.*\)\.item\(\)|^loss\.item\(\)$|^loss$|float\(loss\)"
 )
+_SAMPLES = pattern(r"^len\(.*(?:data|dataset|_set|samples)\)$")
 _SUMS = pattern(r"reduction\s*=\s*[\"']sum|\*\s*(?:len|x\.|y\.|\w+\.size\(|\w+\.shape|batch_size|bs\b|n\b)|\.sum\(")
 
 
@@ -27,6 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for function in file.functions:
             for loop in _loops(function):
                 seen += 1
+                yield from _weighed_alike(function, loop) if not dropped else ()
                 if not dropped and not _SUMS.search(file.module.text_of(function.node)):
                     yield from _means(file, function, loop)
                     yield from _listed(function, loop)
@@ -55,6 +57,41 @@ def _one_by_one(function: Function, over: ast.expr) -> bool:
     made = [each for each in origins(function.file, over, function.inner) if canonical(each.name) == LOADER]
     calls = [Call(each.file, each.node, each.context) for each in made if isinstance(each.node, ast.Call)]
     return any(call.constant("batch_size", 1, default=1) == 1 for call in calls)
+
+
+def _weighed_alike(function: Function, loop: ast.For) -> Iterator[Finding]:
+    """`total += loss.item() * args.batch_size`, whatever the last batch holds, and `total / len(dataset)` behind it."""
+    for node in walk(loop):
+        if not isinstance(node, ast.AugAssign) or not isinstance(node.op, ast.Add):
+            continue
+        use = _over_samples(function, loop, ast.unparse(node.target)) if _is_of_full_batch(node.value, loop) else None
+        if use is not None:
+            yield Finding(
+                "A smaller last batch is counted as if it were full: the sum is divided by fewer samples",
+                function.place(node).location,
+                help="weigh each batch by what it holds: `value * len(batch)`",
+                related=(function.place(use).location,),
+            )
+
+
+def _is_of_full_batch(value: ast.expr, loop: ast.For) -> bool:
+    """The mean of a batch times a `batch_size` that no batch changes."""
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
+        return False
+    for mean, size in ((value.left, value.right), (value.right, value.left)):
+        fixed = isinstance(size, ast.Attribute) or (isinstance(size, ast.Name) and not stores(loop, size.id))
+        if fixed and last_name(size) == "batch_size" and _MEANS.search(ast.unparse(mean)):
+            return True
+    return False
+
+
+def _over_samples(function: Function, loop: ast.For, total: str) -> ast.BinOp | None:
+    """`total / len(dataset)` behind the loop."""
+    for use in function.nodes:
+        if isinstance(use, ast.BinOp) and isinstance(use.op, ast.Div) and use.lineno > loop.lineno:
+            if ast.unparse(use.left) == total and _SAMPLES.search(ast.unparse(use.right)):
+                return use
+    return None
 
 
 def _listed(function: Function, loop: ast.For) -> Iterator[Finding]:

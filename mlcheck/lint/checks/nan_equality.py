@@ -8,24 +8,35 @@ from itertools import pairwise
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "comparison with NaN"
-WORDS = ("nan", "NaN", "NAN")
+WORDS = ("nan", "NaN", "NAN", "isinf", "isfinite")
 _BEFORE = r"(?:[=!]=|\b(?:is|not|in)\b)[\s(\[{]*(?:[\w.]+\()*[\w.]*['\"]?nan\b"
-_SUSPECT = pattern(_BEFORE + r"|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|[,\[{(]\s*[\w.(]*['\"]?nan\b", re.IGNORECASE)
+_IDENTITY = r"is(?:nan|inf|finite)\b.* is (?:not )?(?:True|False)"
+_SUSPECT = pattern(
+    rf"{_BEFORE}|{_IDENTITY}|nan['\"]?[\s)]*(?:[=!]=|(?:not )?in\b)|[,\[{{(]\s*[\w.(]*['\"]?nan\b", re.IGNORECASE
+)
+_QUESTIONS = frozenset(f"{library}.{name}" for library in ("torch", "numpy") for name in ("isnan", "isinf", "isfinite"))
 _NAMES = frozenset(["math.nan", "numpy.nan", "numpy.NaN", "numpy.NAN", "torch.nan", "cmath.nan"])
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = facts.sites.seen
     seen[LOOKS_AT] = 0
-    for file in facts.sites.mentioning(["nan", "NaN", "NAN"], tests=True):
+    for file in facts.sites.mentioning(WORDS, tests=True):
         if not _SUSPECT.search(file.text):
             continue
         for node, context in file.walk.comparisons:
+            if _is_tensor_compared(file, node, context):
+                seen[LOOKS_AT] += 1
+                yield Finding(
+                    "A tensor is another object than `True` and `False`, whatever it holds: this test never tells",
+                    file.place(node, context).location,
+                    help="leave the comparison out: `if torch.isnan(x).any():`",
+                )
             for operator, (left, right) in zip(node.ops, pairwise([node.left, *node.comparators]), strict=True):
                 outcome = _outcome(file, operator, left, right, context)
                 if not outcome:
@@ -36,6 +47,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, context).location,
                     help="ask `math.isnan(x)`, `torch.isnan(x).any()` or `not math.isfinite(x)`",
                 )
+
+
+def _is_tensor_compared(file: File, node: ast.Compare, context: Context) -> bool:
+    """`torch.isnan(loss) is True`, `np.isfinite(x).all() is False`."""
+    right = node.comparators[0]
+    if not isinstance(node.ops[0], ast.Is | ast.IsNot) or not isinstance(right, ast.Constant):
+        return False
+    asked = before_methods(node.left, ("any", "all"))
+    named = file.called(asked, context)
+    reduced = asked is not node.left or named.startswith("torch.")
+    return isinstance(right.value, bool) and reduced and named in _QUESTIONS
 
 
 def _outcome(file: File, operator: ast.cmpop, left: ast.expr, right: ast.expr, context: Context) -> str:

@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import loads, stores, walk
 from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites.injecting import injected
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.optimizers import around, following, handed_out, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
@@ -79,6 +80,13 @@ def _put_in_later(facts: Facts) -> Iterator[Finding]:
                     help="make the optimizer after the last change to the model",
                     related=(made.place.location,),
                 )
+        for call in injected(made, model, name):
+            yield Finding(
+                f"`{ast.unparse(call.func)}` puts layers in after the optimizer was made: they are never updated",
+                made.file.place(call, made.context).location,
+                help="make the optimizer after the last change to the model",
+                related=(made.place.location,),
+            )
 
 
 def _made_anew(facts: Facts) -> Iterator[Finding]:

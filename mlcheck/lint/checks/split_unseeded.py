@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "random split"
 WORDS = ("random_split", "train_test_split", "permutation", "shuffle(")
@@ -29,7 +30,15 @@ def check(facts: Facts) -> Iterator[Finding]:
         name, position = ("random_state", None) if call.name == _SKLEARN else ("generator", 2)
         if call.constant("shuffle", None, True) is False or call.constant(name, position) is not None:
             continue
-        if not _seeds(facts.sites, _TORCH if call.name == _RANDOM_SPLIT else _NUMPY):
+        late = _drawn_before_the_seed(facts.sites, call) if call.name == _RANDOM_SPLIT else None
+        if late is not None:
+            yield Finding(
+                "The split is drawn before the seed is set: each run draws another one",
+                late.place.location,
+                help="seed first, or pass `generator=torch.Generator().manual_seed(seed)`",
+                related=(call.place.location,),
+            )
+        elif not _seeds(facts.sites, _TORCH if call.name == _RANDOM_SPLIT else _NUMPY):
             yield Finding(
                 "Each run draws another split: a run that is resumed has seen these held-out samples",
                 call.place.location,
@@ -38,6 +47,21 @@ def check(facts: Facts) -> Iterator[Finding]:
                 else "pass `random_state=seed`",
             )
     yield from _of_other_generators(facts.sites)
+
+
+def _drawn_before_the_seed(sites: Sites, split: Call) -> Call | None:
+    """The split, or the one call of the function around it, above the only seed of the program in the same block."""
+    seeds = list(sites.calls("torch.manual_seed", "torch.random.manual_seed"))
+    if len(seeds) != 1 or any(_HELPERS.search(file.text) or "Generator(" in file.text for file in sites.files.values()):
+        return None
+    seed, asked = seeds[0], split
+    if split.function is not None and split.function is not seed.function:
+        above = list(callers(sites, split.function))
+        if len(above) != 1:
+            return None
+        asked = above[0]
+    together = asked.file is seed.file and asked.context.node is seed.context.node
+    return asked if together and asked.node.lineno < seed.node.lineno else None
 
 
 def _of_other_generators(sites: Sites) -> Iterator[Finding]:

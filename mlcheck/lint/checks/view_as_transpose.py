@@ -10,7 +10,7 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.dimensions import dimension, of_linear, positions, projected, unpacked
 from mlcheck.lint.sites.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.latest import origin
-from mlcheck.lint.sites.merging import is_moved_behind, is_split_in_other_order
+from mlcheck.lint.sites.merging import is_merged_across, is_moved_behind, is_split_in_other_order
 from mlcheck.lint.sites.pictures import KEEPS, is_picture
 from mlcheck.lint.sites.recurrent import dimension_of_size, outputs
 
@@ -35,6 +35,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 what = "the sizes are those of its shape in another order"
             elif is_split_in_other_order(call, sizes):
                 what = "two dimensions were merged in one order and are taken apart in the other"
+            elif is_merged_across(call, owner, sizes):
+                what = "a dimension is taken over the head of another that stands between"
             elif _of_time_first(call, owner, sizes):
                 what = "the layer gives time first, and it is taken for the batch"
             elif _from_picture(call, owner, sizes):

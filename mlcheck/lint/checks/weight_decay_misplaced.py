@@ -16,6 +16,10 @@ LOOKS_AT = "optimizer"
 _SPARED = pattern(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")
 _DECAYED = pattern(r"(?:^|_)(?:weight_)?(?:decay|decayed|wd)(?:_|$)")
 _SMALL = pattern(r"bias|norm|\bbn\b|ln_|\.ndim <= 1|\.ndim == 1|\.ndim < 2|dim\(\) == 1|dim\(\) <= 1|shape\) == 1")
+_NORMS = tuple(
+    f"torch.nn.{name}"
+    for name in ("LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm2d")
+)
 _LIBRARIES = ("transformers", "timm", "pytorch_transformers", "torchvision", "detectron2", "hub.load")
 
 
@@ -28,6 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "named_parameters()" in file.text:
             yield from _sorted_the_wrong_way(file)
             yield from _names_of_nobody(facts, file)
+    yield from _kinds_of_nobody(facts)
 
 
 def _groups_exchanged(optimizer: Call) -> Iterator[Finding]:
@@ -129,6 +134,25 @@ def _names_of_nobody(facts: Facts, file: File) -> Iterator[Finding]:
                 file.place(value, binding.context).location,
                 help="go by the shape, `p.ndim <= 1`, or by the names the model has",
             )
+
+
+def _kinds_of_nobody(facts: Facts) -> Iterator[Finding]:
+    """`isinstance(module, nn.BatchNorm2d)` sorts out what is not to decay, and the norms are of another kind."""
+    if any(word in file.text for file in facts.sites.files.values() for word in _LIBRARIES):
+        return
+    made = {call.name for call in facts.sites.calls(*_NORMS)}
+    for file in facts.sites.mentioning(["weight_decay"]) if made else ():
+        for call in file.calls("isinstance"):
+            asked = call.node.args[1] if len(call.node.args) == 2 else None
+            kinds = asked.elts if isinstance(asked, ast.Tuple) else [asked] if asked is not None else []
+            named = {file.resolve(kind, call.context) for kind in kinds}
+            sorts = call.function is not None and "weight_decay" in file.module.text_of(call.function.node)
+            if sorts and named and named <= set(_NORMS) and named.isdisjoint(made):
+                yield Finding(
+                    f"The model has no such norm: its own, `{min(made).rpartition('.')[2]}`, get weight decay",
+                    call.place.location,
+                    help="ask for the norms that the model has, or go by the shape: `p.ndim <= 1`",
+                )
 
 
 def _stands_in_a_model(facts: Facts, word: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
 
 _MOVES = pattern(r"transpose|permute|movedim|moveaxis|swapaxes|rearrange|einsum|\.m?T\b|\.t\(")
@@ -64,3 +65,21 @@ def is_moved_behind(names: list[str], groups: list[list[ast.expr]]) -> bool:
     places = [next((place for place, found in enumerate(used) if name in found), None) for name in names]
     known = [place for place in places if place is not None]
     return len(names) > 2 and len(known) == len(set(names)) and known != sorted(known)
+
+
+def is_merged_across(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
+    """`x.view(b, h // w, w, v // w, w, c).view(-1, w, w, c)`: the second `w` from behind is not where it is taken."""
+    made, context = source(call.file, owner, call.context)
+    before = made.args if isinstance(made, ast.Call) and last_name(made.func) in ("view", "reshape") else []
+    if len(before) < 4 or any(isinstance(size, ast.Starred) for size in [*before, *sizes]):
+        return False
+    names = {node.id for size in [*before, *sizes] for node in walk(size) if isinstance(node, ast.Name)}
+    if any(len(call.file.bindings(name, context)) != 1 for name in names if name != last_name(owner)):
+        return False
+    left = [ast.unparse(size) for size in before]
+    for size in [ast.unparse(size) for size in sizes[:0:-1]]:
+        if left and left[-1] == size:
+            left.pop()
+        else:
+            return size.isidentifier() and size in left and size != "1"
+    return False

@@ -1,0 +1,85 @@
+"""recurrent-state-dropped: a model that reads its own output begins every step from the same old state."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import assigned, before_methods, stores, walk
+from mlcheck.lint.sites import Call, Class, Context, File
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.origins import origins, returns
+
+LOOKS_AT = "recurrent layer"
+WORDS = ("LSTM", "GRU", "RNN")
+_LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    if not any(True for _ in facts.sites.mentioning(WORDS)):
+        return
+    for file in facts.sites.files.values():
+        for loop, context in file.walk.loops:
+            for node, call in _steps(loop):
+                state = call.args[1]
+                if not isinstance(state, ast.Name) or stores(loop, state.id) or not _is_recurrent(file, call, context):
+                    continue
+                facts.sites.seen[LOOKS_AT] += 1
+                yield Finding(
+                    f"Every step begins from the `{state.id}` of before the loop: what the model has read is forgotten",
+                    file.place(node, context).location,
+                    help=f"keep the state that comes back: `{ast.unparse(node.targets[0]).strip('()')}` with "
+                    f"`{state.id}` as the last",
+                )
+
+
+def _steps(loop: ast.For | ast.While) -> Iterator[tuple[ast.Assign, ast.Call]]:
+    """`scores, _ = model(token, state)`, where the turn makes the next `token` of these scores."""
+    lines = [line for line in walk(loop) if isinstance(line, ast.Assign)]
+    for line in lines:
+        target, call = line.targets[0], line.value
+        if not isinstance(call, ast.Call) or len(call.args) != 2 or not isinstance(call.args[0], ast.Name):
+            continue
+        parts = target.elts if isinstance(target, ast.Tuple) else []
+        if len(parts) == 2 and isinstance(parts[0], ast.Name) and isinstance(parts[1], ast.Name):
+            if parts[1].id == "_" and call.args[0].id in _made_of(parts[0].id, lines):
+                yield line, call
+
+
+def _made_of(name: str, lines: list[ast.Assign]) -> set[str]:
+    """The names that get, in this turn, what is computed from `name`."""
+    found = {name}
+    for _ in range(3):
+        for target, value in (each for line in lines for each in assigned(line)):
+            read = {node.id for node in walk(value) if isinstance(node, ast.Name)}
+            if isinstance(target, ast.Name) and read & found:
+                found.add(target.id)
+    return found
+
+
+def _is_recurrent(file: File, call: ast.Call, context: Context) -> bool:
+    """Whether it is certainly a recurrent layer, or a module that hands its state through one and back."""
+    found = origins(file, call.func, context)
+    made = [(origin, before_methods(origin.node, ("eval", "train", "to", "cuda"))) for origin in found]
+    kinds = [each.file.resolve(node.func, each.context) for each, node in made if isinstance(node, ast.Call)]
+    return bool(found) and len(kinds) == len(found) and all(kind in _LAYERS or _hands_on(kind) for kind in kinds)
+
+
+def _hands_on(cls: object) -> bool:
+    """`forward(x, h)` with `y, h = self.rnn(x, h)`, which returns `h` last."""
+    forward = cls.find("forward") if isinstance(cls, Class) else None
+    if forward is None or not isinstance(cls, Class) or len(forward.parameters) != 3:
+        return False
+    given = list(forward.parameters)[2]
+    back: set[str] = set()
+    for node in forward.nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Tuple):
+            call = Call(forward.file, node.value, forward.inner)
+            sets = cls.attribute(own_attribute(node.value.func, forward))
+            layers = [where.file.called(each.value, each.context) for where, each in sets if each.value is not None]
+            state, last = call.argument("hx", 1), node.targets[0].elts[-1]
+            if layers and layers[0] in _LAYERS and isinstance(state, ast.Name) and state.id == given:
+                back |= {last.id} if isinstance(last, ast.Name) else set()
+    ends = [each.elts[-1] for each in returns(forward) if isinstance(each, ast.Tuple) and each.elts]
+    return bool(back) and bool(ends) and all(isinstance(end, ast.Name) and end.id in back for end in ends)
