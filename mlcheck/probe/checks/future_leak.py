@@ -6,10 +6,32 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.next_values import NextValues
 from mlcheck.probe.measure.sequences import NextToken
 
 
-def check(seen: NextToken) -> Verdict:
+def check(seen: NextToken | None, values: NextValues | None) -> Verdict:
+    if seen is not None:
+        return _of_tokens(seen)
+    if values is not None:
+        return _of_numbers(values)
+    return Verdict(Outcome.SKIP, reason="no model is trained to predict, place by place, what comes next in its input")
+
+
+def _of_numbers(seen: NextValues) -> Verdict:
+    if not seen.leaks:
+        told = f"outputs at {plural(seen.tried, 'place')} are the same whatever numbers come behind them"
+        return Verdict(Outcome.PASS, told, looked_at=seen.tried)
+    message = (
+        f"the model sees the numbers it has to predict: the target is the series itself {plural(seen.ahead, 'place')} "
+        f"later, and at {seen.leaks} of {plural(seen.tried, 'place')} the output changes when only later numbers are "
+        "exchanged"
+    )
+    help_ = "pad convolutions on the left only, mask attention, read in one direction; scale by the past alone"
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.tried)
+
+
+def _of_tokens(seen: NextToken) -> Verdict:
     if seen.shift == 0:
         message = (
             f"the targets are the input tokens themselves, all {seen.length} of them at the same place: there is "
