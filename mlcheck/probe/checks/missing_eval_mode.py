@@ -6,10 +6,11 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.evaluation import Evaluation
+from mlcheck.probe.measure.moved_buffers import MovedBuffers
 from mlcheck.probe.measure.names import listed
 
 
-def check(seen: Evaluation) -> Verdict:
+def check(seen: Evaluation, moved: MovedBuffers | None) -> Verdict:
     findings = []
     if seen.training:
         names = listed([name for name, _ in seen.training])
@@ -30,6 +31,11 @@ def check(seen: Evaluation) -> Verdict:
         )
     if findings:
         return Verdict(Outcome.FAIL, findings[0].message, findings=tuple(findings), looked_at=seen.modal)
+    if moved is not None and moved.names:
+        told = f"evaluating changed {listed(list(moved.names))}, and the model answers otherwise since"
+        help_ = "call model.eval() before evaluating, and let the module move its statistics in training mode only"
+        finding = Finding(told, Location(symbol=moved.names[0].rpartition(".")[0]), help=help_)
+        return Verdict(Outcome.WARN, told, findings=(finding,), looked_at=moved.looked_at)
     if not seen.place.path:
         return Verdict(Outcome.SKIP, reason="the evaluation is mlcheck's own: it sets the modes")
     if not seen.modal:

@@ -16,9 +16,13 @@ from mlcheck.probe.measure.logged import metrics_of
 from mlcheck.probe.measure.losses import FunctionalDropout, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.thinning import Thinning
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
+
+_BY_HAND = "dropout written by hand"
+_ALWAYS = "its mask of random zeros, scaled by what it keeps, is drawn whatever the mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ class Evaluation:
             modal=len({call.module for call in first.modules.modal}),
             changed_buffers=buffers,
             changed_parameters=parameters,
-            dropouts=tuple({(drop.name, drop.place): drop for drop in first.losses.dropouts}.values()),
+            dropouts=tuple({(drop.name, drop.place): drop for drop in first.dropouts}.values()),
             metrics=_both(first.metrics, second.metrics),
             compared=min(len(first.outputs), len(second.outputs)),
             first_difference=_first_difference(first, second, names),
@@ -80,10 +84,15 @@ class _Pass:
         self.outputs: list[tuple[nn.Module, list[torch.Tensor]]] = []
         self.losses = LossWatch()
         self.modules = ModuleWatch(observe=self._observe)
+        thinning = Thinning()
         seed_all(seed)
-        with self.losses, self.modules:
+        with thinning, self.losses, self.modules:
             found = metrics_of(trial, copied(batch))
         self.metrics = found
+        self.dropouts = [
+            *self.losses.dropouts,
+            *(FunctionalDropout(_BY_HAND, place, _ALWAYS) for place in thinning.places),
+        ]
 
     def _observe(self, module: nn.Module, output: Any) -> None:
         """Within vmap an output is a stand-in for many, which means nothing outside of it."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from types import FrameType
+from typing import Any, ClassVar, Self
 
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import first_batches
@@ -27,8 +30,9 @@ Trained = tuple[tuple[str, Location], ...]
 class TrainingModes:
     """Models that were trained while in evaluation mode, although dropout or batch norm in them ran.
 
-    `at_once` in the first training steps, `after_evaluation` in the step after an evaluation. `modal` counts the
-    modules that depend on the mode. A model in training mode whose batch norm alone is frozen is in neither.
+    `at_once` in the first two training steps, `after_evaluation` in the step after an evaluation. `modal` counts the
+    modules that depend on the mode, those that call `F.dropout` with their own among them. A model in training mode
+    whose batch norm alone is frozen is in neither.
     `left_in_eval` are models that the evaluation left so and that the step after it does not call `train()` on;
     `framework` says that one drives the loop and sets modes.
     """
@@ -46,12 +50,13 @@ class TrainingModes:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps, whatever the limit
-        batches = first_batches(trial, 2)
+        batches = first_batches(trial, 3)
         at_once, modal = _step(trial, batches[0], 0)
+        at_once = at_once or _step(trial, batches[1 % len(batches)], 1)[0]
         evaluated = _evaluate(trial)
         left = [(name, model) for name, model in trial.models.items() if not model.training]
         with _set_to_train() as set_again:
-            after, _ = _step(trial, batches[-1], 1)
+            after, _ = _step(trial, batches[-1], 2)
         left_in_eval = tuple(name for name, model in left if model not in set_again)
         return cls(
             trial.owns_loop, modal, at_once, after if evaluated else (), evaluated, left_in_eval, bool(trial.record)
@@ -77,18 +82,49 @@ def _set_to_train() -> Iterator[set[nn.Module]]:
 
 
 def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
-    modules, gradients = ModuleWatch(), GradientWatch(named_parameters(trial.models))
-    with modules, gradients:
+    modules, gradients, dropouts = ModuleWatch(), GradientWatch(named_parameters(trial.models)), _Dropouts()
+    with modules, gradients, dropouts:
         trial.train_step(batch, index)
     names = Names(trial.models)
-    stale = {call.module for call in modules.modal if not call.training}
+    stale = {call.module for call in modules.modal if not call.training} | dropouts.off
     found: dict[str, Location] = {}
     for call in modules.calls:
         if call.training or not call.grad or not names.knows(call.module) or not stale & set(call.module.modules()):
             continue
         if any(gradients.traces[id(parameter)].arrivals for parameter in call.module.parameters()):
             found.setdefault(names.path(call.module) or type(call.module).__name__, call.place)
-    return tuple(found.items()), len({call.module for call in modules.modal})
+    return tuple(found.items()), len({call.module for call in modules.modal} | dropouts.off | dropouts.on)
+
+
+class _Dropouts(TorchFunctionMode):
+    """The modules that call `F.dropout` themselves: those for which it is `on`, and those in whose mode it is `off`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on: set[nn.Module] = set()
+        self.off: set[nn.Module] = set()
+
+    def __torch_function__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is F.dropout:
+            self._see(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _see(self, _: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> None:  # noqa: ARG002
+        caller = _calling_module(sys._getframe(2)) if p > 0 else None
+        if caller is not None:
+            (self.on if training else self.off if not caller.training else set()).add(caller)
+
+
+def _calling_module(frame: FrameType | None) -> nn.Module | None:
+    """The module whose own method, the user's, the nearest frame of the user's code is."""
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        if isinstance(frame.f_locals.get("self"), nn.modules.dropout._DropoutNd):
+            return None
+        frame = frame.f_back
+    caller = frame.f_locals.get("self") if frame is not None else None
+    return caller if isinstance(caller, nn.Module) else None
 
 
 def _evaluate(trial: Trial) -> bool:

@@ -1,0 +1,117 @@
+"""Dropout that a program writes itself and does not switch off, and modes that its own `F.dropout` goes by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import Function, ask, classes, cross_entropy, mlp, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+
+def paths(x: Tensor) -> Tensor:
+    return torch.rand(len(x), 1)
+
+
+FORMS: dict[str, Any] = {
+    "divided after": lambda h: h * (paths(h) >= 0.4) / 0.6,
+    "divided before": lambda h: h.div(0.6) * torch.floor(0.6 + paths(h)),
+    "a scaled mask": lambda h: h * h.new_empty(h.shape).bernoulli_(0.6).div_(0.6),
+    "times its inverse": lambda h: (torch.rand_like(h) < 0.5).float() * h * 2,
+}
+
+
+def program(change: Any, always: bool = True) -> Trial:
+    def forward(layers: Any, x: Tensor) -> Tensor:
+        h = layers["first"](x)
+        return layers["last"](change(h) if always or model.training else h)
+
+    model = Function(forward, first=nn.Linear(8, 32), last=nn.Linear(32, 5))
+    return trial_of(model, classes(8), cross_entropy)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dropout_by_hand_in_evaluation(form: str) -> None:
+    verdict = ask("random-evaluation", program(FORMS[form]))
+    says(verdict, Outcome.FAIL, "dropout written by hand drops values in evaluation")
+    assert verdict.findings[0].location.path.endswith("test_written_dropout.py")
+    says(ask("random-evaluation", program(FORMS[form], always=False)), Outcome.PASS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda h: h + 0.1 * torch.randn_like(h),
+        lambda h: h * (torch.rand_like(h) > 0.5),
+        lambda h: torch.where(torch.rand_like(h) > 0.5, h, 0.0),
+        lambda h: 3 * h * (torch.rand_like(h) > 0.1),
+    ],
+)
+def test_noise_and_masks_that_hide_a_part_are_left_open(change: Any) -> None:
+    """What is sampled, or hidden to be filled in, is drawn in evaluation on purpose."""
+    verdict = ask("random-evaluation", program(change))
+    assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
+
+
+class Dropping(nn.Module):
+    def __init__(self, rate: float = 0.3) -> None:
+        super().__init__()
+        self.net, self.rate = mlp(), rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(F.dropout(x, self.rate, training=self.training))
+
+
+def looking_in_between(again: bool, rate: float = 0.3) -> Trial:
+    """Every step ends with a look at what the model says, which leaves it in evaluation mode."""
+    model = Dropping(rate)
+    optimizer = torch.optim.Adam(model.parameters())
+    model.train()
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        if again:
+            model.train()
+        loss = cross_entropy(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            model(batch[0])
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step)
+
+
+def test_a_look_between_two_steps_that_ends_training_mode() -> None:
+    says(
+        ask("train-not-restored", looking_in_between(again=False)), Outcome.FAIL, "`Dropping` is trained in evaluation"
+    )
+    says(ask("train-not-restored", looking_in_between(again=True)), Outcome.PASS)
+    assert ask("train-not-restored", looking_in_between(again=False, rate=0.0)).outcome is Outcome.SKIP
+
+
+class Observed(nn.Module):
+    """Scales by what it has seen: while training, or whenever it is called."""
+
+    def __init__(self, always: bool, used: bool = True) -> None:
+        super().__init__()
+        self.net, self.always, self.used = mlp(), always, used
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training or self.always:
+            self.mean.lerp_(x.detach().mean(0), 0.1)
+        return self.net(x - self.mean if self.used else x)
+
+
+def test_an_evaluation_after_which_the_model_answers_otherwise() -> None:
+    moving = ask("missing-eval-mode", trial_of(Observed(always=True), classes(8), cross_entropy))
+    says(moving, Outcome.WARN, "evaluating changed `mean`, and the model answers otherwise since")
+    for model in (Observed(always=False), Observed(always=True, used=False)):
+        says(ask("missing-eval-mode", trial_of(model, classes(8), cross_entropy)), Outcome.PASS)
