@@ -13,11 +13,15 @@ _NAMES = {f"{prefix}epochs" for prefix in ("", "n_", "num_", "max_", "total_", "
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """So many epochs or batches; `source` ends a sentence: `the config's max_length`."""
+    """So many epochs or batches; `source` ends a sentence: `the config's max_length`.
+
+    `records` are the samples that the config counts as an epoch, where it turns epochs into batches by them.
+    """
 
     count: float
     unit: Unit
     source: str
+    records: int | None = None
 
     def batches(self, epoch: int | None) -> int | None:
         """With `epoch` batches in an epoch; None where that is needed and not known."""
@@ -34,7 +38,8 @@ def planned_by(config: Mapping[str, Any] | None, hyperparameters: Mapping[str, A
         unit, count = next(iter(length.items()))
         records = (config or {}).get("records_per_epoch")
         if unit in ("epochs", "batches") and _is_count(count):
-            return Planned(count, unit, "the config's max_length")
+            counted = records if unit == "epochs" and _is_count(records) else None
+            return Planned(count, unit, "the config's max_length", counted)
         if unit == "records" and _is_count(count) and _is_count(records):
             return Planned(count / records, "epochs", "the config's max_length")
     return _only([("the hyperparameter", name, value) for name, value in hyperparameters.items()])

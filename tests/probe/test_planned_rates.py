@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from probe_programs import Asked, classes, cross_entropy, mlp, trial_of
+from probe_programs import Asked, ask, classes, cross_entropy, mlp, says, trial_of, trial_on
 from torch.optim import lr_scheduler as schedules
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
@@ -238,6 +238,11 @@ def test_rhythms(seen: list[int], rhythm: Rhythm) -> None:
             {},
             Planned(10, "epochs", "the config's max_length"),
         ),
+        (
+            {"searcher": {"max_length": {"epochs": 20}}, "records_per_epoch": 64},
+            {},
+            Planned(20, "epochs", "the config's max_length", 64),
+        ),
         ({"searcher": {"max_length": {"records": 640}}}, {}, None),
         ({"searcher": None}, {"num_epochs": 7}, Planned(7, "epochs", "the hyperparameter `num_epochs`")),
         (None, {"warmup_epochs": 7, "epochs": "7"}, None),
@@ -251,3 +256,14 @@ def test_what_says_how_long_the_run_is(config: Any, hyperparameters: dict[str, A
 def test_variables_that_disagree_say_nothing() -> None:
     assert planned_in([{"EPOCHS": 5}, {"x": 1}]) == Planned(5, "epochs", "the variable `EPOCHS`")
     assert planned_in([{"EPOCHS": 5}, {"epochs": 6}]) is None
+
+
+@pytest.mark.parametrize(
+    ("records", "outcome"), [(96, Outcome.PASS), (100, Outcome.PASS), (960, Outcome.WARN), (50, Outcome.WARN)]
+)
+def test_an_epoch_of_the_config_is_a_pass_over_the_data(records: int, outcome: Outcome) -> None:
+    data = TensorDataset(torch.randn(100, 8), torch.randint(5, (100,)))
+    trial = trial_on(data)
+    assert ask("records-per-epoch-wrong", trial).outcome is Outcome.SKIP
+    trial.planned = Planned(20, "epochs", "the config's max_length", records)
+    says(ask("records-per-epoch-wrong", trial), outcome, f"records_per_epoch is {records}")
