@@ -13,6 +13,7 @@ from mlcheck.probe.measure.short_run import STEPS, ShortRun
 def check(run: ShortRun, last: LastBatch | None) -> Verdict:
     if run.error:
         message = f"training step {run.steps + 1} raises {run.error}, after {run.steps} steps that went well"
+        message = f"{run.why}: {message}" if run.why else message
         return Verdict(
             Outcome.FAIL,
             message,

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, ClassVar, Self
 
 from mlcheck.core.finding import Location
-from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.gradients import GradientWatch
 from mlcheck.probe.measure.line_by_line import Account, retold
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.refusals import why
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.cpu_shim import advice
 from mlcheck.trial.traceback import error_line, user_traceback
@@ -22,7 +22,6 @@ from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 STEPS = 3
 _SECONDS = 5.0
-_NO_GRAPH = "does not require grad and does not have a grad_fn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class Rehearsal:
         except (NotReached, RejectedConfig):
             raise
         except Exception as error:
-            self._broke("training step", error, _without_graph(trial) if _NO_GRAPH in str(error) else "")
+            self._broke("training step", error, why(error, trial))
 
     def _see_losses(self, watch: GradientWatch) -> None:
         """The value of every loss that backward was called on, and where."""
@@ -134,21 +133,11 @@ class Rehearsal:
         except RejectedConfig:
             raise
         except Exception as error:
-            self._broke("evaluation", error)
+            self._broke("evaluation", error, why(error, trial))
 
-    def _broke(self, part: str, error: Exception, why: str = "") -> None:
-        broken = Breakage(part, error_line(error), user_traceback(error), raised_at(error), advice(error), why)
+    def _broke(self, part: str, error: Exception, reason: str = "") -> None:
+        broken = Breakage(part, error_line(error), user_traceback(error), raised_at(error), advice(error), reason)
         self.breakages.append(broken)
-
-
-def _without_graph(trial: Trial) -> str:
-    """Why a loss has nothing to go backward through."""
-    parameters = [parameter for model in trial.models.values() for parameter in model.parameters()]
-    wanting = sum(parameter.requires_grad for parameter in parameters)
-    if not wanting:
-        return f"none of {plural(len(parameters), 'parameter')} is trained, all are frozen (requires_grad=False)"
-    told = f"{wanting} of {plural(len(parameters), 'parameter')} want a gradient"
-    return f"the loss is cut off from the model (detached, or computed under no_grad), while {told}"
 
 
 def _numbers(metrics: Any) -> dict[str, float]:

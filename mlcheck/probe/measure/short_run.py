@@ -24,6 +24,7 @@ from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.nan_source import NanSource, find_source
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.predictions import Predictions, predictions
+from mlcheck.probe.measure.refusals import why
 from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.probe.measure.update_watch import Update, UpdateWatch
 from mlcheck.trial.generators import seed_all
@@ -46,9 +47,10 @@ class ShortRun:
     `losses` are what backward was called on, summed a step. `alive` counts, after each step, the graphs of this
     and earlier steps that are still kept; `keepers` are attributes of the user's that hold one. `rates` are the
     largest learning rate after each step. `before` and `after` are the metrics of each validation batch.
-    `error` is what ended the run at step `steps`, with its `place`. `source` is where the first value that is no
-    number came from, `account` the step that broke or made it, line by line. `predictions` are the worst of the
-    model by then. `on_training` are the metrics of `before` and `after` for batches of the training data.
+    `error` is what ended the run at step `steps`, with its `place`, and `why` where the call shows it. `source` is
+    where the first value that is no number came from, `account` the step that broke or made it, line by line.
+    `predictions` are the worst of the model by then. `on_training` are the metrics of `before` and `after` for
+    batches of the training data.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -66,6 +68,7 @@ class ShortRun:
     after: list[dict[str, float]] = field(default_factory=list)
     on_training: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
     error: str = ""
+    why: str = ""
     traceback: str = ""
     place: Location = field(default_factory=Location)
     backward_place: Location = field(default_factory=Location)
@@ -132,7 +135,7 @@ class ShortRun:
                         raise
                     break
                 except Exception as error:
-                    self._broke(error)
+                    self._broke(error, trial)
                     break
                 finally:
                     self.updates = updates.updates
@@ -149,8 +152,8 @@ class ShortRun:
         with suppress(TypeError, KeyError):
             self.epochs = self.steps / max(1, len(trial.loaders["training"]))
 
-    def _broke(self, error: Exception) -> None:
-        self.error = error_line(error)
+    def _broke(self, error: Exception, trial: Trial) -> None:
+        self.error, self.why = error_line(error), why(error, trial)
         self.traceback, self.place = user_traceback(error), raised_at(error)
 
 

@@ -1,0 +1,66 @@
+"""Why a call of torch raised, where the call itself shows it: what an embedding was asked for, who is frozen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mlcheck.core.plural import plural
+from mlcheck.trial.trial import Trial
+
+_NO_GRAPH = "does not require grad and does not have a grad_fn"
+
+
+def why(error: BaseException, trial: Trial) -> str:
+    """What ends a sentence that the error goes on; empty where it is not known."""
+    if isinstance(error, IndexError):
+        return _beyond_the_rows(error)
+    return _without_graph(trial) if _NO_GRAPH in str(error) else ""
+
+
+def _beyond_the_rows(error: BaseException) -> str:
+    """The ids that an embedding has no row for, from the frame of `torch.nn.functional.embedding` that raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not F.embedding.__code__:
+        trace = trace.tb_next
+    given: dict[str, Any] = trace.tb_frame.f_locals if trace is not None else {}
+    ids, weight = given.get("input"), given.get("weight")
+    if not isinstance(ids, Tensor) or not isinstance(weight, Tensor) or not ids.numel():
+        return ""
+    low, high, most = int(ids.min()), int(ids.max()), len(weight) - 1
+    if low >= 0 and high <= most:
+        return ""
+    return f"an embedding of {most + 1} rows is asked for row {low if low < 0 else high}: ids must be 0 to {most}"
+
+
+def _without_graph(trial: Trial) -> str:
+    """Why a loss has nothing to go backward through."""
+    parameters = [parameter for model in trial.models.values() for parameter in model.parameters()]
+    wanting = sum(parameter.requires_grad for parameter in parameters)
+    if not wanting:
+        return f"none of {plural(len(parameters), 'parameter')} is trained, all are frozen (requires_grad=False)"
+    if frozen := _frozen_by_now(trial):
+        name, count = frozen[0]
+        return (
+            f"all {plural(count, 'parameter')} of `{name}` are frozen by now (requires_grad=False), though an "
+            "optimizer is to train them, and so the loss has nothing to go back to"
+        )
+    told = f"{wanting} of {plural(len(parameters), 'parameter')} want a gradient"
+    return f"the loss is cut off from the model (detached, or computed under no_grad), while {told}"
+
+
+def _frozen_by_now(trial: Trial) -> list[tuple[str, int]]:
+    """The outermost modules none of whose parameters wants a gradient, and all of which optimizers hold."""
+    groups = [group for optimizer in trial.optimizers.values() for group in optimizer.param_groups]
+    held = {id(parameter) for group in groups for parameter in group["params"]}
+    found: list[tuple[str, nn.Module]] = []
+    for key, model in trial.models.items():
+        for path, module in model.named_modules():
+            name = ".".join(part for part in (key if len(trial.models) > 1 else "", path) if part)
+            mine = list(module.parameters())
+            inside = any(module in set(other.modules()) for _, other in found)
+            if name and mine and not inside and all(id(p) in held and not p.requires_grad for p in mine):
+                found.append((name, module))
+    return [(name, len(list(module.parameters()))) for name, module in found]
