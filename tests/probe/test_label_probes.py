@@ -141,6 +141,20 @@ def test_two_views_that_are_flipped_apart_are_no_picture_and_mask() -> None:
     assert ask("augmentation-destroys-label", trial_on_scenes(scenes(views), scenes(views))).outcome is Outcome.SKIP
 
 
+def noisy(deviation: float, of: Any) -> Any:
+    return Changed(of, lambda _, sample: (sample[0] + deviation * torch.randn(8), sample[1]))
+
+
+def test_noise_that_drowns_the_sample() -> None:
+    drowned = ask("augmentation-destroys-label", trial_on(noisy(60.0, clusters()), clusters(seed=2)))
+    says(drowned, Outcome.WARN, "augmentation drowns the sample", "times what validation samples differ by")
+    for trial in (
+        trial_on(noisy(60.0, clusters()), noisy(60.0, clusters(seed=2))),
+        trial_on(noisy(2.0, clusters()), clusters(seed=2)),
+    ):
+        assert "drowns" not in ask("augmentation-destroys-label", trial).summary
+
+
 def test_mild_augmentation_passes() -> None:
     says(ask("augmentation-destroys-label", trial_on(erased(0.1), clusters(seed=2))), Outcome.PASS)
     plain = ask("augmentation-destroys-label", trial_on(clusters(), clusters(seed=2)))

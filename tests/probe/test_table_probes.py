@@ -90,6 +90,18 @@ def test_one_constant_target_of_three() -> None:
     says(ask("labels-constant", trial), Outcome.WARN, "column 1 of the targets `batch[1]` never varies")
 
 
+def test_whole_numbers_that_are_measured_and_never_vary() -> None:
+    x = numbers()
+    y = torch.stack([x[:, 0].round(), torch.zeros(600)], dim=1).abs().clamp(max=1)
+
+    def trial(loss: Any) -> Trial:
+        return trial_on(TensorDataset(x, y), None, mlp(8, 2), lambda m, b: loss(m(b[0]), b[1]))
+
+    said = "column 1 of the targets `batch[1]` never varies"
+    says(ask("labels-constant", trial(F.smooth_l1_loss)), Outcome.WARN, said)
+    assert ask("labels-constant", trial(F.binary_cross_entropy_with_logits)).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize(("still", "outcome"), [(4, Outcome.PASS), (20, Outcome.WARN)])
 def test_pictures_as_targets_have_still_corners(still: int, outcome: Outcome) -> None:
     y = numbers(columns=32)

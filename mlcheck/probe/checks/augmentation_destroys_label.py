@@ -27,6 +27,8 @@ CLEAR = 0.6
 CLEAN = 0.1
 LEFT = 0.25
 PLACED = 0.5
+DROWNING = 3.0
+ALL = 0.7
 FLIPS = ("flipped left to right", "flipped upside down", "turned by 180 degrees")
 
 
@@ -45,6 +47,8 @@ def check(
     if finding := _left_behind(samples) or _led_astray(samples):
         return Verdict(Outcome.FAIL, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
     if passes is not None and (finding := _still_placed(samples, passes)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
+    if passes is not None and (finding := _drowned(samples, passes, first)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=samples.training.read_twice)
     if labels is None or passes is None:
         return Verdict(Outcome.SKIP, reason="no class label a sample was seen, which augmentation could hide")
@@ -69,6 +73,31 @@ def check(
     message = f"augmentation hides what the label says: {told}"
     finding = Finding(message, help="look at augmented samples and name them yourself; weaken what you cannot name")
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=augmented.samples)
+
+
+def _drowned(samples: Samples, passes: Passes, first: FirstLoss | None) -> Finding | None:
+    """Inputs whose readings lie farther apart than the validation samples, which are read as they are, from each other.
+
+    It has to account for nearly all that training inputs differ by, and validation has to lack it.
+    """
+    for name in samples.training.varying:
+        here = passes.training.fields.get(name)
+        there = passes.validation.fields.get(name) if passes.validation else None
+        drawn_too = samples.validation is None or name in samples.validation.varying
+        if here is None or there is None or drawn_too or (first and first.inputs and name not in first.inputs):
+            continue
+        noise, signal = samples.training.noise.variance(name), float(there.spread.pow(2).mean())
+        whole = float(here.spread.pow(2).mean())
+        if not signal or noise < DROWNING**2 * signal or noise < ALL * whole:
+            continue
+        message = (
+            f"augmentation drowns the sample: two readings of `{here.place}` differ by noise of deviation "
+            f"{noise**0.5:.3g}, {(noise / signal) ** 0.5:.3g} times what validation samples differ by "
+            f"({signal**0.5:.3g}), which are read without it"
+        )
+        help_ = "weaken it until you can name an augmented sample yourself; noise is measured in units of the data"
+        return Finding(message, Location(symbol=here.place), help=help_, numbers={"times": (noise / signal) ** 0.5})
+    return None
 
 
 def _strangers(passes: Passes, views: TwinViews, first: FirstLoss, run: ShortRun) -> Finding | None:

@@ -6,6 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.blank_targets import BlankTargets
 from mlcheck.probe.measure.labels import Labels, LabelUse, ShareUse
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Field, Passes
@@ -13,7 +14,11 @@ from mlcheck.probe.measure.passes import Field, Passes
 ROUNDING = 1e-2
 
 
-def check(labels: Labels, passes: Passes) -> Verdict:
+def check(labels: Labels | None, passes: Passes, blanks: BlankTargets | None) -> Verdict:
+    if blanks is not None and (blanks.blanks or labels is None):
+        return _beside_blanks(blanks)
+    if labels is None:
+        return Verdict(Outcome.SKIP, reason="no cross_entropy or nll_loss with class labels was computed")
     findings, told = [], []
     for use in labels.uses:
         known = passes.training.fields.get(use.field)
@@ -29,6 +34,18 @@ def check(labels: Labels, passes: Passes) -> Verdict:
     if absent:
         return Verdict(Outcome.WARN, absent[0].message, findings=tuple(absent), looked_at=passes.training.samples)
     return Verdict(Outcome.PASS, "; ".join(dict.fromkeys(told)), looked_at=passes.training.samples)
+
+
+def _beside_blanks(seen: BlankTargets) -> Verdict:
+    if not seen.blanks:
+        told = f"none of {seen.targets} targets of ctc_loss is its blank, {seen.blank}"
+        return Verdict(Outcome.PASS, told, looked_at=seen.targets)
+    message = (
+        f"{seen.blanks} of {seen.targets} targets of ctc_loss are {seen.blank}, which is its blank: what stands for no "
+        "label can be no label, and is never read"
+    )
+    help_ = f"give the blank a class of its own: labels from 1, or blank={seen.classes - 1} where that is no label"
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.targets)
 
 
 def _beyond(use: ShareUse) -> Finding:

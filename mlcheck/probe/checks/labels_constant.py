@@ -10,6 +10,7 @@ from mlcheck.probe.measure.passes import Field, Passes
 
 FEW = 50
 MANY_COLUMNS = 16
+_MEASURING = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 
 def check(passes: Passes, first: FirstLoss) -> Verdict:
@@ -19,7 +20,8 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
         return Verdict(Outcome.SKIP, reason="no tensor of the batch is the target of a known loss")
     samples = passes.training.samples
     constant = [field for field in judged if field.low == field.high]
-    columns = [(field, found) for field in judged if field not in constant and (found := _constant_columns(field))]
+    others = [field for field in judged if field not in constant]
+    columns = [(field, found) for field in others if (found := _constant_columns(field, _is_measured(field, first)))]
     if not constant and not columns:
         told = ", ".join(f"`{field.place}` {field.low:.4g} to {field.high:.4g}" for field in judged[:3])
         return Verdict(Outcome.PASS, f"targets vary: {told}", looked_at=samples)
@@ -37,12 +39,18 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
     )
 
 
-def _constant_columns(field: Field) -> list[int]:
+def _is_measured(field: Field, first: FirstLoss) -> bool:
+    """Whether the only losses that are given numbers of this shape are those of a regression, whole as they may be."""
+    kinds = {loss.kind for loss in first.losses if loss.target_shape[1:] == tuple(field.shape[1:])}
+    return "float" in field.dtype and bool(kinds) and kinds <= _MEASURING
+
+
+def _constant_columns(field: Field, measured: bool) -> list[int]:
     """Outputs of a regression that never vary; classes and tags that do not occur are no such thing.
 
     Of many columns some may be still: the corners of a picture, the silence before a sound.
     """
-    if field.total is None or field.integral or len(field.shape) != 2:
+    if field.total is None or (field.integral and not measured) or len(field.shape) != 2:
         return []
     scale = float(field.spread.max())
     still = [index for index, spread in enumerate(field.spread.tolist()) if spread <= 1e-7 * scale]

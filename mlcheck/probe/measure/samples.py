@@ -19,6 +19,7 @@ from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.flips import Flips
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
+from mlcheck.probe.measure.noise import Noise
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.sample_tensors import digest, sample_leaves, sample_texts
 from mlcheck.probe.measure.sketches import sketch
@@ -53,10 +54,10 @@ class Split:
     `shapes` count the shapes of each tensor of a sample, `example` holds an index for each of them. `digests` are
     hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), by
     index. `varying` are tensors that differ between two reads of the same index, `drawn` those of them that are
-    another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `variants`
-    hashes like `content` of what augmentation makes of the samples under other random numbers.
-    `sketches` are a few numbers of the largest tensor of each sample, `beside` of its other ones, `looks` those of its
-    variants; `in_order` are whole samples in a row.
+    another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `noise` how
+    far they lie apart, `variants` hashes like `content` of what augmentation makes of the samples under other random
+    numbers. `sketches` are a few numbers of the largest tensor of each sample, `beside` of its other ones, `looks`
+    those of its variants; `in_order` are whole samples in a row.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Split:
     varying: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()
     flips: Flips = field(default_factory=Flips)
+    noise: Noise = field(default_factory=Noise)
     read_twice: int = 0
     collated_by_default: bool = False
     continuous: bool = False
@@ -208,6 +210,7 @@ def _read_again(split: Split, dataset: Any, indices: list[Any]) -> None:
             seed_sample(2 * number + 2)
             second = list(sample_leaves(dataset[index]))
             split.read_twice += 1
+            split.noise.compare(first, second)
             split.flips.compare(first, second)
             varying.update(dict.fromkeys(_differing(first, second)))
     split.varying = tuple(varying)
