@@ -272,6 +272,20 @@ def test_rows_that_mix_where_the_first_is_nothing() -> None:
     assert "layers.last" in verdict.findings[0].message
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_an_answer_made_of_all_samples_alike_is_no_input_ignored(used: bool) -> None:
+    """Samples that change places leave it as it is; which samples there are does not."""
+
+    def forward(layers: Any, x: Tensor) -> Tensor:
+        most = layers["first"](x).amax(0) * torch.linspace(0.5, 1, len(x)).unsqueeze(1)
+        return layers["last"](most if used else 0 * most)
+
+    model = Function(forward, first=nn.Linear(8, 32), last=nn.Linear(32, 5))
+    trial = trial_of(model, classes(8), cross_entropy)
+    assert ask("input-ignored", trial).outcome is (Outcome.PASS if used else Outcome.FAIL)
+    assert ask("batch-mixing", trial).outcome is (Outcome.FAIL if used else Outcome.PASS)
+
+
 def test_an_input_that_is_multiplied_by_zero() -> None:
     model = Function(lambda layers, x: layers["net"](0 * x), net=mlp())
     trial = trial_of(model, classes(8), cross_entropy)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import Asked, ask, classes, cross_entropy, examined, fails, mlp, own_loop, trial_of
+from probe_programs import Asked, ask, classes, cross_entropy, examined, fails, mlp, own_loop, says, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
@@ -131,6 +132,77 @@ def accumulating(every: int, clear_always: bool) -> Trial:
         return {"loss": loss.detach()}
 
     return trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+
+
+Mean = Callable[[Tensor], Tensor]
+
+
+def of_squares(mean: Mean, every: int = 4) -> Trial:
+    """A likelihood written by hand, whose gradients of several batches make one update."""
+    model = mlp(out=8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        loss = mean(0.5 * (model(batch[0]) - batch[0]).pow(2).sum(1) + 1.8)
+        loss.backward()
+        if index % every == every - 1:
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+
+
+@pytest.mark.parametrize("mean", [lambda each: each.mean(), lambda each: -(-each).mean() + 0.1])
+def test_means_written_by_hand_that_are_added_up(mean: Mean) -> None:
+    says(ask("accumulation-not-averaged", of_squares(mean)), Outcome.WARN, "the gradient is 4 times that of one large")
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        lambda each: each.mean() / 4,
+        lambda each: (each / 4).mean(),
+        lambda each: 0.25 * each.mean(),
+        lambda each: -(-each / 4).mean(),
+        lambda each: each.sum() / (4 * len(each)),
+        lambda each: (each * 0.25).mean() + 0.0,
+    ],
+)
+def test_means_written_by_hand_that_are_divided(mean: Mean) -> None:
+    verdict = ask("accumulation-not-averaged", of_squares(mean))
+    assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
+    assert ask("accumulation-not-averaged", of_squares(lambda each: each.mean(), every=1)).outcome is Outcome.SKIP
+
+
+def test_a_critic_that_is_frozen_for_the_generator_and_for_good() -> None:
+    models: dict[str, nn.Module] = {"generator": mlp(), "critic": nn.Sequential(nn.Linear(5, 1))}
+    optimizers = {name: torch.optim.SGD(model.parameters(), lr=0.1) for name, model in models.items()}
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        fake = models["generator"](batch[0])
+        loss: Tensor = models["critic"](fake.detach()).mean()
+        loss.backward()
+        models["critic"].requires_grad_(False)
+        models["critic"](fake).mean().backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+            optimizer.zero_grad()
+        return {"loss": loss.detach()}
+
+    trial = trial_of(models["generator"], classes(8), cross_entropy, step=step)
+    trial.models, trial.optimizers = dict(models), dict(optimizers)
+    said = ("all 2 parameters of `critic` are frozen by now", "does not require grad")
+    says(ask("entry-does-not-run", trial), Outcome.FAIL, *said)
+
+
+@pytest.mark.parametrize(("rows", "word"), [(9, 9), (10, -1)])
+def test_a_row_that_an_embedding_does_not_have(rows: int, word: int) -> None:
+    words = torch.tensor([[1, 2, word], [3, 4, 8]])
+    model = nn.Sequential(nn.Embedding(rows, 4), nn.Flatten(), nn.Linear(12, 5))
+    trial = trial_of(model, [(words, torch.tensor([0, 1]))], cross_entropy)
+    said = f"an embedding of {rows} rows is asked for row {word}: ids must be 0 to {rows - 1}"
+    says(ask("entry-does-not-run", trial), Outcome.FAIL, said, "IndexError")
 
 
 def test_accumulated_gradients_that_every_batch_clears() -> None:

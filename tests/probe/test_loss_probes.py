@@ -58,6 +58,39 @@ def test_pairs_that_are_meant_and_none(written: Written) -> None:
     assert ask("regression-broadcast", trial).outcome in (Outcome.PASS, Outcome.SKIP)
 
 
+class Critic(nn.Module):
+    def __init__(self, flat: bool) -> None:
+        super().__init__()
+        self.net, self.flat = mlp(8, 1), flat
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x).squeeze(1) if self.flat else self.net(x)
+
+
+def of_two_models(flat: bool, weighted: Callable[[Tensor, Tensor], Tensor]) -> Trial:
+    """What one model says, (n,), is weighed by what another says of the same states."""
+    models = nn.ModuleDict({"actor": mlp(8, 3), "critic": Critic(flat)})
+
+    def loss(models: Any, state: Tensor) -> Tensor:
+        choices = torch.distributions.Categorical(logits=models["actor"](state))
+        value = models["critic"](state)
+        reward = state.sum(1) if flat else state.sum(1).unsqueeze(1)
+        return weighted(choices.log_prob(choices.sample()), (reward - value).detach()) + (reward - value).pow(2).mean()
+
+    return trial_of(models, [torch.randn(16, 8)] * 2, loss)
+
+
+def test_an_advantage_that_is_a_column_weighs_every_action() -> None:
+    def weighted(log_prob: Tensor, advantage: Tensor) -> Tensor:
+        return -(log_prob * advantage).mean()
+
+    said = ("makes all pairs of what goes together", "`mul` of", "16 × 16 values")
+    says(ask("regression-broadcast", of_two_models(False, weighted)), Outcome.WARN, *said)
+    assert ask("regression-broadcast", of_two_models(True, weighted)).outcome is Outcome.PASS
+    meant = of_two_models(False, lambda log_prob, advantage: (log_prob.unsqueeze(1) * advantage).mean())
+    assert ask("regression-broadcast", meant).outcome is Outcome.PASS
+
+
 def test_all_pairs_in_the_evaluation_alone() -> None:
     model = mlp(8, 1)
     batches = [(torch.randn(16, 8), torch.randn(16, 1))] * 2
@@ -312,3 +345,20 @@ def test_a_weight_decay_that_keeps_a_model_from_learning(decay: float, outcome: 
     assert verdict.outcome is outcome, verdict.summary
     if outcome is Outcome.WARN:
         assert "the weight decay of 5 keeps the model from learning" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    ("blank", "first", "outcome"), [(0, 0, Outcome.FAIL), (0, 1, Outcome.PASS), (6, 0, Outcome.PASS)]
+)
+@pytest.mark.parametrize("joined", [True, False])
+def test_labels_that_are_the_blank_of_ctc(blank: int, first: int, outcome: Outcome, joined: bool) -> None:
+    """Behind a sample's own labels there may be anything: here the padding is 0."""
+    lengths = torch.tensor([2, 3, 1, 3])
+    labels = torch.tensor([[first, 3, 0], [2, first, 4], [5, 0, 0], [1, 2, 3]])
+    given = torch.cat([row[:length] for row, length in zip(labels, lengths)]) if joined else labels
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        scores = model(batch).log_softmax(-1)
+        return F.ctc_loss(scores.transpose(0, 1), given, torch.full((4,), 9), lengths, blank=blank)
+
+    says(ask("label-out-of-range", trial_of(mlp(8, 7), [torch.randn(4, 9, 8)] * 2, loss)), outcome)

@@ -69,3 +69,39 @@ def test_a_model_that_scales_its_own_output_passes() -> None:
 
     trial = trial_of(mlp(8, 1), [(torch.randn(32, 8), 3000 + 12 * torch.randn(32, 1)) for _ in range(3)], loss)
     says(ask("targets-not-scaled", trial), Outcome.PASS)
+
+
+class Beside(nn.Module):
+    """Numbers beside an embedding, as they are or divided first."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.embed, self.net, self.scale = nn.Embedding(9, 6), mlp(8, 5), scale
+
+    def forward(self, kind: Tensor, numbers: Tensor) -> Tensor:
+        return self.net(torch.cat([self.embed(kind), numbers / self.scale], dim=1))
+
+
+def beside(size: float, scale: float = 1.0) -> Any:
+    batches = [(torch.randint(9, (32,)), size * torch.rand(32, 2), torch.randint(5, (32,))) for _ in range(3)]
+    return trial_of(Beside(scale), batches, lambda model, batch: F.cross_entropy(model(*batch[:2]), batch[2]))
+
+
+def test_numbers_beside_an_embedding() -> None:
+    says(ask("inputs-not-scaled", beside(4e4)), Outcome.WARN, "go straight into `net.0 (Linear)`")
+    says(ask("inputs-not-scaled", beside(1.0)), Outcome.PASS, "the data enters `net.0 (Linear)`")
+    assert ask("inputs-not-scaled", beside(4e4, scale=4e4)).outcome is Outcome.SKIP
+
+
+def test_what_is_hidden_is_no_data_where_gradients_are_off() -> None:
+    model = mlp()
+    nn.init.normal_(model[0].weight, std=1e-5)
+    nn.init.zeros_(model[0].bias)
+
+    def loss(model: Any, batch: Any) -> Tensor:
+        with torch.no_grad():
+            model(batch[0])
+        return F.cross_entropy(model(batch[0]), batch[1])
+
+    trial = trial_of(model, [(torch.randn(32, 8), torch.randint(5, (32,))) for _ in range(3)], loss)
+    says(ask("inputs-not-scaled", trial), Outcome.PASS, "the data enters `0 (Linear)`")

@@ -275,3 +275,39 @@ def test_a_batch_norm_frozen_before_it_saw_a_batch(filled: bool, outcome: Outcom
         return cross_entropy(net, batch)
 
     says(ask("batch-norm-forgets", trial_of(model, classes(8), frozen)), outcome)
+
+
+class OwnNorm(nn.Module):
+    """Batch norm over the last dimension, with buffers of its own; `keeps` as torch's functional form takes it."""
+
+    def __init__(self, keeps: str, learns: bool = True) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(16), learns), nn.Parameter(torch.zeros(16), learns)
+        self.register_buffer("mean", torch.full((16,), 0.5 if keeps == "loaded" else 0.0))
+        self.register_buffer("variance", torch.ones(16))
+        self.keeps = keeps
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.keeps == "by hand" and self.training:
+            self.mean.lerp_(x.detach().mean(0), 0.1)
+        training = self.training and self.keeps == "training"
+        return F.batch_norm(x, self.mean, self.variance, self.weight, self.bias, training=training)
+
+
+@pytest.mark.parametrize(
+    ("norm", "outcome"),
+    [
+        (OwnNorm("nothing"), Outcome.WARN),
+        (OwnNorm("training"), Outcome.SKIP),
+        (OwnNorm("by hand"), Outcome.SKIP),
+        (OwnNorm("loaded"), Outcome.SKIP),
+        (OwnNorm("nothing", learns=False), Outcome.SKIP),
+    ],
+)
+def test_batch_norm_of_the_programs_own_that_never_sees_a_batch(norm: OwnNorm, outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 16), norm, nn.ReLU(), nn.Linear(16, 5))
+    verdict = ask("batch-norm-forgets", on_classes(model))
+    assert verdict.outcome is outcome, verdict.summary
+    if outcome is Outcome.WARN:
+        assert verdict.findings[0].location.path.endswith("test_signal_probes.py")
+        assert "training=True" in verdict.summary

@@ -25,6 +25,8 @@ def check(run: ShortRun, first: FirstLoss) -> Verdict:
     if every < 2 or len(steps) < 3:
         return Verdict(Outcome.SKIP, reason="every batch has its own update")
     pulls = [loss.pull for loss in first.losses if loss.pull is not None and loss.floors is not None]
+    if not first.losses and first.plain_mean:
+        pulls = [1.0]
     if not pulls or first.tiled is None or abs(first.tiled - 1) > 0.01:
         return Verdict(
             Outcome.INCONCLUSIVE, reason=f"{every} batches make one update, but how they are weighted is open"

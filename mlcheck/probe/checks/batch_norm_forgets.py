@@ -12,7 +12,7 @@ from mlcheck.probe.measure.wiring import Wiring
 
 def check(seen: Wiring) -> Verdict:
     tracking = [(name, momentum) for name, momentum, tracks in seen.norms if tracks]
-    if not tracking:
+    if not tracking and not seen.unfilled_calls:
         return Verdict(Outcome.SKIP, reason="no batch norm with running statistics ran")
     findings = []
     for extreme, what in (
@@ -33,9 +33,19 @@ def check(seen: Wiring) -> Verdict:
         place = Location(symbol=seen.unfilled[0].partition(" ")[0])
         help_ = "leave it in training mode, or load statistics before freezing it"
         findings.append(Finding(f"{told} of a new module: it normalises by nothing, and never will", place, help=help_))
+    findings += [_without_batch(place) for place in seen.unfilled_calls]
     if findings:
-        return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=len(tracking))
+        looked_at = len(tracking) + len(seen.unfilled_calls)
+        return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=looked_at)
     values = ", ".join("cumulative" if m is None else f"{m:g}" for m in dict.fromkeys(m for _, m in tracking))
     return Verdict(
         Outcome.PASS, f"{plural(len(tracking), 'batch norm')} with momentum {values}", looked_at=len(tracking)
     )
+
+
+def _without_batch(place: Location) -> Finding:
+    told = (
+        "batch_norm was called in the training step without training=True, with running mean 0 and variance 1, and "
+        "the step left them so: it normalises by nothing, and never will"
+    )
+    return Finding(told, place, help="give it training=self.training: then it goes by the batch, and learns for later")

@@ -50,6 +50,13 @@ def _written(compared: Comparisons | None) -> tuple[Finding, ...]:
 
 def _pairs(pair: AllPairs, where: str) -> Finding:
     values = " × ".join(str(length) for length in pair.result)
+    if pair.by_models:
+        return Finding(
+            f"the {where} makes all pairs of what goes together: `{pair.operation}` of {pair.said} and {pair.given}, "
+            f"both of which come of the models, makes {values} values",
+            pair.place,
+            help="give both the same shape: squeeze the last dimension of what is a column",
+        )
     return Finding(
         f"the {where} compares every prediction with every target: `{pair.operation}` of the model's {pair.said} and "
         f"the batch's {pair.given} makes {values} values",

@@ -51,3 +51,26 @@ def graph_nodes(root: torch.Tensor, limit: int = 50_000) -> set[Any]:
         seen.add(node)
         waiting.extend(parent for parent, _ in node.next_functions)
     return seen
+
+
+_KEEPING = ("Neg", "Add", "Sub", "Squeeze", "View", "ReshapeAlias", "Alias", "ToCopy", "Clone")
+
+
+def is_plain_mean(root: torch.Tensor) -> bool:
+    """Whether one term of a loss is a mean that nothing is multiplied or divided by, right before it or right after."""
+    waiting: list[Any] = [root.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        name = node.name().split("Backward")[0] if node is not None else ""
+        if name == "Mean" and _is_unscaled(node.next_functions[0][0]):
+            return True
+        if name in _KEEPING:
+            waiting += [parent for parent, _ in node.next_functions]
+    return False
+
+
+def _is_unscaled(node: Any) -> bool:
+    """Whether what is averaged was added up, or is the negative of such: a factor would hide in a product."""
+    while node is not None and node.name().split("Backward")[0] in ("Neg", "Squeeze", "View"):
+        node = node.next_functions[0][0]
+    return node is not None and node.name().split("Backward")[0] in ("Add", "Sub")

@@ -42,13 +42,17 @@ SAID, GIVEN = frozenset({"said"}), frozenset({"given"})
 
 @dataclass(frozen=True, slots=True)
 class AllPairs:
-    """An operation on `said`, shape (n, 1, ...), and `given`, shape (n, ...), or the other way round."""
+    """An operation on `said`, shape (n, 1, ...), and `given`, shape (n, ...), or the other way round.
+
+    `by_models` says that what is `given` comes of a model, too: a log-probability and the advantage that weighs it.
+    """
 
     operation: str
     said: tuple[int, ...]
     given: tuple[int, ...]
     result: tuple[int, ...]
     place: Location
+    by_models: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +178,23 @@ class _Pairing(TorchFunctionMode):
         if func in _FLAT and id(tensors[0]) in self._outputs:
             self._outputs.add(id(result))
         raised = func in _SHAPING and any(result.ndim > tensor.ndim for tensor in tensors)
-        if raised or any(id(tensor) in self._columns and tensor.ndim == result.ndim for tensor in tensors):
+        alike = [tensor for tensor in tensors if tensor.ndim == result.ndim]
+        columns = [tensor for tensor in alike if id(tensor) in self._columns]
+        if raised or (columns and not self._fits_one_said(columns, alike)):
             self._columns.add(id(result))
+
+    def _fits_one_said(self, columns: list[Tensor], alike: list[Tensor]) -> bool:
+        """Whether what was made a column was made so for a model's column: their sum is one as that was."""
+        said = [t for t in alike if "said" in self._kinds.get(id(t), ()) and id(t) not in self._columns]
+        return any(one.shape == other.shape for one in said for other in columns)
 
     def _compare(self, func: Any, one: Tensor, other: Tensor) -> None:
         kinds = [self._kinds.get(id(tensor), frozenset()) for tensor in (one, other)]
-        if GIVEN not in kinds or not any("said" in kind for kind in kinds):
+        by_models = all("said" in kind for kind in kinds)
+        if not by_models and (GIVEN not in kinds or not any("said" in kind for kind in kinds)):
             return
-        self.seen += 1
-        if func in _LESS and one.shape == other.shape:
+        self.seen += not by_models
+        if func in _LESS and one.shape == other.shape and not by_models:
             said, given = (one, other) if id(one) in self._outputs else (other, one)
             self.differences += _difference(said, given, self._outputs)
         column, flat = (one, other) if one.ndim > other.ndim else (other, one)
@@ -191,7 +203,7 @@ class _Pairing(TorchFunctionMode):
         said, given = (one, other) if kinds[1] == GIVEN else (other, one)
         shape = (len(flat), *flat.shape)
         self.found.append(
-            AllPairs(func.__name__.strip("_"), tuple(said.shape), tuple(given.shape), shape, user_location())
+            AllPairs(func.__name__.strip("_"), tuple(said.shape), tuple(given.shape), shape, user_location(), by_models)
         )
 
 

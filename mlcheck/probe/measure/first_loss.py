@@ -72,7 +72,7 @@ class FirstLoss:
     `compared` names those of several numbers a sample that no model received and the loss depends on. `tiled` is how
     the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
     the same for each of the losses. `values` are
-    those of each batch.
+    those of each batch. `plain_mean` says that a term of what backward is called on is a mean with no factor.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -89,6 +89,7 @@ class FirstLoss:
     growths: tuple[float | None, ...] = ()
     samples: int = 0
     backwards: int = 0
+    plain_mean: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -110,6 +111,7 @@ class FirstLoss:
             growths=growths,
             samples=size or 0,
             backwards=first.backwards,
+            plain_mean=first.plain_mean,
         )
 
 

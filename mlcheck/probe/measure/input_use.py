@@ -79,15 +79,21 @@ def _warm_up(trial: Trial) -> bool:
 
 
 def _exchanges(call: CapturedCall, before: list[Tensor]) -> dict[str, bool]:
-    """For every input whose rows differ: did the output change when its rows were moved round by one?"""
+    """For every input whose rows differ: did the output change when its rows were moved round by one?
+
+    What is made of all rows alike stays when they change places, and changes when one of them stands there twice.
+    """
     tried: dict[str, bool] = {}
+    round_by_one = torch.arange(call.rows).roll(1)
+    first_twice = torch.arange(call.rows).clamp_min(1)
     names = [name for name, _ in leaves(by_parameter(call.module, call.args, call.kwargs))]
     for position, name in enumerate(names):
-        moved, differs = _moved(call, position)
-        if differs:
-            after = call.replay(moved)
-            same = len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after))
-            tried[name] = not same
+        for order in (round_by_one, first_twice):
+            moved, differs = _moved(call, position, order)
+            if differs and not tried.get(name):
+                after = call.replay(moved)
+                same = len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after))
+                tried[name] = not same
     return tried
 
 
@@ -153,7 +159,7 @@ def _among_tokens(ids: Tensor) -> Tensor:
     return moved
 
 
-def _moved(call: CapturedCall, position: int) -> tuple[Any, bool]:
+def _moved(call: CapturedCall, position: int, order: Tensor) -> tuple[Any, bool]:
     counter, differs = -1, False
 
     def move(tensor: Tensor) -> Tensor:
@@ -161,9 +167,9 @@ def _moved(call: CapturedCall, position: int) -> tuple[Any, bool]:
         counter += 1
         if counter != position:
             return tensor
-        rolled = tensor.roll(1, 0) if tensor.ndim else tensor
-        differs = not torch.equal(rolled, tensor)
-        return rolled
+        moved = tensor.index_select(0, order.to(tensor.device)) if tensor.ndim else tensor
+        differs = not torch.equal(moved, tensor)
+        return moved
 
     arguments = map_tensors({"args": call.args, "kwargs": call.kwargs}, move)
     return (arguments["args"], arguments["kwargs"]), differs

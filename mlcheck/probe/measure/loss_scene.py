@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.autograd_graph import graph_nodes
+from mlcheck.probe.measure.autograd_graph import graph_nodes, is_plain_mean
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.modules import ModuleWatch
@@ -29,6 +29,7 @@ class LossScene:
         self.seen: list[tuple[LossCall, float | None]] = []
         self._reached: list[tuple[LossCall, set[int]]] = []
         self.parts: list[float] = []
+        self.plain_mean = False
         self.rest = 0.0
         self.ratio: float | None = None
         gradients = GradientWatch([], self._trace)
@@ -45,6 +46,7 @@ class LossScene:
 
     def _trace(self, root: Tensor) -> None:
         nodes = graph_nodes(root)
+        self.plain_mean = is_plain_mean(root)
         mine = [call for call in self._losses.calls if call.node in nodes and call.result is not None]
         derivatives = [_derivative(root, call) for call in mine]
         pulls = [_pull(found) for found in derivatives]

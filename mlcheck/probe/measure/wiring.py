@@ -53,7 +53,8 @@ class Attention:
 class Wiring:
     """What one training step shows of a model's structure. `dropouts` and `norms` are settings of modules that ran.
 
-    `unfilled` are batch norms that the step ran in evaluation mode, with the statistics that they were made with.
+    `unfilled` are batch norms that the step ran in evaluation mode, with the statistics that they were made with,
+    `unfilled_calls` where the program's own modules call batch norm so.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -65,18 +66,16 @@ class Wiring:
     norms: tuple[tuple[str, float | None, bool], ...]
     attentions: tuple[Attention, ...]
     unfilled: tuple[str, ...] = ()
+    unfilled_calls: tuple[Location, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         names, links = Names(trial.models), _Links()
         watch = ModuleWatch(observe=links.left)
         links.names = names
-        hooks = [
-            module.register_forward_pre_hook(links.entered)
-            for model in trial.models.values()
-            for module in model.modules()
-            if isinstance(module, nn.Linear)
-        ]
+        modules = [module for model in trial.models.values() for module in model.modules()]
+        links.modules_statistics = {id(module.running_mean) for module in modules if isinstance(module, _BatchNorm)}
+        hooks = [m.register_forward_pre_hook(links.entered) for m in modules if isinstance(m, nn.Linear)]
         try:
             with watch, links:
                 trial.train_step(first_batches(trial, 1)[0], 0)
@@ -94,15 +93,20 @@ class Wiring:
             norms=tuple((name, m.momentum, m.track_running_stats) for name, m in used if isinstance(m, _BatchNorm)),
             attentions=tuple(dict.fromkeys(links.attentions)),
             unfilled=tuple(name for name, m in used if m in watch.with_grad - learning and _is_unfilled(m)),
+            unfilled_calls=tuple(dict.fromkeys(place for place, *given in links.still_norms if _unfilled(*given))),
         )
 
 
 def _is_unfilled(module: nn.Module) -> bool:
-    """Whether a batch norm's running statistics are mean 0 and variance 1, of no batch."""
+    """Whether a batch norm's running statistics are of no batch."""
     if not isinstance(module, _BatchNorm) or module.running_mean is None or module.running_var is None:
         return False
     filled = module.num_batches_tracked is not None and int(module.num_batches_tracked) > 0
-    return not filled and not bool(module.running_mean.any()) and bool((module.running_var == 1).all())
+    return not filled and _unfilled(module.running_mean, module.running_var)
+
+
+def _unfilled(mean: Tensor, variance: Tensor) -> bool:
+    return not bool(mean.any()) and bool((variance == 1).all())
 
 
 class _Links(TorchFunctionMode):
@@ -116,6 +120,8 @@ class _Links(TorchFunctionMode):
         self._softmax: dict[int, tuple[Tensor, int, Location]] = {}
         self._linear: dict[int, tuple[Tensor, nn.Linear]] = {}
         self._uses: Counter[int] = Counter()
+        self.still_norms: list[tuple[Location, Tensor, Tensor]] = []
+        self.modules_statistics: set[int] = set()
 
     def left(self, module: nn.Module, output: Any) -> None:
         if isinstance(module, nn.Linear) and isinstance(output, Tensor):
@@ -152,7 +158,26 @@ class _Links(TorchFunctionMode):
         elif func in _MATMUL and id(first) in self._softmax:
             tensor, dim, place = self._softmax[id(first)]
             self.attentions.append(Attention(place, tuple(tensor.shape), dim, tensor.ndim - 1))
+        elif func is F.batch_norm and torch.is_grad_enabled():
+            self._normalised(*args, **given)
         return result
+
+    def _normalised(
+        self,
+        _input: Tensor,
+        mean: Tensor | None,
+        variance: Tensor | None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,  # noqa: ARG002 - as torch.nn.functional.batch_norm takes them
+        training: bool = False,
+        momentum: float = 0.1,  # noqa: ARG002
+        eps: float = 1e-5,  # noqa: ARG002
+    ) -> None:
+        """Keeps the statistics of a call that learns its weight, and goes by statistics of no module of torch."""
+        learns = weight is not None and weight.requires_grad
+        if training or not learns or mean is None or variance is None or id(mean) in self.modules_statistics:
+            return
+        self.still_norms.append((user_location(), mean, variance))
 
     def _pass_on(self, before: Any, after: Tensor) -> None:
         if id(before) in self._softmax:
