@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from mlcheck.cli.streams import columns, complain
+from mlcheck.core.patterns import pattern
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,7 +74,7 @@ def near(word: str, known: Iterable[str]) -> str:
     return f": did you mean `{found[0]}`?" if found else ""
 
 
-_CHOICE = re.compile(r"argument (?P<what>[^:]+): invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
+_CHOICE = pattern(r"argument (?P<what>[^:]+): invalid choice: '(?P<word>[^']*)' \(choose from (?P<known>.*)\)")
 
 
 def _suggesting(message: str) -> str:

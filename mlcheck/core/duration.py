@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from mlcheck.core.patterns import pattern
 
 _UNITS = {"": 1.0, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
-_FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|m|h)?\s*")
+_FORM = pattern(r"\s*(\d+(?:\.\d+)?)\s*(s|min|m|h)?\s*")
 
 
 def seconds(text: str) -> float:

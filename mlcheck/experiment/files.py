@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.gitignore import Pattern, is_ignored, patterns_above, read_patterns
 
 ENDINGS = (".yaml", ".yml")
-_ENTRYPOINT = re.compile(rb"^entrypoint\s*:", re.MULTILINE)
-_SECTION = re.compile(rb"^(searcher|hyperparameters)\s*:", re.MULTILINE)
-_TEMPLATE = re.compile(rb"^template\s*:", re.MULTILINE)
-_OF_A_GRID = re.compile(rb"^(resource|default|alias)\s*:", re.MULTILINE)
+_ENTRYPOINT = pattern(rb"^entrypoint\s*:", re.MULTILINE)
+_SECTION = pattern(rb"^(searcher|hyperparameters)\s*:", re.MULTILINE)
+_TEMPLATE = pattern(rb"^template\s*:", re.MULTILINE)
+_OF_A_GRID = pattern(rb"^(resource|default|alias)\s*:", re.MULTILINE)
 
 
 def configs(given: str, patterns: tuple[Pattern, ...] | None = None) -> Iterator[str]:

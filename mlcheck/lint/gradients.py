@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Hashable
 from functools import lru_cache
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint import cuts, freezing, graph, guards, holding, keeping, mixing, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Forward, Grads, Place, Step
@@ -26,7 +26,7 @@ from mlcheck.lint.values import (
 )
 
 _UNKNOWN = frozenset([Grads("unknown")])
-_WRAPPER = re.compile(r"(?:^|_)(?:ddp|fsdp|dp|parallel|engine|compiled|wrapped|dist|distributed)(?:_|$)")
+_WRAPPER = pattern(r"(?:^|_)(?:ddp|fsdp|dp|parallel|engine|compiled|wrapped|dist|distributed)(?:_|$)")
 _OLD = ("used", "stale", "added")
 _LIBRARIES = ("torch.optim.", "transformers.Adam", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.")
 

@@ -8,6 +8,7 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.callers import Callers
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import Definition, FunctionInfo, ModuleInfo, Program
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 # Methods that frameworks call by name.
 _HOOKS = frozenset(["training_step", "validation_step", "test_step", "predict_step", "train_batch", "evaluate_batch"])
-_RIVALS = re.compile(r"^(?:import|from) (?:mxnet|tensorflow|paddle|jax|mindspore)\b", re.MULTILINE)
+_RIVALS = pattern(r"^(?:import|from) (?:mxnet|tensorflow|paddle|jax|mindspore)\b", re.MULTILINE)
 _MAX_NAMESAKES = 3
 _SHORT = 6
 _MOST_STARTS = 8

@@ -7,6 +7,7 @@ import re
 from collections.abc import Hashable, Sequence
 
 from mlcheck.core.dataclasses import replace
+from mlcheck.core.patterns import pattern
 from mlcheck.lint import containers, shapes, tables
 from mlcheck.lint.facts import Place
 from mlcheck.lint.machine import Machine
@@ -52,7 +53,7 @@ def sizes_in(m: Machine, args: Args) -> tuple[Hashable, ...] | None:
     return tuple(size_of(arg) for arg in args) if args else None
 
 
-_SHAPES = re.compile(r"shape|^(?:sizes?|dims)$", re.IGNORECASE)
+_SHAPES = pattern(r"shape|^(?:sizes?|dims)$", re.IGNORECASE)
 
 
 def number(value: Value | None) -> int | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from mlcheck.core.patterns import pattern
+
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_UNSHOWN = re.compile(
+_UNSHOWN = pattern(
     f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b\u2028\u2029\ufeff\ufff9-\ufffb{_BIDI}\ud800-\udfff\ufffe\uffff]"
 )
 

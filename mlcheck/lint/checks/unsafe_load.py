@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.api import version
 
 LOOKS_AT = "checkpoint load"
 _SAFE_SINCE = (2, 6)
-_TRUSTS = re.compile(r"trust|unsafe", re.IGNORECASE)
+_TRUSTS = pattern(r"trust|unsafe", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
