@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.outcome import Outcome
 
 

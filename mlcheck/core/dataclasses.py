@@ -8,7 +8,9 @@ such a class (`asdict`, `fields`, `is_dataclass`) it answers as for one of its o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from mlcheck.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, fields, replace

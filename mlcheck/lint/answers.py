@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.dataclasses import dataclass, field, replace
 from mlcheck.core.finding import Finding
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.outcome import SEVERITY_OUTCOME, By, Outcome, Severity, Stage
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Result

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from mlcheck.core.atomic import replace_file
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.digest import digest
 from mlcheck.core.finding import Finding
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Result

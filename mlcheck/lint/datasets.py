@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint import containers, shape_rules, tables
 from mlcheck.lint.frames import DeadPath
 from mlcheck.lint.machine import Machine

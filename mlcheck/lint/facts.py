@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field, fields
 from mlcheck.core.finding import Location
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.shape_facts import Broadcast, Softmax
 from mlcheck.lint.source import Unreadable
 from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint import attributes, containers, gradients, habits, modes
 from mlcheck.lint.facts import Mode, Turn
 from mlcheck.lint.frames import DeadPath, Frame, Sink

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import dotted
 from mlcheck.lint.source import Source
 
@@ -32,7 +32,7 @@ class Outline(NamedTuple):
 
 
 _IMPORTERS = ("import_module", "__import__", "run_path", "run_module", "exec", "spec_from_file_location")
-_BY_STRING = re.compile(rf"\b(?:{'|'.join(_IMPORTERS)})\(")
+_BY_STRING = pattern(rf"\b(?:{'|'.join(_IMPORTERS)})\(")
 NOTHING = Outline((), frozenset(), frozenset())
 
 

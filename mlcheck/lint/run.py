@@ -8,11 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import NamedTuple
 
 from mlcheck import __version__
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Location
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Report
 from mlcheck.lint.answers import Answers, Asked

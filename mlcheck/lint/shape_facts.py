@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from mlcheck.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Forward, Place

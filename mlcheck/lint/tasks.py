@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from enum import Enum
-from typing import NamedTuple
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.answers import Failure
 from mlcheck.lint.cache import Answer
 from mlcheck.lint.outlines import Group

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Facts, Forward, Grads, Loop, Place, Step, Turn

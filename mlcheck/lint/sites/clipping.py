@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.modules import flat, holds_parameters, text_of
 from mlcheck.lint.sites.project import Sites

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import loads, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.model import OPEN, Call

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source

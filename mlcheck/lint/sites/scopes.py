@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from mlcheck.core.named_tuples import NamedTuple
 
 
 class Binding(NamedTuple):

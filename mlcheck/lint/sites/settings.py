@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.sites.changing import changed
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function, ProjectModule

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites.file import File

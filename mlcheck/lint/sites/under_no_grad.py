@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites.model import OPEN, Class
