@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -189,6 +189,44 @@ def scheduled(schedule: Callable[[torch.optim.Optimizer], Any], rate: float = 0.
 def test_an_epoch_schedule_stepped_every_batch() -> None:
     trial = scheduled(lambda opt: torch.optim.lr_scheduler.StepLR(opt, step_size=10, gamma=0.1))
     says(ask("learning-rate-dies", trial), Outcome.WARN, "falls from 0.05 to 5e-07 within 50 steps")
+
+
+def waiting(mode: Literal["min", "max"], metric: str) -> Trial:
+    """A schedule that is stepped with a metric of the training step."""
+    trial = loop(0.05)
+    optimizer, plain = trial.optimizers["optimizer"], trial.train_step
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode, patience=500)
+
+    def step(batch: Any, index: int) -> Any:
+        value = float(plain(batch, index)["loss"])
+        schedule.step(value)
+        return {metric: value, "rows": len(batch[0])}
+
+    trial.train_step, trial.schedulers = step, {"schedule": schedule}
+    return trial
+
+
+def test_a_schedule_that_waits_for_a_loss_to_rise() -> None:
+    verdict = ask("learning-rate-dies", waiting("max", "val_loss"))
+    says(verdict, Outcome.FAIL, "waits for a larger `val_loss` (mode='max')")
+    assert verdict.findings[0].location.path.endswith("test_run_probes.py")
+    says(ask("learning-rate-dies", waiting("min", "accuracy")), Outcome.FAIL, "waits for a smaller `accuracy`")
+
+
+@pytest.mark.parametrize(
+    ("mode", "metric"), [("min", "val_loss"), ("max", "accuracy"), ("max", "score"), ("max", "error in accuracy")]
+)
+def test_schedules_that_wait_for_what_is_better_or_for_what_nobody_knows(
+    mode: Literal["min", "max"], metric: str
+) -> None:
+    assert ask("learning-rate-dies", waiting(mode, metric)).outcome is Outcome.PASS
+
+
+def test_a_schedule_that_waits_for_what_was_made_of_a_loss() -> None:
+    trial = waiting("max", "val_loss")
+    step = trial.train_step
+    trial.train_step = lambda batch, index: {"val_loss": -1.0 - step(batch, index)["val_loss"]}
+    assert ask("learning-rate-dies", trial).outcome is Outcome.PASS
 
 
 def test_a_schedule_over_the_run_passes() -> None:

@@ -1,18 +1,25 @@
-"""Judges the learning rate over the first steps: a schedule that ends almost at once, or never begins."""
+"""Judges the learning rate over the first steps: a schedule that ends almost at once, or falls while all goes well."""
 
 from __future__ import annotations
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
+from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.plateaus import Plateau, Plateaus
 from mlcheck.probe.measure.short_run import ShortRun
 
 DEAD = 1e-4
 LONG = 10
+_WORST = {"min": "largest", "max": "smallest"}
 
 
-def check(run: ShortRun) -> Verdict:
+def check(run: ShortRun, waiting: Plateaus | None) -> Verdict:
+    backwards = [one for one in waiting.seen if best(one.metric) == _WORST[one.mode]] if waiting else []
+    if backwards:
+        findings = tuple(_backwards(one) for one in backwards)
+        return Verdict(Outcome.FAIL, findings[0].message, findings=findings, looked_at=len(findings))
     rates = run.rates
     if len(rates) < LONG or max(rates) <= 0:
         return Verdict(Outcome.SKIP, reason="no optimizer with a learning rate was seen for long enough")
@@ -44,3 +51,14 @@ def check(run: ShortRun) -> Verdict:
         numbers={"from": top, "to": rates[fallen], "step": float(fallen + 1)},
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), figures=(figure,), looked_at=len(rates))
+
+
+def _backwards(one: Plateau) -> Finding:
+    kept = "larger" if one.mode == "max" else "smaller"
+    other = "min" if one.mode == "max" else "max"
+    return Finding(
+        f"ReduceLROnPlateau waits for a {kept} `{one.metric}` (mode={one.mode!r}): the better the training goes, the "
+        "sooner the learning rate is lowered",
+        one.place,
+        help=f"mode={other!r}",
+    )
