@@ -184,6 +184,37 @@ def test_a_projection_that_is_added_again_passes() -> None:
     says(ask("linear-without-activation", on_classes(Skip())), Outcome.PASS)
 
 
+class Attending(nn.Module):
+    """Eight numbers as tokens that look at each other, or at what a mask leaves of them."""
+
+    def __init__(self, scale: float, std: float, keys: int = 8, filled: float = -1e4) -> None:
+        super().__init__()
+        self.scale, self.keys, self.filled = scale, keys, filled
+        self.lift, self.norm = nn.Linear(1, 48), nn.LayerNorm(48)
+        self.q, self.k, self.v = (nn.Linear(48, 48) for _ in range(3))
+        self.place, self.head = nn.Parameter(torch.randn(8, 48)), nn.Linear(48, 5)
+        for layer in (self.q, self.k):
+            nn.init.normal_(layer.weight, std=std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.norm(self.lift(x[:, :, None]) + self.place)
+        scores = self.q(h) @ self.k(h).transpose(1, 2) * self.scale
+        scores = scores.masked_fill(torch.arange(8) >= self.keys, self.filled)
+        return self.head((scores.softmax(-1) @ self.v(h)).mean(1))  # type: ignore[no-any-return]
+
+
+def test_attention_on_one_key_alone() -> None:
+    verdict = ask("saturated-activations", on_classes(Attending(48**0.5, 1.0)))
+    says(verdict, Outcome.WARN, "give one of several keys", "hardly any gradient comes through the softmax")
+
+
+@pytest.mark.parametrize("filled", [-1e4, float("-inf")])
+def test_attention_over_several_keys_or_with_one_to_choose_from(filled: float) -> None:
+    assert ask("saturated-activations", on_classes(Attending(48**-0.5, 1 / 7, filled=filled))).outcome is Outcome.PASS
+    alone = Attending(48**-0.5, 1.0, keys=1, filled=filled)
+    assert ask("saturated-activations", on_classes(alone)).outcome is Outcome.SKIP
+
+
 class Gated(nn.Module):
     """Residual branches behind a gate that begins closed."""
 
@@ -215,14 +246,62 @@ BENT: dict[str, Any] = {
         nn.Linear(8, 32), nn.BatchNorm1d(32), nn.Linear(32, 16), nn.BatchNorm1d(16), nn.PReLU(), nn.Linear(16, 5)
     ),
     "a pool of maxima": lambda: nn.Sequential(
-        nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 6, 3), nn.BatchNorm1d(6), nn.Conv1d(6, 6, 3), nn.MaxPool1d(2),
-        nn.Flatten(), nn.Linear(12, 5)
+        nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 6, 3), nn.BatchNorm1d(6), nn.MaxPool1d(2), nn.Conv1d(6, 6, 3),
+        nn.Flatten(), nn.Linear(6, 5)
     ),
     "a bottleneck behind a norm": lambda: nn.Sequential(nn.Linear(8, 3), nn.BatchNorm1d(3), nn.Linear(3, 5)),
     "a filter for each channel, then a mixture": lambda: nn.Sequential(
         nn.Unflatten(1, (2, 4)), nn.Conv1d(2, 2, 3, groups=2), nn.Conv1d(2, 5, 1), nn.AdaptiveAvgPool1d(1), nn.Flatten()
     ),
 }  # fmt: skip
+
+
+def pictured(*layers: nn.Module) -> nn.Module:
+    """Layers on pictures of four by four that give eight channels, the largest of which counts."""
+    return nn.Sequential(nn.Unflatten(1, (1, 4, 4)), *layers, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8, 5))
+
+
+def convolution(a: int, b: int, **options: Any) -> nn.Conv2d:
+    return nn.Conv2d(a, b, 3, padding=1, **options)
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = convolution(8, 8), convolution(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.two(self.one(x).relu())  # type: ignore[no-any-return]
+
+
+JOINED: dict[str, Any] = {
+    "a norm between": lambda: pictured(convolution(1, 8), nn.BatchNorm2d(8), convolution(8, 8), nn.GroupNorm(2, 8)),
+    "dropout between": lambda: pictured(convolution(1, 8), nn.Dropout2d(0.1), convolution(8, 8)),
+}
+APART: dict[str, Any] = {
+    "in place": lambda: pictured(convolution(1, 8), nn.BatchNorm2d(8), nn.ReLU(inplace=True), convolution(8, 8)),
+    "first and residual": lambda: pictured(convolution(1, 8), ResidualBlock()),
+    "depthwise": lambda: pictured(convolution(1, 8), convolution(8, 8, groups=8)),
+    "one direction each": lambda: pictured(nn.Conv2d(1, 8, (1, 3)), nn.Conv2d(8, 8, (3, 1))),
+    "a narrow code": lambda: pictured(convolution(1, 4, stride=4), nn.Upsample(scale_factor=4), convolution(4, 8)),
+    "a narrow code, read at once": lambda: pictured(convolution(1, 2, stride=4), convolution(2, 8), nn.ReLU()),
+    "one of many": lambda: pictured(
+        convolution(1, 8), nn.ReLU(), convolution(8, 8), nn.ReLU(), convolution(8, 8), nn.ReLU(), convolution(8, 8),
+        nn.BatchNorm2d(8), convolution(8, 8),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_convolutions_without_an_activation_between(name: str) -> None:
+    verdict = ask("linear-without-activation", trial_of(JOINED[name](), classes(16), cross_entropy))
+    says(verdict, Outcome.WARN, "the convolution `1` feeds `3` with no activation between")
+
+
+@pytest.mark.parametrize("name", APART)
+def test_convolutions_that_something_keeps_apart(name: str) -> None:
+    verdict = ask("linear-without-activation", trial_of(APART[name](), classes(16), cross_entropy))
+    assert verdict.outcome in (Outcome.PASS, Outcome.SKIP), verdict.summary
 
 
 @pytest.mark.parametrize("name", STRAIGHT)

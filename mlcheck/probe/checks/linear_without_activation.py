@@ -7,12 +7,14 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.affine import ROUNDING, AffineModel
+from mlcheck.probe.measure.convolution_pairs import ConvolutionPairs
 from mlcheck.probe.measure.wiring import Wiring
 
 DEEP = 2.5
+MOST = 0.5  # of the convolutions: here and there one smooths what another made
 
 
-def check(seen: Wiring, whole: AffineModel | None) -> Verdict:
+def check(seen: Wiring, whole: AffineModel | None, convolutions: ConvolutionPairs | None) -> Verdict:
     useless = [pair for pair in seen.pairs if pair.widths[1] >= min(pair.widths[0], pair.widths[2])]
     findings = tuple(
         Finding(
@@ -25,6 +27,8 @@ def check(seen: Wiring, whole: AffineModel | None) -> Verdict:
     )
     if not findings and whole and whole.layers > 2 and whole.bends <= ROUNDING and whole.depth > DEEP:
         findings = (_straight(whole),)
+    if not findings and convolutions:
+        findings = _joined(convolutions)
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.linears)
     if seen.linears < 2 and (whole is None or whole.layers < 2):
@@ -46,4 +50,19 @@ def _straight(whole: AffineModel) -> Finding:
         Location(symbol=whole.model),
         help="put an activation (ReLU, GELU) behind each layer but the last",
         numbers={"layers": float(whole.layers)},
+    )
+
+
+def _joined(convolutions: ConvolutionPairs) -> tuple[Finding, ...]:
+    useless = [pair for pair in convolutions.pairs if not pair.is_bottleneck]
+    if not useless or len(useless) < MOST * (convolutions.layers - 1):
+        return ()
+    return tuple(
+        Finding(
+            f"the convolution `{pair.first}` feeds `{pair.second}` with no activation between: together they are one "
+            "convolution with a wider kernel",
+            Location(symbol=pair.first),
+            help="put an activation (ReLU, GELU) between them, behind the norm if there is one",
+        )
+        for pair in useless
     )

@@ -27,6 +27,8 @@ _MATMUL = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__
 
 
 _LOOKS = {"__get__", "size", "dim", "numel", "is_floating_point", "stride", "is_complex"}
+_SEVERAL, _ALL = 4, 0.995
+_MASKED = -5e3  # what a mask adds or fills in is below
 _MASKING = {Tensor.masked_fill, torch.masked_fill}
 
 
@@ -41,12 +43,23 @@ class LinearPair:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A softmax whose result is multiplied as a matrix: the dimension it runs over, and the one that is summed."""
+    """A softmax whose result is multiplied as a matrix: the dimension it runs over, and the one that is summed.
+
+    `rows` are those that choose among several keys, `single` the share of them that give all weight to one key, with
+    scores that parameters made, and `spread` the standard deviation of these scores.
+    """
 
     place: Location
     shape: tuple[int, ...]
     softmax: int
     summed: int
+    rows: int = 0
+    single: float = 0.0
+    spread: float = 0.0
+
+    @property
+    def key(self) -> tuple[Location, tuple[int, ...], int, int]:
+        return self.place, self.shape, self.softmax, self.summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +104,7 @@ class Wiring:
             pairs=tuple(dict.fromkeys(links.pairs)),
             dropouts=tuple((name, float(m.p)) for name, m in used if isinstance(m, _DropoutNd)),
             norms=tuple((name, m.momentum, m.track_running_stats) for name, m in used if isinstance(m, _BatchNorm)),
-            attentions=tuple(dict.fromkeys(links.attentions)),
+            attentions=tuple({one.key: one for one in sorted(links.attentions, key=lambda one: one.single)}.values()),
             unfilled=tuple(name for name, m in used if m in watch.with_grad - learning and _is_unfilled(m)),
             unfilled_calls=tuple(dict.fromkeys(place for place, *given in links.still_norms if _unfilled(*given))),
         )
@@ -117,7 +130,7 @@ class _Links(TorchFunctionMode):
         self._found: list[tuple[int, LinearPair]] = []
         self.attentions: list[Attention] = []
         self.names: Names | None = None
-        self._softmax: dict[int, tuple[Tensor, int, Location]] = {}
+        self._softmax: dict[int, tuple[Tensor, int, Location, tuple[int, float, float]]] = {}
         self._linear: dict[int, tuple[Tensor, nn.Linear]] = {}
         self._uses: Counter[int] = Counter()
         self.still_norms: list[tuple[Location, Tensor, Tensor]] = []
@@ -152,12 +165,12 @@ class _Links(TorchFunctionMode):
         if func in _SOFTMAX and isinstance(result, Tensor) and result.ndim >= 3:
             dim = given.get("dim", args[1] if len(args) > 1 else -1)
             if isinstance(dim, int):
-                self._softmax[id(result)] = (result, dim % result.ndim, user_location())
+                self._softmax[id(result)] = (result, dim % result.ndim, user_location(), _choice(first, result, dim))
         elif (func in DROPOUTS or func in _MASKING) and isinstance(result, Tensor):
             self._pass_on(first, result)
         elif func in _MATMUL and id(first) in self._softmax:
-            tensor, dim, place = self._softmax[id(first)]
-            self.attentions.append(Attention(place, tuple(tensor.shape), dim, tensor.ndim - 1))
+            tensor, dim, place, choice = self._softmax[id(first)]
+            self.attentions.append(Attention(place, tuple(tensor.shape), dim, tensor.ndim - 1, *choice))
         elif func is F.batch_norm and torch.is_grad_enabled():
             self._normalised(*args, **given)
         return result
@@ -184,3 +197,17 @@ class _Links(TorchFunctionMode):
             self._softmax[id(after)] = (after, *self._softmax[id(before)][1:])
         if id(before) in self._linear:
             self._linear[id(after)] = (after, self._linear[id(before)][1])
+
+
+def _choice(scores: Any, weights: Tensor, dim: int) -> tuple[int, float, float]:
+    """How many rows choose among several keys, the share of them that choose one alone, and how far scores spread."""
+    if not isinstance(scores, Tensor) or not scores.requires_grad or not scores.is_floating_point():
+        return 0, 0.0, 0.0
+    given = scores.detach()
+    open_to_it = given > _MASKED
+    several = open_to_it.sum(dim) >= _SEVERAL
+    rows = int(several.sum())
+    if not rows:
+        return 0, 0.0, 0.0
+    single = float((weights.detach().amax(dim)[several] > _ALL).float().mean())
+    return rows, single, float(given[open_to_it].float().std(correction=0))
