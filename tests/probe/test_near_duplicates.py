@@ -207,3 +207,29 @@ def test_one_column_does_not_hide_copies_in_the_others(units: float) -> None:
     apart = measured(200, 5)
     apart[:, 4] *= units
     says(ask(RULE, between(training, apart)), Outcome.PASS)
+
+
+def tiles(stride: int, turned: bool = False, blank: bool = False) -> list[Tensor]:
+    """Tiles of 24 x 24 out of one large picture, or shapes on nothing that are moved about."""
+    large = torch.nn.functional.avg_pool2d(torch.randn(1, 1, 264, 264, generator=draws(6)), 3, 1, 1)[0]
+    if blank:
+        large = torch.zeros(1, 264, 264)
+        shape = torch.rand(1, 12, 12, generator=draws(7))
+        for row in range(0, 240, 24):
+            for column in range(0, 240, 24):
+                y, x = row + row // 24, column + column // 24
+                large[:, y : y + 12, x : x + 12] = shape
+    cut = [large[:, y : y + 24, x : x + 24] for y in range(0, 241, stride) for x in range(0, 241, stride)]
+    return [tile.rot90(index % 4, (1, 2)) if turned else tile for index, tile in enumerate(cut)]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_tiles_that_overlap_and_were_split_at_random(turned: bool) -> None:
+    verdict = ask(RULE, split(torch.stack(tiles(12, turned))))
+    says(verdict, Outcome.WARN, "validation pictures lie over a training picture")
+
+
+def test_tiles_side_by_side_and_shapes_that_are_moved_about() -> None:
+    assert ask(RULE, split(torch.stack(tiles(24)), share=0.35)).outcome is not Outcome.WARN
+    verdict = ask(RULE, split(torch.stack(tiles(24, blank=True)), share=0.35))
+    assert "lie over" not in verdict.summary

@@ -10,6 +10,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.near import FEW_DIMENSIONS, Near, near_pairs, shared_windows
 from mlcheck.probe.measure.pictures import pairs
 from mlcheck.probe.measure.samples import Samples, Split
+from mlcheck.probe.measure.shared_tiles import SharedTiles, shared_tiles
 
 SHARED = 0.3
 FEW_PAIRS = 3
@@ -22,6 +23,9 @@ def check(seen: Samples) -> Verdict:
     windows = shared_windows(training, validation)
     if windows and windows[0] >= SHARED:
         return _overlapping(*windows, looked=len(validation.kept))
+    tiles = shared_tiles(training, validation)
+    if tiles and tiles.found >= SHARED * tiles.asked:
+        return _tiled(tiles)
     near = near_pairs(training, validation)
     if near is None:
         return Verdict(
@@ -63,3 +67,17 @@ def _overlapping(share: float, stretch: int, looked: int) -> Verdict:
         numbers={"share": share},
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=looked)
+
+
+def _tiled(tiles: SharedTiles) -> Verdict:
+    down, right = tiles.offset
+    message = (
+        f"{tiles.found} of {tiles.asked} validation pictures lie over a training picture, moved by {abs(down)} rows "
+        f"and {abs(right)} columns: tiles that overlap were cut out of one picture, and then split"
+    )
+    finding = Finding(
+        message,
+        help="split the large pictures, or regions of them, and cut tiles out of each part",
+        numbers={"shared": float(tiles.found)},
+    )
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=tiles.asked)
