@@ -36,6 +36,24 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
     for file in {call.file.path: call.file for call in divided}.values():
         yield from _divided_twice(file)
+        yield from _cleared_first(file)
+
+
+def _cleared_first(file: File) -> Iterator[Finding]:
+    """`optimizer.zero_grad()` before the backward pass in the body of `with accelerator.accumulate(model):`."""
+    for call in file.calls("zero_grad"):
+        block = call.context.node
+        if not isinstance(block, ast.With) or not _accumulates(block):
+            continue
+        later = [other for other in file.calls("backward") if other.context.node is block and other.node.args]
+        if any(other.node.lineno > call.node.lineno for other in later) and call.node in file.statements:
+            yield Finding(
+                "The Accelerator clears gradients with the batch that completes a step, and here it does so before "
+                "that batch's backward pass: those of the batches before are lost",
+                call.place.location,
+                help="clear them behind `optimizer.step()`",
+                related=(later[0].place.location,),
+            )
 
 
 def _steps_by_count(facts: Facts) -> bool:

@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File
-from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.loaders import LOADER, loaders
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "Accelerator"
 WORDS = ("Accelerator",)
 _ACCELERATOR = "accelerate.Accelerator"
+_PREPARE = ("prepare", "prepare_data_loader")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -24,6 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             here = [call for call in prepared if call.function is function]
             yield from _raw_backward(file, here)
             yield from _raw_clip(file, here, made)
+            yield from _unwrapped(file, here)
             if all(_is_plain(call) for call in here):
                 yield from _unprepared(facts, here)
 
@@ -84,6 +87,41 @@ def _raw_clip(file: File, prepared: list[Call], made: list[Call]) -> Iterator[Fi
             )
 
 
+def _unwrapped(file: File, prepared: list[Call]) -> Iterator[Finding]:
+    """`accelerator.backward(inner(x))`, with `inner = accelerator.unwrap_model(model)`; `model` is never called."""
+    for call in file.calls("unwrap_model"):
+        names, outer = file.names_given(call.node), call.argument("model", 0)
+        if call.function is not prepared[0].function or len(names) != 1 or not isinstance(outer, ast.Name):
+            continue
+        if len(file.bindings(names[0], call.context)) != 1 or call.loops or outer.id == names[0]:
+            continue
+        for backward in file.calls("backward"):
+            loop = backward.loops[-1].node if backward.loops else None
+            if loop is None or backward.function is not call.function or not backward.node.args:
+                continue
+            called = [node for node in walk(loop) if isinstance(node, ast.Call)]
+            if any(_mentions(node, outer.id) for node in called if not _looks_only(node)):
+                continue
+            for node in called:
+                if isinstance(node.func, ast.Name) and node.func.id == names[0]:
+                    yield Finding(
+                        f"`{names[0]}` is trained past `{outer.id}`, which was prepared: its gradients are not "
+                        "averaged over the processes",
+                        file.place(node, backward.context).location,
+                        help=f"call `{outer.id}(...)`; the model inside it is for saving",
+                        related=(call.place.location,),
+                    )
+
+
+def _mentions(call: ast.Call, name: str) -> bool:
+    """Whether it calls the model, or gives it to somebody who may."""
+    return any(isinstance(node, ast.Name) and node.id == name for node in (call.func, *call.args))
+
+
+def _looks_only(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in ("accumulate", "unwrap_model", "no_sync")
+
+
 def _is_plain(call: Call) -> bool:
     return not any(isinstance(arg, ast.Starred) for arg in call.node.args) and all(call.names())
 
@@ -91,12 +129,7 @@ def _is_plain(call: Call) -> bool:
 def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
     """An optimizer or a training loader that `prepare` is never given, although the model is."""
     file, function = prepared[0].file, prepared[0].function
-    given = {
-        id(origin.node)
-        for call in prepared
-        for arg in (*call.node.args, *(keyword.value for keyword in call.node.keywords))
-        for origin in (*origins(file, arg, call.context), *_own(call, arg))
-    }
+    given = _given(prepared)
     for loader in facts.sites.once(loaders):
         if loader.call.file is file and loader.call.function is function and loader.trained:
             if id(loader.call.node) not in given:
@@ -107,6 +140,7 @@ def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
                     related=(prepared[0].place.location,),
                 )
 
+    yield from _from_elsewhere(facts, prepared)
     for optimizer in facts.sites.once(optimizers):
         if optimizer.file is not file or optimizer.function is not function or id(optimizer.node) in given:
             continue
@@ -120,6 +154,37 @@ def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
                 help="pass it to `accelerator.prepare` with the model and the loader",
                 related=(prepared[0].place.location,),
             )
+
+
+def _given(prepared: list[Call]) -> set[int]:
+    """The expressions that what is prepared may come from."""
+    return {
+        id(origin.node)
+        for call in prepared
+        for arg in (*call.node.args, *(keyword.value for keyword in call.node.keywords))
+        for origin in (*origins(call.file, arg, call.context), *_own(call, arg))
+    }
+
+
+def _from_elsewhere(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
+    """A loop around `accelerator.backward` goes over a loader that another function made, and nobody prepared."""
+    file, function = prepared[0].file, prepared[0].function
+    everywhere = [call for each in facts.sites.mentioning(["prepare"]) for call in each.calls(*_PREPARE)]
+    given = _given(everywhere)
+    for call in file.calls("backward"):
+        loops = [loop for loop in call.loops if isinstance(loop.node, ast.For)]
+        if call.function is not function or not call.node.args or not loops or not isinstance(loops[0].node, ast.For):
+            continue
+        over = origins(file, loops[0].node.iter, loops[0])
+        made = [origin for origin in over if origin.name == LOADER and id(origin.node) not in given]
+        if made and len(made) == len(over) and made[0].file.function_around(made[0].context) is not function:
+            yield Finding(
+                "The training loader is not prepared: every process reads all of the data",
+                prepared[-1].place.location,
+                help=f"pass `{ast.unparse(loops[0].node.iter)}` to it, with the model and the optimizer",
+                related=(made[0].file.place(made[0].node, made[0].context).location,),
+            )
+            return
 
 
 def _prepares_model(file: File, prepared: list[Call], optimizer: Call) -> bool:

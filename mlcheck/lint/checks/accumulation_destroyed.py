@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import stores, walk
+from mlcheck.lint.sites.pieces import dropped
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "optimizer step"
@@ -15,6 +16,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _after_the_loop(facts)
     yield from _of_lightning(facts)
     yield from _before_the_last(facts)
+    for piece in dropped(facts.sites):
+        yield Finding(
+            f"Each turn of the loop above replaces `{piece.name}`: only the last micro-batch gives gradients",
+            piece.backward.location,
+            help=f"run `{piece.name}.backward()` in each turn: gradients add up by themselves",
+            related=(piece.divided.location,),
+        )
     steps = steps_by_choice(facts)
     for clearing in facts.training.clearings:
         around = {loop.node for loop, _ in clearing.when.loops}

@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.modules import text_of
+from mlcheck.lint.sites.straight import read_after
 
 LOOKS_AT = "sequence layer"
 WORDS = ("LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer")
@@ -123,9 +124,26 @@ def _used_as_batch(call: Call) -> str:
         for result in re.findall(rf"^ *\(?(\w+)(?:, [^=]+)? = self\.{name}\(", body, re.MULTILINE):
             if len(re.findall(rf"\b{result}\)?(?:, [^=\n]+)? = |, {result}\b[^=\n]* = ", body)) == 1:
                 found = found or re.search(rf"(?<![\w.]){result}{_ALONG}", body)
+        found = found or _next_use(forward, name)
         if found is not None:
             return f"`{found[0]}` takes its second dimension for the sequence"
     return ""
+
+
+def _next_use(forward: Function, layer: str) -> re.Match[str] | None:
+    """`h = self.encoder(h)`, and `h.mean(dim=1)` where `h` is read next."""
+    for node in forward.nodes:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        target = node.targets[0].elts[0] if isinstance(node.targets[0], ast.Tuple) else node.targets[0]
+        if not isinstance(target, ast.Name) or ast.unparse(node.value.func) != f"self.{layer}":
+            continue
+        use = read_after(forward.node, node.value, target.id)
+        around = (each for each in forward.nodes if isinstance(each, ast.Call | ast.Subscript) and use in walk(each))
+        matches = (re.fullmatch(rf"{target.id}{_ALONG}", ast.unparse(each)) for each in around)
+        if use is not None and (found := next(filter(None, matches), None)) is not None:
+            return found
+    return None
 
 
 def _attributes_with(cls: Class, call: Call) -> list[str]:

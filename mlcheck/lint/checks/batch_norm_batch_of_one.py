@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.loaders import loaders
 
@@ -10,9 +11,10 @@ LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
 _NORMS = tuple(f"torch.nn.BatchNorm{n}d" for n in (1, 2, 3))
 _OTHERWISE = (
-    *("SyncBatchNorm", "track_running_stats", "freeze_bn", "frozen_bn", "FrozenBatch", "momentum=0", "accumul"),
+    *("SyncBatchNorm", "track_running_stats", "freeze_bn", "frozen_bn", "FrozenBatch", "accumul"),
     *("BatchNorm1d):", "BatchNorm2d):", "BatchNorm3d):"),
 )
+_UNMOVED = pattern(r"momentum=0(?:\.0*)?\s*[,)]")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -23,7 +25,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         files = {loader.call.file.path, *loader.call.file.imports}
         norms = [call for call in facts.sites.calls(*_NORMS) if call.file.path in files]
-        if norms and not any(word in norm.file.text for norm in (loader.call, *norms) for word in _OTHERWISE):
+        texts = {call.file.text for call in (loader.call, *norms)}
+        if norms and not any(_UNMOVED.search(text) or any(word in text for word in _OTHERWISE) for text in texts):
             yield Finding(
                 "Batches of one sample train batch normalisation: its running averages belong to no sample, "
                 "and `eval()` uses them",

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.guards import conditions
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
 
 LOOKS_AT = "collective"
@@ -48,6 +48,16 @@ def _called_by_one(call: Call) -> Iterator[Finding]:
     found = [guard for guard in guards if guard is not None]
     if found and len(found) == len(guards) and not any(guard.orelse for guard in found):
         name = call.name.rpartition(".")[2]
+        if any(True for _ in returns(function)):
+            for each, guard in zip(above, found, strict=True):
+                yield Finding(
+                    f"`{function.name}` waits for all ranks in `{name}`, and this branch is taken by one: "
+                    "it waits for ever",
+                    each.place.location,
+                    help="call it on all ranks, and use what it returns on the one",
+                    related=(call.place.location, each.file.place(guard.test, each.context).location),
+                )
+            return
         yield Finding(
             f"`{name}` needs all ranks, and `{function.name}` is called by one: it waits for ever",
             call.place.location,

@@ -182,7 +182,7 @@ def _never_returned(trainer: Call, given: list[Scoring]) -> Iterator[Finding]:
             yield Finding(
                 f"The best model is the one with the best `{wanted}`, which `compute_metrics` does not return "
                 f"({listed}): the first checkpoint fails",
-                told.place.location,
+                told.file.place(told.argument("metric_for_best_model") or told.node, told.context).location,
                 help="name a metric that is returned",
                 related=(trainer.place.location,),
             )

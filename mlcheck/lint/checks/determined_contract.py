@@ -59,6 +59,27 @@ def _by_hand(cls: Class, call: Call) -> Iterator[Finding]:
             call.place.location,
             help=f"`self.context.step_optimizer({ast.unparse(func.value)})`",
         )
+    elif func.attr == "step" and _stepped_by_context(call, func.value):
+        yield Finding(
+            "The trial steps its schedule, and the context steps it too: the learning rate changes twice as fast",
+            call.place.location,
+            help="leave this line out, or wrap it with `LRScheduler.StepMode.MANUAL_STEP`",
+        )
+
+
+def _stepped_by_context(call: Call, node: ast.expr) -> bool:
+    """`wrap_lr_scheduler(schedule, STEP_EVERY_BATCH)`: the context steps it."""
+    found = origins(call.file, node, call.context)
+    return bool(found) and all(
+        isinstance(origin.node, ast.Call)
+        and ast.unparse(origin.node.func).endswith("wrap_lr_scheduler")
+        and any("STEP_EVERY" in ast.unparse(given) for given in _settings(origin.node))
+        for origin in found
+    )
+
+
+def _settings(node: ast.Call) -> list[ast.expr]:
+    return [*node.args[1:], *(word.value for word in node.keywords)]
 
 
 def _is_optimizer(call: Call, node: ast.expr) -> bool:

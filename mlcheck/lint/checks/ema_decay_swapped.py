@@ -35,6 +35,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             share = _kept(file, context, old, new)
             if share is not None and 0 < round(share, 6) < _HARDLY:
                 yield _finding(file, update, context, share)
+        for update, context, name in _lowered(file):
+            yield Finding(
+                f"`self.{name}` takes the smaller of itself and a value of the first steps: it never rises again",
+                file.place(update, context).location,
+                help=f"leave the attribute alone: `{name} = min(self.{name}, ...)`",
+            )
     facts.sites.seen[LOOKS_AT] = seen
 
 
@@ -44,6 +50,26 @@ def _finding(file: File, node: ast.AST, context: Context, kept: float) -> Findin
         file.place(node, context).location,
         help=f"the other way round: {1 - kept:.4g} of the average and {kept:.4g} of the new weights",
     )
+
+
+def _lowered(file: File) -> Iterator[tuple[ast.AST, Context, str]]:
+    """`self.decay = min(self.decay, (1 + n) / (10 + n))`, where each update counts `n` up."""
+    for assigned in file.walk.attributes:
+        value, function = assigned.value, file.method_around(assigned.context)
+        if function is None or not isinstance(value, ast.Call) or ast.unparse(value.func) != "min":
+            continue
+        own = ast.unparse(assigned.target)
+        others = [arg for arg in value.args if ast.unparse(arg) != own]
+        if len(value.args) != 2 or len(others) != 1 or function.name == "__init__":
+            continue
+        counted = {
+            ast.unparse(node.target)
+            for node in function.nodes
+            if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
+        }
+        grows = isinstance(others[0], ast.BinOp) and any(ast.unparse(node) in counted for node in walk(others[0]))
+        if grows and ("parameters()" in file.module.text_of(function.node) or "decay" in own):
+            yield assigned.node, assigned.context, assigned.target.attr
 
 
 def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, ast.expr | None]]:

@@ -39,6 +39,32 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="read it once in `__init__`; map what does not fit into memory (`mmap_mode`, HDF5, a file each)",
             )
+        for whole in _whole(cls, item) if item is not None else ():
+            yield Finding(
+                f"`{ast.unparse(whole.value)}` reads the whole array for each sample that is taken out of it",
+                item.place(whole).location if item is not None else cls.place.location,
+                help="index the data set of the file itself, without `[:]`: that reads one sample",
+            )
+
+
+def _whole(cls: Class, item: Function) -> Iterator[ast.Subscript]:
+    """`h5py.File(path)["images"][:][index]`, under whatever names."""
+    if "h5py" not in cls.file.text:
+        return
+    for node in item.nodes:
+        inner = node.value if isinstance(node, ast.Subscript) else None
+        if isinstance(node, ast.Subscript) and isinstance(inner, ast.Subscript) and _is_all(inner.slice):
+            entry = inner.value
+            named = isinstance(entry, ast.Subscript) and isinstance(entry.slice, ast.Constant)
+            if named and isinstance(node.slice, ast.Name) and node.slice.id in item.parameters:
+                yield node
+
+
+def _is_all(index: ast.expr) -> bool:
+    """`[:]` and `[()]`."""
+    if isinstance(index, ast.Slice):
+        return index.lower is None and index.upper is None and index.step is None
+    return isinstance(index, ast.Tuple) and not index.elts
 
 
 def _reads(cls: Class, item: Function) -> Iterator[Call]:

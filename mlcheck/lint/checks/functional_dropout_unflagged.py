@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import stores
 from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function, Sites
+from mlcheck.lint.sites.changing import changed
 from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, in_forward, own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_module
@@ -26,7 +27,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _told_by_default(facts.sites, calls)
     yield from _by_hand(facts.sites)
     for call in calls:
-        function = call.function
+        function, fixed = call.function, _fixed_flag(facts.sites, call)
+        if fixed:
+            yield Finding(
+                f"`{call.name.rpartition('.')[2]}` drops in evaluation too: `self.{fixed}` is set once, "
+                "and `eval()` does not change it",
+                call.place.location,
+                help="pass `training=self.training`",
+            )
         if function is None or not _is_of_a_module(facts.sites, function):
             continue
         attention = call.name == _ATTENTION
@@ -97,6 +105,28 @@ def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
                         help=f"pass `{flag.id}=self.training`",
                         related=(call.place.location,),
                     )
+
+
+def _fixed_flag(sites: Sites, call: Call) -> str:
+    """`is_train` of `F.dropout(x, p, self.is_train)`, which the constructor sets to True, and nobody sets again."""
+    flag, function = call.argument("training", 2) if call.name in _DROPOUT else None, call.function
+    name = own_attribute(flag, function) if flag is not None else ""
+    if not name or name == "training" or function is None or function.cls is None or not is_module(function.cls):
+        return ""
+    sets = function.cls.attribute(name)
+    if len(sets) != 1 or sets[0][0].name != "__init__" or sets[0][1].value is None:
+        return ""
+    init, given = sets[0][0], sets[0][1].value
+    if isinstance(given, ast.Name) and given.id in init.parameters:
+        position = list(init.parameters).index(given.id) - 1
+        if any(made.argument(given.id, position) is not None for made in callers(sites, init)):
+            return ""
+        given = init.parameters[given.id] or given
+    heirs = [cls for cls in sites.classes if function.cls in cls.line and cls is not function.cls]
+    if heirs or name in sites.once(changed)[0] or any("setattr(" in file.text for file in sites.files.values()):
+        return ""
+    is_on = isinstance(given, ast.Constant) and given.value is True
+    return name if is_on and not _switches_itself(function.cls) else ""
 
 
 def _is_stored(helper: Function, name: str) -> bool:

@@ -1,5 +1,6 @@
 """ignite-contract: nobody switches the mode, where Ignite's own engines would have."""
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -7,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "Ignite engine"
 WORDS = ("ignite",)
@@ -22,6 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     engines = [(call, step) for call in sites.calls(*_ENGINES) if (step := _step(call)) is not None]
     evaluators = list(sites.calls(_MADE))
     sites.seen[LOOKS_AT] = len(engines) + len(evaluators)
+    yield from _called_too_soon(sites)
     switched = [step for _, step in engines if _EVAL.search(_text(step))]
     for call, step in engines:
         if ".backward(" in _text(step):
@@ -41,6 +44,27 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="call `model.eval()` at the top of the step",
                     related=(call.place.location,),
                 )
+
+
+def _called_too_soon(sites: Sites) -> Iterator[Finding]:
+    """`add_event_handler(Events.EPOCH_COMPLETED, validate())`, of a function that returns no handler."""
+    for file in sites.mentioning(["add_event_handler"]):
+        for call in file.calls("add_event_handler") if "ignite" in file.text else ():
+            handler = call.argument("handler", 1)
+            named = file.resolve(handler.func, call.context) if isinstance(handler, ast.Call) else None
+            if isinstance(named, Function) and not list(returns(named)) and not _is_changed(named):
+                yield Finding(
+                    f"`{named.name}` runs here, once, and nothing is left to run at the event",
+                    call.place.location,
+                    help=f"give the function itself: `{named.name}`; arguments of its own go behind it",
+                )
+
+
+def _is_changed(function: Function) -> bool:
+    """Whether calling it gives something else than its body returns."""
+    return bool(function.node.decorator_list) or any(
+        isinstance(node, ast.Yield | ast.YieldFrom) for node in function.nodes
+    )
 
 
 def _step(call: Call) -> Function | None:

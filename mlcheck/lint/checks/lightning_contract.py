@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.modules import text_of
 from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.refusals import refused
 
 LOOKS_AT = "Lightning module"
 WORDS = ("LightningModule", "Fabric", "EarlyStopping", "ModelCheckpoint")
@@ -26,6 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     modules = [cls for cls in facts.sites.classes if _is_lightning(cls)]
     facts.sites.seen[LOOKS_AT] = len(modules)
     yield from _monitored(facts.sites, modules)
+    yield from refused(facts.sites, modules)
     for cls in modules:
         yield from _no_optimizer(cls)
         step = cls.methods.get("training_step")

@@ -8,6 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File, Function
+from mlcheck.lint.sites.decisions import hard_losses
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import returns
 
@@ -21,6 +22,12 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _collected(facts)
     yield from _of_decisions(facts)
     yield from _of_leaf(facts)
+    for hard in hard_losses(facts.sites):
+        yield Finding(
+            f"The loss knows `{hard.name}` by a decision alone, which has no gradient: it teaches nothing",
+            hard.function.place(hard.line).location,
+            help="compute it from the probabilities themselves",
+        )
     for backward in facts.backwards:
         if backward.severed is not None:
             yield Finding(

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_attribute, walk
-from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites import Call, Function, Sites, canonical
 from mlcheck.lint.sites.guards import conditions, in_forward
 from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
 from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.settings import setting
 
 LOOKS_AT = "layer"
 _MODED = frozenset(f"torch.nn.{name}" for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"))
@@ -36,6 +37,12 @@ def check(facts: Facts) -> Iterator[Finding]:
         else:
             message = f"`{layer}` is made anew in every forward pass, in train mode: it drops in evaluation too"
         yield Finding(message, call.place.location, help="make it in `__init__` and keep it as an attribute")
+    for call in _taken_from_tables(facts.sites):
+        yield Finding(
+            f"`{ast.unparse(call.node.func)}` makes a new layer in every forward pass: its weights are never trained",
+            call.place.location,
+            help="make it in `__init__` and keep it as an attribute",
+        )
     for call, maker in _made_by_functions(facts.sites):
         yield Finding(
             f"`{maker.name}` makes new layers in every forward pass: their weights are random and never trained",
@@ -56,6 +63,24 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="make it in `__init__` and keep it as an attribute",
             )
+
+
+def _taken_from_tables(sites: Sites) -> Iterator[Call]:
+    """`NORMS[self.norm](dim)(x)` in a forward pass, where all entries of the table are layers with weights."""
+    for cls in sites.once(module_classes):
+        forward = cls.methods.get("forward")
+        for node in forward.nodes if forward is not None else ():
+            if forward is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
+                continue
+            table, where = cls.file.value(node.func.value, forward.inner)
+            entry = setting(cls.file, table, where)
+            file, table, where = entry if entry is not None else (cls.file, table, where)
+            kinds = table.values if isinstance(table, ast.Dict) else []
+            named = [file.resolve(kind, where) for kind in kinds]
+            call = Call(cls.file, node, forward.inner)
+            if named and all(isinstance(name, str) and canonical(name) in LEARNING for name in named):
+                if _is_used_here(call):
+                    yield call
 
 
 def _made_by_functions(sites: Sites) -> Iterator[tuple[Call, Function]]:

@@ -90,7 +90,7 @@ def _put_in_later(facts: Facts) -> Iterator[Finding]:
 
 
 def _made_anew(facts: Facts) -> Iterator[Finding]:
-    """`model = make_model()`, and beneath an optimizer of it once more, by the same call."""
+    """`model = make_model()`, and beneath an optimizer of it once more, by a call of the same."""
     for made, model, name in _made_of_a_model(facts):
         first = source(made.file, ast.Name(model, ast.Load(), lineno=made.node.lineno, col_offset=0), made.context)[0]
         last: ast.Assign | None = None
@@ -102,7 +102,8 @@ def _made_anew(facts: Facts) -> Iterator[Finding]:
             if stores(statement, name) or any(word in ast.unparse(statement) for word in handed_on):
                 last = None
                 break
-        alike = last is not None and isinstance(first, ast.Call) and ast.unparse(first) == ast.unparse(last.value)
+        beneath = last is not None and last not in following(made)
+        alike = last is not None and isinstance(first, ast.Call) and _is_alike(first, last.value, beneath)
         if last is not None and alike and not loads(last.value, model) and _goes_on(made, last, model, name):
             yield Finding(
                 f"`{model}` is made anew here, and the optimizer keeps the parameters of the first: it trains nothing",
@@ -110,6 +111,13 @@ def _made_anew(facts: Facts) -> Iterator[Finding]:
                 help="make the optimizer after the model that is trained",
                 related=(made.place.location,),
             )
+
+
+def _is_alike(first: ast.Call, again: ast.expr, beneath: bool) -> bool:
+    """Whether both make a model by the same call; in a branch beneath, be it with other arguments."""
+    if not beneath or not isinstance(again, ast.Call):
+        return ast.unparse(first) == ast.unparse(again)
+    return ast.unparse(first.func) == ast.unparse(again.func)
 
 
 def _goes_on(made: Call, last: ast.Assign, model: str, optimizer: str) -> bool:

@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites.estimators import cut_whole
 from mlcheck.lint.sites.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
@@ -40,6 +41,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             related=(given.location,),
         )
     yield from _frozen(facts)
+    for place, kept in cut_whole(facts.sites):
+        yield Finding(
+            f"The whole sum is detached, and without its gradient `{kept}` cancels out: nothing behind it learns",
+            place.location,
+            help=f"detach the difference alone: `{kept} + (... - {kept}).detach()`",
+        )
     trained: set[Hashable] = set()
     for forward in facts.forwards:
         trained |= forward.touched if forward.trained and forward.grad.kind != "off" else set()

@@ -105,9 +105,16 @@ def _went_through_before(file: File, use: ast.expr, context: Context) -> bool:
         handed = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
         if call.node.lineno >= use.lineno or call.context not in outwards:
             continue
-        if any(isinstance(arg, ast.Name) and arg.id == use.id for arg in handed) and _consumes(call):
+        if any(_goes_through(arg, use.id) for arg in handed) and _consumes(call):
             return True
     return False
+
+
+def _goes_through(arg: ast.expr, name: str) -> bool:
+    """`params`, and `p.numel() for p in params`."""
+    if isinstance(arg, ast.GeneratorExp | ast.ListComp):
+        arg = arg.generators[0].iter
+    return isinstance(arg, ast.Name) and arg.id == name
 
 
 def _names_called(tree: ast.AST) -> set[str]:

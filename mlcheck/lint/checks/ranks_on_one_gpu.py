@@ -5,13 +5,15 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.ranks import DDP, is_guarded
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)
 
+_DEVICE = "torch.device"
 _ONE_EACH = ("CUDA_VISIBLE_DEVICES", "SLURM")  # a cluster may show each process one GPU alone, under the number 0
 
 
@@ -23,6 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         texts = [file.text for file in facts.sites.files.values() if file.path in near]
         if any(word in text for text in texts for word in _ONE_EACH) or is_guarded(wrap.file, wrap.context):
             continue
+        yield from _batches_on_first(wrap)
         number = _listed(wrap)
         chosen = wrap.constant("device_ids", 1) is not None
         if number is None and not any(word in text for text in texts for word in ("set_device(", "cuda.device(")):
@@ -33,6 +36,45 @@ def check(facts: Facts) -> Iterator[Finding]:
                 wrap.place.location,
                 help="use the local rank: `torch.cuda.set_device(local_rank)`, `device_ids=[local_rank]`",
             )
+
+
+def _batches_on_first(wrap: Call) -> Iterator[Finding]:
+    """`device = torch.device("cuda:0")` beside `device_ids=[local_rank]`, in a function that trains with it."""
+    given, function = wrap.argument("device_ids", 1), wrap.function
+    if function is None or not isinstance(given, ast.List) or len(given.elts) != 1:
+        return
+    if "rank" not in ast.unparse(given).lower():
+        return
+    for made in wrap.file.calls("device"):
+        names = wrap.file.names_given(made.node)
+        if made.function is not function or len(names) != 1 or wrap.file.called(made.node, made.context) != _DEVICE:
+            continue
+        told = made.node.args[0] if len(made.node.args) == 1 else None
+        arms = [told.body, told.orelse] if isinstance(told, ast.IfExp) else [told]
+        numbers = [_number_of(made, arm) for arm in arms if arm is not None]
+        if any(number is not None for number in numbers) and _is_given_in_loop(function, names[0]):
+            yield Finding(
+                f"The model is on the GPU of its rank, and `{names[0]}` is one GPU for all of them",
+                made.place.location,
+                help='`torch.device("cuda", local_rank)`',
+                related=(wrap.place.location,),
+            )
+
+
+def _is_given_in_loop(function: Function, name: str) -> bool:
+    """Whether a loop that trains hands the device to a call."""
+    return any(
+        isinstance(arg, ast.Name) and arg.id == name
+        for loop in function.nodes
+        if isinstance(loop, ast.For) and "backward(" in ast.unparse(loop)
+        for call in walk(loop)
+        if isinstance(call, ast.Call)
+        for arg in call.args
+    )
+
+
+def _number_of(call: Call, node: ast.expr) -> int | None:
+    return _number(call.file.constant(node, call.context))
 
 
 def _listed(wrap: Call) -> int | None:

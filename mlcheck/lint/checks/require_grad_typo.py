@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites import Class, Context, File
+from mlcheck.lint.sites.modules import is_module, makes_module
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.settings import setting
 
 LOOKS_AT = "frozen parameter"
+_OF_RESNET = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -21,6 +25,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             "`requires_grad` of a module is an attribute like any other: its parameters keep theirs",
             place.location,
             help="call `requires_grad_(...)` of the module, or set `requires_grad` of each of its parameters",
+        )
+    for place, name in _whole_names(facts):
+        yield Finding(
+            f"No parameter is called `{name}`: that is the module, and this freezes nothing",
+            place.location,
+            help=f'ask for the beginning of the name: `name.startswith("{name}.")`',
         )
     files = list(facts.sites.mentioning([".require_grad"], tests=True))
     if not any("torch" in file.text for file in files):
@@ -40,6 +50,59 @@ def check(facts: Facts) -> Iterator[Finding]:
                 file.place(node, file.walk.module).location,
                 help="write `requires_grad`",
             )
+
+
+def _whole_names(facts: Facts) -> Iterator[tuple[Place, str]]:
+    """`if name in ["conv1", "layer1"]: p.requires_grad = False` over `named_parameters()`: names of modules alone."""
+    for file in facts.sites.mentioning(["named_parameters()"]):
+        for assigned in file.walk.attributes:
+            owner, guard = assigned.target.value, assigned.context.node
+            if assigned.target.attr != "requires_grad" or not isinstance(guard, ast.If) or guard.orelse:
+                continue
+            loop = next((outer.node for outer in assigned.context.outwards() if outer.kind == "loop"), None)
+            if not isinstance(loop, ast.For) or not isinstance(owner, ast.Name):
+                continue
+            match guard.test, loop.target:
+                case (
+                    ast.Compare(left=ast.Name(id=asked), ops=[ast.In() | ast.Eq()], comparators=[among]),
+                    ast.Tuple(elts=[ast.Name(id=name), ast.Name(id=parameter)]),
+                ) if asked == name and parameter == owner.id:
+                    words = _words(file, among, assigned.context)
+                    if words and all(_is_module_of(file, loop, assigned.context, word) for word in words):
+                        yield file.place(guard.test, assigned.context), words[0]
+
+
+def _words(file: File, among: ast.expr, context: Context) -> list[str]:
+    value, where = file.value(among, context)
+    if isinstance(value, ast.Name | ast.Attribute) and (entry := setting(file, value, where)) is not None:
+        value = entry.node
+    parts = value.elts if isinstance(value, ast.List | ast.Tuple | ast.Set) else [value]
+    words = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return words if len(words) == len(parts) else []
+
+
+def _is_module_of(file: File, loop: ast.For, context: Context, word: str) -> bool:
+    """Whether the model of `model.named_parameters()` has a module of that name, so no parameter is called so."""
+    over = loop.iter
+    if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute):
+        return False
+    if over.func.attr != "named_parameters" or over.args or over.keywords:
+        return False
+    found = origins(file, over.func.value, context)
+    return bool(found) and all(_has_module(origin, word) for origin in found)
+
+
+def _has_module(model: Origin, word: str) -> bool:
+    if model.name.startswith(("torchvision.models.resnet", "torchvision.models.wide_resnet")):
+        return word in _OF_RESNET
+    named = model.file.resolve(model.node.func, model.context) if isinstance(model.node, ast.Call) else None
+    sets = named.attribute(word) if isinstance(named, Class) and is_module(named) else []
+    return bool(sets) and all(
+        each.value is not None
+        and makes_module(where.file, each.value, each.context)
+        and "Parameter" not in ast.unparse(each.value)
+        for where, each in sets
+    )
 
 
 def _of_modules(facts: Facts) -> Iterator[Place]:

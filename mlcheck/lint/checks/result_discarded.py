@@ -124,10 +124,13 @@ def _changed(call: Call) -> ast.expr | None:
 
 
 def _is_weight(call: Call, owner: ast.Attribute) -> bool:
-    """`p.data` and `p.grad`, where `p` runs over parameters."""
-    if not isinstance(owner.value, ast.Name):
+    """`p.data`, `p.grad` and `p.grad.data`, where `p` runs over parameters."""
+    inner = owner.value
+    while isinstance(inner, ast.Attribute) and inner.attr in ("data", "grad"):
+        inner = inner.value
+    if not isinstance(inner, ast.Name):
         return False
-    bound = call.file.bindings(owner.value.id, call.context)
+    bound = call.file.bindings(inner.id, call.context)
     loops = [b for b in bound if b.kind in ("loop", "item") and b.value is not None]
     return (
         bool(loops)

@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.loaders import Loader, loaders
-from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, mentions_rank, owned
+from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, owned, starts
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -23,6 +23,7 @@ _SHARED = pattern(
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _forgotten(facts.sites)
+    yield from _of_one_rank(facts.sites)
     wraps = list(facts.sites.calls(DDP))
     if not wraps or facts.sites.once(owned) or _is_shared(facts.sites):
         return
@@ -55,6 +56,19 @@ def _by_rank(loader: Loader) -> bool:
     """Whether the data, its indices or the number of samples depend on the rank."""
     nodes: list[ast.AST] = [loader.call.node, *(data.node for data in loader.data)]
     return any(mentions_rank(node) for node in nodes)
+
+
+def _of_one_rank(sites: Sites) -> Iterator[Finding]:
+    """`DistributedSampler(data, world_size, rank=0)`: all processes take the share of the first."""
+    for sampler in sites.calls("torch.utils.data.DistributedSampler"):
+        rank, count = sampler.constant("rank", 2), sampler.constant("num_replicas", 1)
+        alone = isinstance(count, int) or sampler.file.is_test
+        if isinstance(rank, int) and not alone and sites.once(starts) and not is_guarded(sampler.file, sampler.context):
+            yield Finding(
+                f"Every process takes the share of rank {rank}: the ranks do the same work instead of sharing it",
+                sampler.place.location,
+                help="pass `rank=dist.get_rank()`, or leave it out",
+            )
 
 
 def _forgotten(sites: Sites) -> Iterator[Finding]:

@@ -8,6 +8,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function, Sites
+from mlcheck.lint.sites.guards import conditions
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "gradient scaler"
 WORDS = ("scale", "Scale")
@@ -51,6 +53,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
     yield from _never_updated(facts.sites)
     yield from _made_anew(facts.sites)
+    yield from _made_in_step(facts.sites)
     yield from _updated_before(facts.sites)
 
 
@@ -84,6 +87,30 @@ def _made_anew(sites: Sites) -> Iterator[Finding]:
                         help="make the scaler once, before the loop",
                         related=(step.place.location,),
                     )
+
+
+def _made_in_step(sites: Sites) -> Iterator[Finding]:
+    """A scaler that is made and steps in a function without a loop, which loops call for each batch."""
+    for made in sites.calls(*_SCALERS):
+        function, names = made.function, made.file.names_given(made.node)
+        if function is None or made.loops or len(names) != 1 or conditions(made.context):
+            continue
+        steps = [call for call in made.file.calls("step") if ast.unparse(call.node.func) == f"{names[0]}.step"]
+        own = [call for call in steps if call.function is function]
+        if not own or any(call.loops for call in own) or "state_dict" in made.file.text:
+            continue
+        found = list(callers(sites, function))
+        if not found and function.cls is not None and sum(function.name in cls.methods for cls in sites.classes) == 1:
+            found = [call for file in sites.mentioning([f".{function.name}("]) for call in file.calls(function.name)]
+        around = [{outer.kind for outer in call.context.outwards()} & {"loop", "comprehension"} for call in found]
+        if found and all(around):
+            yield Finding(
+                f"A new gradient scaler for every call of `{function.name}`: the loss scale starts at its first value "
+                "each time, whatever overflowed before",
+                made.place.location,
+                help="make the scaler once, beside the optimizer, and hand it over",
+                related=(found[0].place.location,),
+            )
 
 
 def _updated_before(sites: Sites) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, Context, File, Function, Named, ProjectModule
-from mlcheck.lint.sites.gpus import renumbered
+from mlcheck.lint.sites.gpus import renumbered, written_as_list
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "environment variable"
@@ -17,17 +17,20 @@ _NEARLY = pattern(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIB
 _ASKS = frozenset(["is_available", "device_count", "get_device_name", "current_device", "set_device", "init"])
 _COUNTS = ("is_available", "device_count", "get_device_name", "get_device_properties", "current_device", "init")
 _ASKS |= {"get_device_properties", "manual_seed_all", "empty_cache", "get_device_capability"}
+_EXPORTED = pattern(rf"\s*(?:export|set)\s+{_KEY}=[^;&|]*")
 _CHILDREN = ("subprocess", "Process(", "spawn", "Popen")
 """Processes that start afterwards have it in their environment."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _in_another_shell(facts)
     for file in facts.sites.mentioning(["CUDA", "VISIBLE"]):
         for node, context, value in _environment(file):
             facts.sites.seen[LOOKS_AT] += 1
             if value == _KEY:
                 yield from renumbered(file, node, context)
+                yield from written_as_list(file, node, context)
                 used = (
                     _used_before(file, node, context)
                     or _asked_by_import(file, node, context)
@@ -46,6 +49,20 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, context).location,
                     help=f"the name is `{_KEY}`",
                 )
+
+
+def _in_another_shell(facts: Facts) -> Iterator[Finding]:
+    """`os.system("export CUDA_VISIBLE_DEVICES=1")`: the shell that knows of it ends with the call."""
+    for call in facts.sites.calls("os.system"):
+        given = call.node.args[0] if call.node.args else None
+        parts = given.values if isinstance(given, ast.JoinedStr) else [given]
+        text = "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in parts)
+        if _EXPORTED.fullmatch(text):
+            yield Finding(
+                f"The shell that `os.system` starts sets `{_KEY}` for itself alone: this program sees all GPUs",
+                call.place.location,
+                help=f'`os.environ["{_KEY}"] = ...`, before CUDA is asked',
+            )
 
 
 def _environment(file: File) -> Iterator[tuple[ast.AST, Context, str]]:

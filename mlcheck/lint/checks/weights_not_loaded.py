@@ -15,6 +15,7 @@ from mlcheck.lint.sites.reinitialising import initialised_again
 
 LOOKS_AT = "state dict"
 _STEPS = 4
+_KEYS_ALONE = ("set", "len", "sorted", "list", "frozenset", "tuple")
 _ASKED = ("shape", "size", "dtype", "device", "ndim")
 
 
@@ -173,6 +174,8 @@ def _changed_for_nothing(function: Function, name: str) -> ast.AST | None:
                 return None
             allowed.add(id(node.func.value))
             changed = changed or (node if node.func.attr == "update" else None)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _KEYS_ALONE:
+            allowed |= {id(given) for given in node.args if _is(given, name)}
         elif isinstance(node, ast.For | ast.comprehension) and _is(node.iter, name):
             allowed.add(id(node.iter))
     uses = [node for node in function.nodes if _is(node, name) and isinstance(getattr(node, "ctx", None), ast.Load)]

@@ -11,6 +11,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.settings import setting
 
 _DEVICE = pattern(r"cuda:(\d+)")
 _NUMBERS = pattern(r"\d+(?:,\s*\d+)*")
@@ -18,10 +19,7 @@ _NUMBERS = pattern(r"\d+(?:,\s*\d+)*")
 
 def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]:
     """`"cuda:2"` where GPU 2 is the only visible one: it is `cuda:0` from then on."""
-    chosen = next(
-        (each.value for each in walk(_scope(file, context)) if isinstance(each, ast.Assign) and node in each.targets),
-        None,
-    )
+    chosen = _given(file, node, context)
     if isinstance(chosen, ast.Constant) and isinstance(chosen.value, str):
         yield from _beyond(file, node, context, chosen.value)
         return
@@ -46,6 +44,28 @@ def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]
                     help="use `cuda:0`, or leave `CUDA_VISIBLE_DEVICES` alone",
                     related=(file.place(node, context).location,),
                 )
+
+
+def written_as_list(file: File, node: ast.AST, context: Context) -> Iterator[Finding]:
+    """`str([0, 1])` is "[0, 1]", with a bracket that CUDA cannot read."""
+    chosen = _given(file, node, context)
+    if not isinstance(chosen, ast.Call) or file.resolve(chosen.func, context) not in ("builtins.str", "builtins.repr"):
+        return
+    for given in chosen.args[:1]:
+        value, where = file.value(given, context)
+        entry = setting(file, value, where)
+        if isinstance(entry.node if entry is not None else value, ast.List | ast.Tuple):
+            yield Finding(
+                f"`{ast.unparse(chosen)}` is written with brackets, which CUDA cannot read: no GPU is visible",
+                file.place(node, context).location,
+                help=f'`",".join(map(str, {ast.unparse(given)}))`',
+            )
+
+
+def _given(file: File, node: ast.AST, context: Context) -> ast.expr | None:
+    """What is assigned to this place."""
+    lines = walk(_scope(file, context))
+    return next((line.value for line in lines if isinstance(line, ast.Assign) and node in line.targets), None)
 
 
 def _beyond(file: File, node: ast.AST, context: Context, visible: str) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 
 _PACKAGES = ("lightning", "lightning.pytorch", "pytorch_lightning", "lightning.pytorch.trainer")
-_TRAINERS = tuple(f"{package}.Trainer" for package in _PACKAGES)
+TRAINERS = tuple(f"{package}.Trainer" for package in _PACKAGES)
 _EVALUATIONS = ("validation_step", "test_step")
 _LOSSES = ("torch.nn.functional.", "torch.nn.")
 
@@ -21,7 +21,7 @@ def local_losses(sites: Sites) -> Iterator[tuple[Call, Call]]:
 
     Metrics of torchmetrics put themselves together, and names tell nothing: only a loss of torch is certain.
     """
-    trainers = list(sites.calls(*_TRAINERS))
+    trainers = list(sites.calls(*TRAINERS))
     if not trainers or not all(map(_is_on_several, trainers)):
         return
     for file in sites.mentioning(_EVALUATIONS):

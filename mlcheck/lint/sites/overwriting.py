@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.sites.scopes import Context
 
 _LAYERS = {"ReLU": 0, "ReLU6": 0, "LeakyReLU": 1, "ELU": 1, "SELU": 0, "CELU": 1, "SiLU": 0, "Mish": 0}
 _LAYERS |= {"Hardswish": 0, "Hardsigmoid": 0, "Hardtanh": 2, "RReLU": 2, "Threshold": 2}
@@ -20,6 +22,9 @@ _METHODS = frozenset(
         *("normal", "uniform", "bernoulli", "lerp", "addcmul", "copy"),
     )
 )
+
+
+_DEPTH = 4
 
 
 class Overwriting(NamedTuple):
@@ -98,7 +103,39 @@ def _is_layer_in_place(cls: Class, name: str) -> bool:
     made = sets[0][1].value
     named = sets[0][0].file.resolve(made.func, sets[0][1].context)
     last = canonical(named).removeprefix("torch.nn.") if isinstance(named, str) else ""
-    return last in _LAYERS and _is_true(made, _LAYERS[last])
+    if last in _LAYERS:
+        return _is_true(made, _LAYERS[last])
+    return _begins_in_place(sets[0][0].file, made, sets[0][1].context)
+
+
+def _begins_in_place(file: File, made: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
+    """`nn.Sequential(nn.ReLU(inplace=True), ...)`, or a module of the project whose `forward` starts with such."""
+    if not isinstance(made, ast.Call) or depth <= 0:
+        return False
+    named = file.resolve(made.func, context)
+    if isinstance(named, Class):
+        return _changes_argument(named, depth)
+    last = canonical(named).removeprefix("torch.nn.") if isinstance(named, str) else ""
+    if last in _LAYERS:
+        return _is_true(made, _LAYERS[last])
+    return last == "Sequential" and bool(made.args) and _begins_in_place(file, made.args[0], context, depth - 1)
+
+
+def _changes_argument(cls: Class, depth: int) -> bool:
+    """`def forward(self, x): return self.body(x)`, where the first layer of `body` changes `x`."""
+    forward = cls.methods.get("forward")
+    names = list(forward.parameters)[1:2] if forward is not None else []
+    first = forward.node.body[0] if forward is not None else None
+    if forward is None or not names or not isinstance(first, ast.Return | ast.Assign):
+        return False
+    for call in walk(first.value) if first.value is not None else ():
+        if isinstance(call, ast.Call) and len(call.args) == 1 and ast.unparse(call.args[0]) == names[0]:
+            layer = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            sets = cls.attribute(layer) if ast.unparse(call.func) == f"self.{layer}" else []
+            made = sets[0][1].value if len(sets) == 1 else None
+            if made is not None and _begins_in_place(sets[0][0].file, made, sets[0][1].context, depth - 1):
+                return True
+    return False
 
 
 def _is_true(call: ast.Call, position: int | None) -> bool:

@@ -81,7 +81,9 @@ def mentions_rank(node: ast.AST) -> bool:
 
 
 def is_one_rank(test: ast.expr) -> bool:
-    """`rank == 0`, `dist.get_rank() == 0`, `is_main_process()`: true on one rank alone."""
+    """`rank == 0`, `dist.get_rank() == 0`, `is_main_process()`: true on one rank alone, if anywhere."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(map(is_one_rank, test.values))
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
         sides = (test.left, test.comparators[0])
         number = [side for side in sides if isinstance(side, ast.Constant) and side.value == 0]

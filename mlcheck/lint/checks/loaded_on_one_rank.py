@@ -1,0 +1,53 @@
+"""loaded-on-one-rank: one rank loads weights into a model that is wrapped already, and the others keep their own."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.ranks import DDP, is_one_rank, owned, starts
+
+LOOKS_AT = "distributed start"
+WORDS = ("distributed",)
+_TELLS = ("broadcast", "all_reduce", "_sync_module_states", "all_gather", "scatter")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    sites = facts.sites
+    if not sites.once(starts) or sites.once(owned):
+        return
+    wraps = list(sites.calls(DDP))
+    for file in sites.mentioning(["load_state_dict"]) if wraps else ():
+        for call in file.calls("load_state_dict"):
+            guard = _guard(call)
+            func = call.node.func
+            if guard is None or not isinstance(func, ast.Attribute) or not _is_wrapped(call, func.value):
+                continue
+            if not any(word in other.text for other in (file, *(wrap.file for wrap in wraps)) for word in _TELLS):
+                yield Finding(
+                    f"One rank alone loads the weights, and `{ast.unparse(func.value)}` is wrapped already: "
+                    "the other ranks go on with weights of their own",
+                    call.place.location,
+                    help="load them on every rank, with `map_location`, or before `DistributedDataParallel(...)`",
+                    related=(file.place(guard.test, call.context).location,),
+                )
+
+
+def _guard(call: Call) -> ast.If | None:
+    """The branch of one rank that it stands in, where no other rank has a branch of its own."""
+    for outer in call.context.outwards():
+        if outer.kind in ("function", "lambda"):
+            return None
+        if isinstance(outer.node, ast.If) and outer.arm == "body" and is_one_rank(outer.node.test):
+            return outer.node if not outer.node.orelse else None
+    return None
+
+
+def _is_wrapped(call: Call, owner: ast.expr) -> bool:
+    """`model.module`, and what `DistributedDataParallel` returned."""
+    if isinstance(owner, ast.Attribute) and owner.attr == "module":
+        owner = owner.value
+    found = origins(call.file, owner, call.context)
+    return bool(found) and all(origin.name.endswith(".DistributedDataParallel") for origin in found)

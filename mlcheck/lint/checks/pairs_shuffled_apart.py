@@ -1,0 +1,95 @@
+"""pairs-shuffled-apart: inputs come out of one shuffled loader, and their targets out of another."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.loaders import LOADER
+from mlcheck.lint.sites.origins import Origin, origins
+
+LOOKS_AT = "data loader"
+WORDS = ("DataLoader",)
+_SUPERVISED = ("CrossEntropyLoss", "MSELoss", "L1Loss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "SmoothL1Loss")
+_FUNCTIONS = (
+    *("cross_entropy", "mse_loss", "l1_loss", "nll_loss", "binary_cross_entropy", "smooth_l1_loss"),
+    *("binary_cross_entropy_with_logits", "huber_loss"),
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    for file in facts.sites.mentioning(["zip("]):
+        for call in file.calls("zip"):
+            loop = next((loop for loop, _ in file.walk.loops if _goes_over(loop, call.node)), None)
+            pair = _pair(loop.target) if isinstance(loop, ast.For) else None
+            if pair is None or not isinstance(loop, ast.For) or len(call.node.args) != 2:
+                continue
+            made = [_shuffled(file, arg, call.context) for arg in call.node.args]
+            if any(loader is None for loader in made) or made[0] == made[1]:
+                continue
+            inner = next((context for each, context in file.walk.loops if each is loop), call.context)
+            compared = next((node for node in walk(loop) if _compares(file, node, inner, pair)), None)
+            if compared is not None:
+                yield Finding(
+                    f"`{pair[0]}` and `{pair[1]}` come out of two loaders, each shuffled by itself: "
+                    "the target belongs to another input",
+                    call.place.location,
+                    help="make one data set of both, `TensorDataset(inputs, targets)`, and one loader",
+                    related=(file.place(compared, inner).location,),
+                )
+
+
+def _goes_over(loop: ast.AST, over: ast.Call) -> bool:
+    """`for x, y in zip(...)`, `for i, (x, y) in enumerate(zip(...))`."""
+    if not isinstance(loop, ast.For):
+        return False
+    counted = isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "enumerate"
+    return over is loop.iter or (counted and isinstance(loop.iter, ast.Call) and over in loop.iter.args[:1])
+
+
+def _pair(target: ast.expr) -> tuple[str, str] | None:
+    match target:
+        case ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=two)]):
+            return one, two
+        case ast.Tuple(elts=[ast.Name(), ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=two)])]):
+            return one, two
+    return None
+
+
+def _shuffled(file: File, node: ast.expr, context: Context) -> tuple[int, int] | None:
+    """The loader, by its call and the call of the function that makes it, if it shuffles in an order of its own."""
+    found = origins(file, node, context)
+    if len(found) != 1 or canonical(found[0].name) != LOADER or not isinstance(found[0].node, ast.Call):
+        return None
+    call = Call(found[0].file, found[0].node, found[0].context)
+    alone = call.argument("generator") is None and call.argument("sampler", 3) is None
+    maker = found[0].entered.call.node if found[0].entered is not None else None
+    return (id(call.node), id(maker)) if alone and call.constant("shuffle", 2, False) is True else None
+
+
+def _compares(file: File, node: ast.AST, context: Context, pair: tuple[str, str]) -> bool:
+    """`criterion(model(x), y)`, of a loss that takes each target for that of its input."""
+    if not isinstance(node, ast.Call) or len(node.args) < 2 or not _is_supervised(file, node, context):
+        return False
+    predicted, target = source(file, node.args[0], context)[0], node.args[1]
+    read = {part.id for part in walk(predicted) if isinstance(part, ast.Name)} & {*pair}
+    return (
+        isinstance(predicted, ast.Call)
+        and isinstance(target, ast.Name)
+        and target.id in pair
+        and read == {*pair} - {target.id}
+    )
+
+
+def _is_supervised(file: File, node: ast.Call, context: Context) -> bool:
+    called = file.called(node, context)
+    if called.startswith("torch.nn.functional."):
+        return called.rpartition(".")[2] in _FUNCTIONS
+    found: list[Origin] = origins(file, node.func, context) if isinstance(node.func, ast.Name | ast.Attribute) else []
+    names = [canonical(origin.name) for origin in found]
+    return bool(names) and all(
+        name.startswith("torch.nn.") and name.rpartition(".")[2] in _SUPERVISED for name in names
+    )
