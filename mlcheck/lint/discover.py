@@ -111,6 +111,7 @@ class _ModuleNames:
     def __init__(self, base: str) -> None:
         self._base = base
         self._packages: dict[str, str] = {}
+        self._outermost: dict[str, str] = {}
 
     def of(self, path: str) -> str:
         """The dotted name of the file at the absolute `path`; a package's `__init__.py` is the package."""
@@ -127,10 +128,15 @@ class _ModuleNames:
         return self._packages[folder]
 
     def _regular(self, folder: str) -> str:
-        """The name of a package with `__init__.py`, from the outermost one such."""
+        """The name of a package with `__init__.py`, from the outermost one such.
+
+        A second one so called, of a program beside the first, is named by its way.
+        """
         parent, name = os.path.split(folder)
-        outer = self._package(parent) if _has(parent, "__init__.py") else ""
-        return f"{outer}.{name}" if outer else name
+        if _has(parent, "__init__.py"):
+            outer = self._package(parent)
+            return f"{outer}.{name}" if outer else name
+        return name if self._outermost.setdefault(name, folder) == folder else self._plain(folder) or name
 
     def _plain(self, folder: str) -> str:
         """The name of a folder without `__init__.py`: its way from the base, or from the `src` of a project."""

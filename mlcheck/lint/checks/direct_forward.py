@@ -31,6 +31,10 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if _is_declared(call, owner) or _is_used_as_module(call, owner) or _is_in_list(call, owner):
                 yield _finding(ast.unparse(owner), call.place)
+    for call in facts.sites.calls("torch.utils.checkpoint.checkpoint"):
+        given = call.node.args[0] if call.node.args else None
+        if isinstance(given, ast.Attribute) and given.attr == "forward" and _is_in_list(call, given.value):
+            yield _finding(ast.unparse(given.value), call.place)
 
 
 def _finding(name: str, place: Place) -> Finding:

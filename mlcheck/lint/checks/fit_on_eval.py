@@ -10,7 +10,7 @@ from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.cutting import cut_in_two
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest
-from mlcheck.lint.sites.learning import fitted, of_origin, target_by_group, targets
+from mlcheck.lint.sites.learning import fitted, of_origin, taken_behind, target_by_group, targets
 from mlcheck.lint.sites.lineage import Passed, lineage
 from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import Origin, origins
@@ -85,7 +85,7 @@ def _learned_before(sites: Sites) -> Iterator[Finding]:
 def _target_told(split: Call, passed: Passed, data: ast.expr) -> str:
     """Each row gets the average target of its group, its own among them."""
     groups = target_by_group(passed)
-    told = groups & (targets(split.node) | passed.dropped)
+    told = groups & (targets(split.node) | passed.dropped | (taken_behind(split) if groups else frozenset()))
     return f"Each row is given the average of the target, `{min(told)}`, over all data" if told else ""
 
 

@@ -131,12 +131,8 @@ def _is_weight(call: Call, owner: ast.Attribute) -> bool:
     if not isinstance(inner, ast.Name):
         return False
     bound = call.file.bindings(inner.id, call.context)
-    loops = [b for b in bound if b.kind in ("loop", "item") and b.value is not None]
-    return (
-        bool(loops)
-        and len(loops) == len(bound)
-        and all("parameters()" in ast.unparse(b.value) for b in loops if b.value)
-    )
+    over = [b.node.iter if isinstance(b.node, ast.For) else b.value for b in bound]
+    return bool(bound) and all(each is not None and "parameters()" in ast.unparse(each) for each in over)
 
 
 def _is_read(call: Call, name: str) -> bool:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import last_name
@@ -35,12 +36,13 @@ _SEQUENCES = (
     "sum(0",
     "sum(dim=0",
 )
+_NUMBERED = pattern(r"arange\((?:len\(\w+\)|\w+\.(?:size\(0\)|shape\[0\]))")
 _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     told = set[tuple[str, int]]()
-    for finding in (*_normalised(facts), *_pooled(facts), *_implied(facts)):
+    for finding in (*_normalised(facts), *_pooled(facts), *_implied(facts), *_of_pairs(facts)):
         spot = finding.location.path, finding.location.line
         if spot not in told:
             told.add(spot)
@@ -177,6 +179,16 @@ def _in_forward(facts: Facts) -> Iterator[Finding]:
         for call in _layers_over_first(cls):
             if _is_of_linear(call, cls):
                 yield _finding(call.place)
+
+
+def _of_pairs(facts: Facts) -> Iterator[Finding]:
+    """`F.normalize(self.projector(x), dim=0)`, in a module whose samples are told apart by `torch.arange(len(z))`."""
+    for cls in facts.sites.once(module_classes):
+        text = cls.file.module.text_of(cls.node)
+        if "normalize(" in text and "entropy" in text.lower() and _NUMBERED.search(text):
+            for call in cls.file.calls("normalize"):
+                if call.cls is cls and _is_over_first(call.node) and _is_of_linear(call, cls):
+                    yield _finding(call.place)
 
 
 def _layers_over_first(cls: Class) -> Iterator[Call]:

@@ -11,6 +11,7 @@ from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
+from mlcheck.lint.sites.makers import Made, made
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"
@@ -60,6 +61,26 @@ def check(facts: Facts) -> Iterator[Finding]:
                 loader.call.place.location,
                 help="pass `shuffle=True`, or a sampler that draws at random",
             )
+    for each in facts.sites.once(made):
+        if each.trained and each.split in ("", "train") and _is_left_in_order(each):
+            yield Finding(
+                f"The training data is not shuffled: this call of `{each.entered.function.name}` leaves "
+                "`shuffle` at False",
+                each.call.place.location,
+                help="pass `shuffle=True` for the training data",
+                related=(each.loader.call.place.location,),
+            )
+
+
+def _is_left_in_order(each: Made) -> bool:
+    """`make_loader(train_set)`, of a function whose `shuffle` is False unless it is told."""
+    given = each.loader.call.argument("shuffle", 2)
+    if not isinstance(given, ast.Name) or given.id not in each.entered.function.parameters or each.loader.owns_order:
+        return False
+    if each.constant("shuffle", 2) is not False or _is_redrawn(each.loader):
+        return False
+    kinds = {kind_of_data(origin) for origin in each.data}
+    return kinds == {"map"} and not any(_is_ordered(origin) or _shuffles_itself(origin) for origin in each.data)
 
 
 def _shuffles_the_rest(loader: Loader) -> bool:

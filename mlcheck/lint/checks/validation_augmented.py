@@ -7,14 +7,16 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
+from mlcheck.lint.sites.evaluation_steps import augmented_steps
 from mlcheck.lint.sites.jitter import mixing_collate, noise_in_samples, transform_in_samples
 from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.makers import made
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.transforms import is_random, name_of, steps_of, transforms_of
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader", ".dataset.transform")
+WORDS = ("DataLoader", ".dataset.transform", "LightningModule")
 _SPLITS = "torch.utils.data.random_split"
 _PARTS = (_SPLITS, "torch.utils.data.Subset")
 
@@ -36,6 +38,24 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="make a second data set with the transforms of evaluation, and take the held-out part of that",
                     related=(drawn.file.place(drawn.node, drawn.context).location,),
                 )
+    for each in facts.sites.once(made):
+        if each.split in ("val", "test") and not each.trained and each.loader.own_split == "":
+            steps = _steps_of(each.data) if not _is_changed(each.loader) else []
+            drawn = next((step for step in steps if is_random(step)), None)
+            if drawn is not None:
+                yield Finding(
+                    f"The {'validation' if each.split == 'val' else 'test'} data is augmented at random: what this "
+                    f"call makes has `{name_of(drawn)}` among its transforms",
+                    each.call.place.location,
+                    help="give held-out data the transforms of evaluation",
+                    related=(drawn.file.place(drawn.node, drawn.context).location,),
+                )
+    for place, kind, name in augmented_steps(facts.sites):
+        yield Finding(
+            f"The {kind} data is augmented at random: its step applies `{name}` too",
+            place.location,
+            help="apply it in `training_step` alone",
+        )
     yield from _shared(facts.sites)
 
 
@@ -145,15 +165,19 @@ def _is_switch(cls: Class, init: Function, name: str) -> bool:
 
 def _steps(loader: Loader) -> list[Origin]:
     """The transforms of the loader's data, through the data set that it is a part of."""
-    if len(loader.data) != 1:
+    return _steps_of(loader.data)
+
+
+def _steps_of(found: list[Origin]) -> list[Origin]:
+    if len(found) != 1:
         return []
-    data, seen = loader.data[0], set[int]()
+    data, seen = found[0], set[int]()
     while data.name in _PARTS:
         assert isinstance(data.node, ast.Call)
         if not data.node.args or id(data.node) in seen:
             return []
         seen.add(id(data.node))
-        whole = origins(data.file, data.node.args[0], data.context)
+        whole = origins(data.file, data.node.args[0], data.context, data.entered)
         if len(whole) != 1:
             return []
         data = whole[0]

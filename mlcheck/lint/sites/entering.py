@@ -10,10 +10,11 @@ from mlcheck.lint.sites.scopes import Context
 
 
 class Entered(NamedTuple):
-    """The function, and the call of it that is meant."""
+    """The function, and the call of it that is meant; `outer` is how the function around that call was entered."""
 
     function: Function
     call: Call
+    outer: Entered | None = None
 
     def given(self, name: str) -> tuple[ast.expr, bool] | None:
         """What the call gives for a parameter, and whether it is the default; None where that cannot be told."""
@@ -36,7 +37,12 @@ class Entered(NamedTuple):
             value, is_default = held
             if is_default:
                 return self.function.file.constant(value, self.function.defined.context)
-            return self.call.file.constant(value, self.call.context)
+            above = self.outer.constant(value) if self.outer is not None else UNKNOWN
+            known = not isinstance(above, type(UNKNOWN))
+            return above if known else self.call.file.constant(value, self.call.context)
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            answer = self.answer(node)
+            return UNKNOWN if answer is None else answer
         return node.value if isinstance(node, ast.Constant) else UNKNOWN
 
     def answer(self, test: ast.expr) -> bool | None:
@@ -78,6 +84,11 @@ class Entered(NamedTuple):
             and isinstance(line.body[-1], ast.Return | ast.Raise)
             for line in self.function.node.body
         )
+
+    @property
+    def way(self) -> tuple[int, ...]:
+        """The calls that lead here, from the last to the first."""
+        return (id(self.call.node), *(self.outer.way if self.outer is not None else ()))
 
     def runs(self, context: Context) -> bool:
         """Whether every branch around the place is certain to run."""

@@ -8,6 +8,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.lineage import Passed, named_columns
+from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.multiplying import draws_again
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.scopes import Context
@@ -169,6 +170,26 @@ def target_by_group(passed: Passed) -> frozenset[str]:
             ):
                 return named_columns(columns)
     return frozenset()
+
+
+def taken_behind(split: Call) -> frozenset[str]:
+    """The columns that are taken by themselves behind the split, where a list names the features without them."""
+    nodes = split.function.nodes if split.function is not None else walk(split.file.module.source.tree)
+    listed = [{part.value for part in node.elts if isinstance(part, ast.Constant)} for node in _lists(nodes)]
+    alone = {
+        name
+        for node in nodes
+        if isinstance(node, ast.Subscript) and node.lineno > split.node.lineno and isinstance(node.ctx, ast.Load)
+        for name in named_columns(node.slice)
+        if isinstance(node.slice, ast.Constant)
+    }
+    return frozenset(alone.difference(*listed) if listed else ())
+
+
+def _lists(nodes: list[ast.AST]) -> list[ast.List]:
+    """Lists of several words."""
+    lists = [node for node in nodes if isinstance(node, ast.List) and len(node.elts) > 1]
+    return [one for one in lists if all(isinstance(e, ast.Constant) and isinstance(e.value, str) for e in one.elts)]
 
 
 def targets(split: ast.Call) -> frozenset[str]:

@@ -119,20 +119,21 @@ def kind_of_data(origin: Origin) -> str:
 def loaders(sites: Sites) -> tuple[Loader, ...]:
     """All loaders that are made; `sites.once(loaders)`."""
     calls = list(sites.calls(*_LOADERS))
-    trained = _trained(sites) if calls else set()
+    over = sites.once(trained) if calls else frozenset[int]()
     sites.seen["data loader"] = len(calls)
-    return tuple(Loader(call, id(call.node) in trained) for call in calls)
+    return tuple(Loader(call, id(call.node) in over) for call in calls)
 
 
-def _trained(sites: Sites) -> set[int]:
-    """The nodes of the calls whose value a training loop runs over."""
+def trained(sites: Sites) -> frozenset[int]:
+    """The nodes of the calls whose value a training loop runs over, and those of the functions that make it."""
     found: set[int] = set()
     for call in _backward_calls(sites):
         for loop in call.loops:
             over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
             for node in _iterated(over) if over is not None else _nexts(loop.node):
-                found.update(id(origin.node) for origin in origins(call.file, node, loop))
-    return found
+                for origin in origins(call.file, node, loop):
+                    found |= {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
+    return frozenset(found)
 
 
 def _iterated(over: ast.expr) -> Iterator[ast.expr]:

@@ -43,10 +43,10 @@ class Origin(NamedTuple):
 def origins(file: File, node: ast.expr, context: Context, entered: Entered | None = None) -> list[Origin]:
     """The expressions that the value of `node` may come from. What cannot be followed stands for itself."""
     found: list[Origin] = []
-    todo, seen = [(Origin(file, node, context, -1, entered), _DEPTH)], set[tuple[int, int, int]]()
+    todo, seen = [(Origin(file, node, context, -1, entered), _DEPTH)], set[tuple[int, int, tuple[int, ...]]]()
     while todo and len(seen) < _MANY:
         origin, depth = todo.pop()
-        key = (id(origin.node), origin.item, id(origin.entered.call.node) if origin.entered is not None else 0)
+        key = (id(origin.node), origin.item, origin.entered.way if origin.entered is not None else ())
         if key in seen:
             continue
         seen.add(key)
@@ -82,7 +82,7 @@ def _step(origin: Origin) -> Iterator[Origin]:
     elif isinstance(node, ast.Tuple | ast.List) and 0 <= item < len(node.elts):
         yield Origin(file, node.elts[item], context, -1, entered)
     elif isinstance(node, ast.Call):
-        yield from _call(file, node, context, item)
+        yield from _call(origin, node)
 
 
 def _entry(file: File, table: ast.expr, context: Context, key: str, item: int) -> Iterator[Origin]:
@@ -107,7 +107,7 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
         if held is not None and entered is not None and function is not None:
             value, is_default = held
             place = (file, function.defined.context) if is_default else (entered.call.file, entered.call.context)
-            yield Origin(place[0], value, place[1])
+            yield Origin(place[0], value, place[1], -1, None if is_default else entered.outer)
         elif function is not None:
             yield from given(file.sites, function, binding.node.arg)
     elif binding.kind == "from":
@@ -136,10 +136,11 @@ def _made_of(file: File, owner: ast.expr, context: Context) -> Class | None:
     return named if isinstance(named, Class) else None
 
 
-def _call(file: File, node: ast.Call, context: Context, item: int) -> Iterator[Origin]:
+def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
+    file, _, context, item, entered = origin
     named = file.resolve(node.func, context)
     if isinstance(named, Function):
-        through = Entered(named, Call(file, node, context))
+        through = Entered(named, Call(file, node, context), entered)
         for returned, where in _returned(named):
             if not through.leaves_out(returned, where):
                 yield Origin(named.file, returned, named.inner, item, through)

@@ -40,7 +40,7 @@ def steps_of(transform: Origin) -> list[Origin] | None:
         if item is not None and item is not OPEN:
             _, context = transform.file.value(node.value, transform.context)
             node, transform = item, Origin(transform.file, item, context)
-    found = origins(transform.file, node, transform.context)
+    found = origins(transform.file, node, transform.context, transform.entered)
     if len(found) != 1 or not found[0].name.startswith(_SPACES):
         return None
     origin = found[0]
