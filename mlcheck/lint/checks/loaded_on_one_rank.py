@@ -9,17 +9,18 @@ from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.ranks import DDP, is_one_rank, owned, starts
 
-LOOKS_AT = "distributed start"
-WORDS = ("distributed",)
+LOOKS_AT = "distributed model"
+WORDS = ("DistributedDataParallel",)
 _TELLS = ("broadcast", "all_reduce", "_sync_module_states", "all_gather", "scatter")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     sites = facts.sites
-    if not sites.once(starts) or sites.once(owned):
-        return
     wraps = list(sites.calls(DDP))
-    for file in sites.mentioning(["load_state_dict"]) if wraps else ():
+    sites.seen[LOOKS_AT] = len(wraps)
+    if not wraps or not sites.once(starts) or sites.once(owned):
+        return
+    for file in sites.mentioning(["load_state_dict"]):
         for call in file.calls("load_state_dict"):
             guard = _guard(call)
             func = call.node.func
