@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 from data_programs import Changed, table
 from probe_programs import ask, mlp, says, trial_of, trial_on
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import DistributedSampler, TensorDataset
 
 from mlcheck.core.outcome import Outcome
 
@@ -49,6 +51,16 @@ def test_samples_sorted_by_class() -> None:
 def test_the_same_order_in_every_epoch() -> None:
     verdict = ask("training-data-not-shuffled", trial_on(table(), shuffle=False))
     says(verdict, Outcome.WARN, "the same 10 batches in the same order")
+
+
+@pytest.mark.parametrize(("shuffles", "outcome"), [(True, Outcome.PASS), (False, Outcome.WARN)])
+def test_a_sampler_that_shuffles_by_the_epoch_s_number(shuffles: bool, outcome: Outcome) -> None:
+    """The program's loop calls `set_epoch`; whether it does is what set-epoch-missing asks."""
+    sampler: Any = DistributedSampler(table(), num_replicas=1, rank=0, shuffle=shuffles)
+    sampler.set_epoch(3)
+    verdict = ask("training-data-not-shuffled", trial_on(table(), shuffle=False, sampler=sampler))
+    assert verdict.outcome is outcome, verdict
+    assert sampler.epoch == 3
 
 
 def test_text_that_is_read_in_order_may_have_to_be() -> None:

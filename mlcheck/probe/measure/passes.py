@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -98,12 +100,29 @@ class Passes:
         training = _walk(trial.train_batches(), limit)
         if not training.digests:
             raise NotMeasured("the training data is empty")
-        seed_all(2)
-        again = _walk(trial.train_batches(), limit)
-        validation = _walk(trial.validation_batches(), limit) if trial.validation_batches else None
         loader = trial.loaders.get("training")
+        seed_all(2)
+        with _next_epoch(loader):
+            again = _walk(trial.train_batches(), limit)
+        validation = _walk(trial.validation_batches(), limit) if trial.validation_batches else None
         stream = isinstance(getattr(loader, "dataset", None), IterableDataset)
         return cls(training, again, validation, stream, int(getattr(loader, "num_workers", 0)))
+
+
+@contextmanager
+def _next_epoch(loader: Any) -> Iterator[None]:
+    """Samplers that shuffle by the epoch's number are told of the next one, as the program's own loop tells them."""
+    outer = (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
+    samplers = {id(one): one for one in (*outer, getattr(outer[1], "sampler", None))}.values()
+    told = [one for one in samplers if callable(getattr(one, "set_epoch", None))]
+    before = [dict(vars(one)) for one in told]
+    for one in told:
+        one.set_epoch(int(getattr(one, "epoch", 0)) + 1)
+    try:
+        yield
+    finally:
+        for one, values in zip(told, before, strict=True):
+            vars(one).update(values)
 
 
 def _walk(batches: Any, seconds: float) -> Pass:
