@@ -19,9 +19,13 @@ class Broadcast(NamedTuple):
 
 
 class Softmax(NamedTuple):
-    """A softmax, or its logarithm, over dimension `dim` of something of that shape, which these calls computed."""
+    """A softmax, or its logarithm, over dimension `dim` of something of that shape, which these calls computed.
+
+    `raw` says that it comes as a linear or convolutional layer gave it.
+    """
 
     place: Place
     shape: Shape
     dim: int
     calls: frozenset[Forward]
+    raw: bool

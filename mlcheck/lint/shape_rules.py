@@ -204,7 +204,8 @@ def softmax(m: Machine, given: Value, dim: Value | None, place: Place) -> None:
     if dim in (None, Const(None)) and shape is not None and not shape.open and len(shape.dims) == 3:
         over = 0
     if shape is not None and over is not None and isinstance(given, Tensor | Symbol):
-        m.facts.softmaxes.append(Softmax(place, shape, over, live(given.traces)))
+        raw = isinstance(given, Tensor) and given.kind == "raw"
+        m.facts.softmaxes.append(Softmax(place, shape, over, live(given.traces), raw))
 
 
 def of_attribute(m: Machine, owner: Tensor | Symbol, name: str) -> Value | None:
