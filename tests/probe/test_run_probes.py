@@ -370,5 +370,26 @@ def test_a_plateau_that_ten_times_the_rate_leaves_sooner(better: float, outcome:
     assert learning_rate_too_low.check(RateTrials(0.05, 40, tuple(trials), warms_up=False)).outcome is outcome
 
 
+def test_weights_that_move_have_no_rate_that_is_too_low() -> None:
+    """As of a sound run over thousands of steps, of which forty tell little: Adam at its usual rate."""
+    flat, falling = tuple([2.3] * 40), tuple(2.3 - 0.02 * step for step in range(40))
+
+    def seen(moved: float) -> RateTrials:
+        trials = [RateTrial(0.01, flat, diverged=False), RateTrial(1.0, flat, diverged=False, moved=moved)]
+        return RateTrials(1e-3, 40, (*trials, RateTrial(100.0, falling, diverged=False)), warms_up=False)
+
+    assert learning_rate_too_low.check(seen(0.001)).outcome is Outcome.WARN
+    says(learning_rate_too_low.check(seen(0.15)), Outcome.PASS, "the weights moved by 15 % of their length")
+
+
+def test_how_far_weights_moved_is_measured_where_they_moved() -> None:
+    table = nn.Embedding(1000, 4)
+    optimizer = torch.optim.Adam(table.parameters(), lr=1e-3)
+    batches = [(torch.tensor([1, 2]), torch.zeros(2, 4))] * 4
+    trial = trial_of(table, batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]), optimizer)
+    mine = RateTrials.measure(trial, 60.0).of(1.0)
+    assert 0.02 < mine.moved < 0.08
+
+
 def test_a_gan_has_no_rate_to_judge() -> None:
     says(ask("learning-rate-too-high", SOUND["gan"]()), Outcome.INCONCLUSIVE, "several optimizers take turns")

@@ -129,7 +129,9 @@ def _is_over_picture(softmax: Softmax) -> bool:
     """`model(images).softmax(-1)`, where that is (batch, classes, height, width) straight out of a convolution."""
     dims = softmax.shape.dims
     several = len(dims) == 4 and not softmax.shape.open and isinstance(dims[1], int) and dims[1] > 1
-    return several and softmax.raw and bool(softmax.calls) and dims[2:] == (None, None) and softmax.dim in (-1, -2, 2, 3)
+    if not (several and softmax.raw):
+        return False
+    return bool(softmax.calls) and dims[2:] == (None, None) and softmax.dim in (-1, -2, 2, 3)
 
 
 def _is_of_loader(call: Forward) -> bool:

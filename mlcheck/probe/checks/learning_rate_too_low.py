@@ -12,6 +12,7 @@ from mlcheck.probe.measure.rate_trials import RateTrials
 LITTLE = 0.05
 MUCH = 0.02
 FAR = 100.0
+MOVED = 0.01  # an update of a thousandth of its weight is usual, and forty of them would be four times this
 
 
 def check(seen: RateTrials) -> Verdict:
@@ -37,8 +38,10 @@ def check(seen: RateTrials) -> Verdict:
         "step at all, "
         f"{best_gain:.3g} lower at {seen.rate * best.factor:g}"
     )
+    if mine.moved > MOVED:
+        told += f"; the weights moved by {100 * mine.moved:.2g} % of their length"
     within_reach = best.factor < FAR  # many sound runs start on a plateau that ten times their rate leaves sooner
-    if within_reach or best_gain < MUCH * abs(start) or gain > LITTLE * best_gain:
+    if mine.moved > MOVED or within_reach or best_gain < MUCH * abs(start) or gain > LITTLE * best_gain:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=seen.steps)  # learning-rate-too-high draws it
     figures = (rate_curves(seen.rate, (trial for trial in seen.trials if not trial.diverged)),)
     message = f"your learning rate ({seen.rate:g}) hardly moves the model: {told}"

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, ClassVar, Self
 
 import torch
+from torch import Tensor
 
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
@@ -37,13 +38,15 @@ FAR = 1e3
 class RateTrial:
     """The loss at each step with every learning rate multiplied by `factor`; it ended early where it diverged.
 
-    `error` is what the program raised at another rate than its own, with a loss that was still small.
+    `error` is what the program raised at another rate than its own, with a loss that was still small. `moved` is how
+    far the weights that changed went, all together, as a share of their length at the start.
     """
 
     factor: float
     losses: tuple[float, ...]
     diverged: bool
     error: str = ""
+    moved: float = 0.0
 
     @property
     def plunged(self) -> bool:
@@ -122,6 +125,7 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
     diverged, raised = False, ""
     seed_all(0)
     with restored(trial), with_rates(trial, factor):
+        weights = [(weight, weight.detach().clone()) for weight in _weights(trial)]
         for index, batch in enumerate(batches):
             watch = GradientWatch([])
             try:
@@ -140,7 +144,20 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
             diverged = not math.isfinite(losses[-1]) or losses[-1] > FAR * max(abs(losses[0]), 1e-3)
             if plunged or diverged or not clock.left():
                 break
-    return RateTrial(factor, tuple(losses), diverged, raised)
+        moved = _moved(weights)
+    return RateTrial(factor, tuple(losses), diverged, raised, moved)
+
+
+def _weights(trial: Trial) -> list[Tensor]:
+    groups = [group for optimizer in trial.optimizers.values() for group in optimizer.param_groups]
+    return [weight for group in groups for weight in group["params"]]
+
+
+@torch.no_grad()
+def _moved(weights: list[tuple[Tensor, Tensor]]) -> float:
+    went = math.hypot(*(float(torch.linalg.vector_norm(now - then)) for now, then in weights))
+    length = math.hypot(*(float(torch.linalg.vector_norm(then[now != then])) for now, then in weights))
+    return went / length if length > 0 else went
 
 
 def _exploded(trial: Trial, losses: list[float], error: Exception) -> bool:
