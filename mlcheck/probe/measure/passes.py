@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -112,8 +112,8 @@ class Passes:
 @contextmanager
 def _next_epoch(loader: Any) -> Iterator[None]:
     """Samplers that shuffle by the epoch's number are told of the next one, as the program's own loop tells them."""
-    outer = (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
-    samplers = {id(one): one for one in (*outer, getattr(outer[1], "sampler", None))}.values()
+    outer: tuple[Any, Any] = (getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None))
+    samplers: Iterable[Any] = {id(one): one for one in (*outer, getattr(outer[1], "sampler", None))}.values()
     told = [one for one in samplers if callable(getattr(one, "set_epoch", None))]
     before = [dict(vars(one)) for one in told]
     for one in told:
