@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.modules import text_of
+from mlcheck.lint.sites.state_views import state_views
 from mlcheck.lint.sites.straight import read_after
 
 LOOKS_AT = "sequence layer"
@@ -76,36 +77,15 @@ def _last_of_batch(call: Call) -> Iterator[Finding]:
 
 
 def _state_viewed(call: Call) -> Iterator[Finding]:
-    """`_, h = self.rnn(x)` of several layers or directions, and `h.view(batch, -1)`: the layers come first in `h`."""
-    forward = call.cls.methods.get("forward") if call.cls is not None else None
-    several = call.constant("bidirectional", None, False) is True or call.constant("num_layers", 2, 1) in (2, 3, 4, 6)
-    if forward is None or forward.cls is None or not several or not call.name.endswith(("LSTM", "GRU", "RNN")):
+    if not call.name.endswith(("LSTM", "GRU", "RNN")) or call.cls is None:
         return
-    layers = {f"self.{name}" for name in _attributes_with(forward.cls, call)}
-    body = walk(forward.node)
-    stores = [node for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
-    states: set[str] = set()
-    for node in body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in layers:
-            target = node.targets[0]
-            second = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else None
-            parts = second.elts if isinstance(second, ast.Tuple) else [second]
-            states |= {part.id for part in parts if isinstance(part, ast.Name)}
-    for node in body:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) != 2:
-            continue
-        owner, rest = node.func.value, ast.unparse(node.args[1])
-        if node.func.attr not in ("view", "reshape") or not isinstance(owner, ast.Name) or owner.id not in states:
-            continue
-        above = [store for store in stores if store.id == owner.id and store.lineno < node.lineno]
-        first, own = ast.unparse(node.args[0]), (f"{owner.id}.size(1)", f"{owner.id}.shape[1]")
-        if len(above) == 1 and rest == "-1" and (first in own or _BATCH_SIZE.fullmatch(first)):
-            yield Finding(
-                f"`{owner.id}` has its layers and directions first, then the batch: this mixes the samples",
-                forward.place(node).location,
-                help=f"`{owner.id}.transpose(0, 1).reshape({first}, -1)`",
-                related=(call.place.location,),
-            )
+    for view in state_views(call, {f"self.{name}" for name in _attributes_with(call.cls, call)}):
+        yield Finding(
+            f"`{view.name}` has its layers and directions first, then the batch: this mixes the samples",
+            view.function.place(view.node).location,
+            help=f"`{view.name}.transpose(0, 1).reshape({view.sizes})`",
+            related=(call.place.location,),
+        )
 
 
 def _position(call: Call) -> int:
