@@ -195,7 +195,9 @@ def test_sparse_inputs_break_no_probe(rule: str) -> None:
     assert verdict.outcome in {Outcome.SKIP, Outcome.PENDING}, verdict.summary
 
 
-def test_an_evaluation_within_a_step_is_no_training() -> None:
+@pytest.mark.parametrize("gradients", [False, True])
+def test_an_evaluation_within_a_step_is_no_training(gradients: bool) -> None:
+    """Drawn, say, and thrown away: that a graph was built for it teaches the model nothing."""
     model = nn.Sequential(*mlp(), nn.Dropout(0.1))
     optimizer = torch.optim.Adam(model.parameters())
 
@@ -205,7 +207,7 @@ def test_an_evaluation_within_a_step_is_no_training() -> None:
         cross_entropy(model, batch).backward()
         optimizer.step()
         model.eval()
-        with torch.no_grad():
+        with torch.set_grad_enabled(gradients):
             cross_entropy(model, batch)
 
     verdict = ask("train-not-restored", trial_of(model, classes(8), cross_entropy, optimizer, step))

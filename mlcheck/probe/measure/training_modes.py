@@ -15,11 +15,12 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.measurement import Reach
-from mlcheck.probe.measure.modules import ModuleWatch, Names
-from mlcheck.probe.measure.tree import map_tensors
+from mlcheck.probe.measure.modules import ModelCall, ModuleWatch, Names
+from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.traceback import is_user_file
 from mlcheck.trial.trial import Trial
 
@@ -82,7 +83,9 @@ def _set_to_train() -> Iterator[set[nn.Module]]:
 
 
 def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
-    modules, gradients, dropouts = ModuleWatch(), GradientWatch(named_parameters(trial.models)), _Dropouts()
+    reached: set[Any] = set()
+    gradients = GradientWatch(named_parameters(trial.models), lambda root: reached.update(graph_nodes(root)))
+    modules, dropouts = ModuleWatch(), _Dropouts()
     with modules, gradients, dropouts:
         trial.train_step(batch, index)
     names = Names(trial.models)
@@ -91,9 +94,16 @@ def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
     for call in modules.calls:
         if call.training or not call.grad or not names.knows(call.module) or not stale & set(call.module.modules()):
             continue
-        if any(gradients.traces[id(parameter)].arrivals for parameter in call.module.parameters()):
+        trained = any(gradients.traces[id(parameter)].arrivals for parameter in call.module.parameters())
+        if trained and _is_reached(call, reached):
             found.setdefault(names.path(call.module) or type(call.module).__name__, call.place)
     return tuple(found.items()), len({call.module for call in modules.modal} | dropouts.off | dropouts.on)
+
+
+def _is_reached(call: ModelCall, reached: set[Any]) -> bool:
+    """Whether backward went through what a call gave: a look at the model beside the training teaches it nothing."""
+    nodes = {tensor.grad_fn for _, tensor in leaves(call.output)} - {None}
+    return not nodes or bool(nodes & reached)
 
 
 class _Dropouts(TorchFunctionMode):
