@@ -13,13 +13,14 @@ from mlcheck.lint.sites.origins import origins, returns
 LOOKS_AT = "recurrent layer"
 WORDS = ("LSTM", "GRU", "RNN")
 _LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+_SPELLED = (", _ =", ", _) =")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     if not any(True for _ in facts.sites.mentioning(WORDS)):
         return
-    for file in facts.sites.files.values():
+    for file in facts.sites.mentioning(_SPELLED):
         for loop, context in file.walk.loops:
             for node, call in _steps(loop):
                 state = call.args[1]

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
@@ -11,6 +12,8 @@ from mlcheck.lint.sites.optimizers import before_training, optimized, optimizers
 
 LOOKS_AT = "sharded model"
 WORDS = ("FullyShardedDataParallel", "fully_shard")
+_GIVEN = pattern(r"""\[["']params["']\]\s*=[^=]""")
+"""Other parameters are put into the groups of an optimizer."""
 _SHARDS = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard")
 
 
@@ -21,7 +24,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call, model in (each for optimizer in made for each in optimized(optimizer)):
         later = list(before_training(call))
         shards = [found for statement in later if (found := _shards(call, statement, model)) is not None]
-        if shards and not any(_makes_optimizer(call, statement) for statement in later):
+        if _GIVEN.search(call.file.text) or any(_makes_optimizer(call, statement) for statement in later):
+            continue
+        if shards:
             yield Finding(
                 f"`{model}` is sharded after its optimizer was made: the optimizer holds parameters that the "
                 "model no longer has",
