@@ -316,6 +316,15 @@ def test_a_pretrained_model_may_start_low() -> None:
     says(ask("initial-loss-too-high", trial), Outcome.PASS)
 
 
+def test_one_target_that_happens_to_be_near_zero() -> None:
+    """As of a critic that learns from the step it has just taken."""
+    model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))
+    nn.init.constant_(model[0].bias, 1.0)
+    batches = [(torch.randn(1, 8), torch.tensor([0.02])) for _ in range(4)]
+    trial = trial_of(model, batches, lambda model, batch: F.smooth_l1_loss(model(batch[0]), batch[1]))
+    says(ask("initial-loss-too-high", trial), Outcome.SKIP, "too few to judge by")
+
+
 def test_a_step_that_switches_gradients_off_in_turn() -> None:
     """As a GAN does: what is frozen while backward runs has no gradient to ask for."""
     model = mlp()

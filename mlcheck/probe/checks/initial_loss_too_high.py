@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
@@ -10,12 +12,15 @@ from mlcheck.probe.measure.first_loss import FirstLoss, LossFact
 TIMES = 2.5
 _CLASSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
 REGRESSION_TIMES = 10.0
+FEW = 8
 
 
 def check(seen: FirstLoss) -> Verdict:
-    judged = [loss for loss in seen.losses if loss.ignorant > 0]
+    known = [loss for loss in seen.losses if loss.ignorant > 0]
+    judged = [loss for loss in known if math.prod(loss.target_shape) >= FEW]
     if not judged:
-        return Verdict(Outcome.SKIP, reason="no loss whose value without knowledge is known")
+        few = f"the losses of a batch compare fewer than {FEW} targets: too few to judge by"
+        return Verdict(Outcome.SKIP, reason=few if known else "no loss whose value without knowledge is known")
     findings = tuple(_fault(loss) for loss in judged if loss.value > _limit(loss) * loss.ignorant)
     if findings:
         return Verdict(
