@@ -106,8 +106,6 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
         if stored is not None:
             value = attributes.or_default(m, owner, name, stored) if isinstance(owner, Object) else stored
             return call(m, value, args, kwargs, node)
-    if name == "forward" and isinstance(owner, Object) and modes.is_module(owner) and not m.inside_module:
-        return modules.call_module(m, owner, args, kwargs, node)
     if isinstance(owner, Object) and owner.cls is not None:
         info = owner.cls.find(name)
         if info is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, own_loop, says, trial_of
 from torch import Tensor, nn
 
@@ -199,6 +200,43 @@ def test_gradients_that_are_all_zero(begins: int, outcome: Outcome) -> None:
     verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy, optimizer, step))
     assert verdict.outcome is outcome, verdict
     assert ("in 64 training steps every gradient was 0" in verdict.summary) is (outcome is Outcome.WARN)
+
+
+def with_target(target: nn.Module, copied: bool = True) -> Trial:
+    """As in deep Q-learning, the target's values not detached, and with an optimizer that every network makes."""
+    model = mlp(8, 1)
+    if copied:
+        target.load_state_dict(model.state_dict())
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(batch: Any, _: int) -> dict[str, float]:
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(batch[0]), 1.0 + 0.9 * target(batch[0]))
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.item()}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step)
+
+
+def test_a_target_network_follows_a_model_and_belongs_to_no_optimizer() -> None:
+    assert ask("parameter-not-in-optimizer", with_target(mlp(8, 1))).outcome is Outcome.PASS
+    other = nn.Sequential(nn.Linear(8, 3), nn.ReLU(), nn.Linear(3, 1))
+    for forgotten in (other, mlp(8, 1)):
+        trial = with_target(forgotten, copied=False)
+        assert "belong to no model" in fails("parameter-not-in-optimizer", trial).summary
+
+
+def test_an_optimizer_that_every_network_makes_and_a_target_never_uses() -> None:
+    target = mlp(8, 1)
+    trial = with_target(target)
+    trial.models = {**trial.models, "target": target}
+    trial.optimizers = {**trial.optimizers, "spare": torch.optim.Adam(target.parameters())}
+    step = trial.train_step
+    called = target.forward
+    target.forward = lambda x: called(x).detach()
+    trial.train_step = lambda batch, index: step(batch, index)
+    assert ask("parameter-without-gradient", trial).outcome is Outcome.PASS
 
 
 def two_optimizers(every: int) -> Trial:

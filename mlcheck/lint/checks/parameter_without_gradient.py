@@ -52,7 +52,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         trained |= forward.touched if forward.trained and forward.grad.kind != "off" else set()
     for lost in facts.training.lost:
         forward = lost.forward
-        if forward.touched.isdisjoint(trained) and not _is_meant(forward):
+        if forward.touched.isdisjoint(trained) and not _is_meant(forward) and not _calls_itself(forward):
             off = forward.grad.kind == "off"
             why = "`{}` runs without gradients" if off else "The graph is cut behind `{}`"
             yield Finding(
@@ -61,6 +61,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"take out the {'`no_grad`' if off else 'cut'}, or leave `{forward.name}` out of the optimizer",
                 related=(forward.place.location, lost.backward.location),
             )
+
+
+def _calls_itself(forward: Forward) -> bool:
+    """Whether a method of the module trains it by way of `self.forward(x)`, which is no call of the module."""
+    cls = forward.module.cls if isinstance(forward.module, Object) else None
+    return cls is not None and any("self.forward(" in ast.unparse(base.node) for base in cls.mro)
 
 
 def _frozen(facts: Facts) -> Iterator[Finding]:

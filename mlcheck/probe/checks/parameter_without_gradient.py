@@ -11,7 +11,8 @@ from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, Tra
 
 
 def check(steps: TrainingSteps) -> Verdict:
-    held = [story for story in steps.parameters if story.requires_grad and story.optimizers]
+    idle = {name for name, count in steps.updates.items() if not count} if any(steps.updates.values()) else set()
+    held = [story for story in steps.parameters if story.requires_grad and set(story.optimizers) - idle]
     if not steps.backwards:
         return Verdict(
             Outcome.INCONCLUSIVE, reason=f"no backward pass was made in {plural(steps.steps, 'training step')}"

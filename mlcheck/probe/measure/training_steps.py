@@ -17,7 +17,7 @@ from mlcheck.probe.measure.larger_steps import moved_by_larger_steps
 from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
-from mlcheck.probe.measure.unregistered import Fleeting, Leaves, made_anew, where_kept
+from mlcheck.probe.measure.unregistered import Fleeting, Leaves, followers, made_anew, where_kept
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
@@ -247,7 +247,8 @@ class _Run:
         """Parameters that got into the graph, and belong to nothing that is trained or saved."""
         groups = [g for optimizer in all_optimizers(self.trial, self.watch).values() for g in optimizer.param_groups]
         known = {*self.watch.traces, *self.late, *(id(p) for group in groups for p in group["params"])}
-        return self._leaves.outside(known, self.trial)
+        called = {call.module for call in self.modules.calls}
+        return self._leaves.outside({*known, *followers(called, self.trial, self._before)}, self.trial)
 
     def strays(self) -> dict[str, int]:
         owned = {id(p) for p in self.registered}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,25 @@ def made_anew(met: list[tuple[torch.Tensor, int]], backwards: int, ran: Iterable
     leaves = {id(leaf) for leaf, _ in met}
     owners = [type(module).__name__ for module in ran if any(id(p) in leaves for p in module.parameters(recurse=False))]
     return Fleeting(len(met) // backwards, tuple(sorted(set(owners))))
+
+
+def followers(called: Iterable[nn.Module], trial: Trial, before: Mapping[int, torch.Tensor]) -> set[int]:
+    """The parameters of modules that hold what a model held before: target networks, which follow and never train."""
+    found: set[int] = set()
+    for module in called:
+        own = list(module.parameters())
+        for model in trial.models.values():
+            held = [before.get(id(parameter)) for parameter in model.parameters()]
+            if type(model) is type(module) and own and len(own) == len(held) and all(map(_is_near, own, held)):
+                found |= {id(parameter) for parameter in own}
+    return found
+
+
+def _is_near(now: torch.Tensor, then: torch.Tensor | None) -> bool:
+    """Whether one follows the other, which a second random start does not."""
+    if then is None or now.shape != then.shape:
+        return False
+    return bool(torch.linalg.vector_norm(now.detach() - then) <= 0.5 * torch.linalg.vector_norm(then))
 
 
 def where_kept(leaf: torch.Tensor, trial: Trial) -> str:
