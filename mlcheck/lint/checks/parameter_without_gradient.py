@@ -8,12 +8,12 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import Class, Function
+from mlcheck.lint.sites.detaching import CUTS, cut_of, cuts_argument
 from mlcheck.lint.sites.estimators import cut_whole
 from mlcheck.lint.sites.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "optimizer step"
-_CUTS = ("detach", "item", "numpy", "tolist")
 _LAYERS = ("Linear", "Conv", "Sequential", "LSTM", "GRU", "RNN", "Embedding", "ModuleList")
 _KEPT_STILL = (
     "requires_grad",
@@ -87,7 +87,7 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.classes:
         forward = cls.methods.get("forward")
         text = cls.file.module.text_of(cls.node) if forward is not None and "torch.nn.Module" in cls.libraries else ""
-        if forward is None or not any(f".{name}" in text for name in (*_CUTS, "data")) or _is_frozen(text):
+        if forward is None or not any(f".{name}" in text for name in (*CUTS, "data")) or _is_frozen(text):
             continue
         for name, sets in cls.attributes.items():
             if len(sets) != 1 or any(word in name for word in _NOT_TRAINED) or not _is_layer(sets[0][1].value):
@@ -95,10 +95,10 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
             found = [method for method in cls.methods.values() if f".{name}(" in cls.file.module.text_of(method.node)]
             if len(found) != 1:
                 continue
-            helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := _cuts_argument(m)) is not None}
+            helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
             cutting = frozenset(helpers)
             made = _assignments(found[0].node, name)
-            cuts = {statement: _is_cut(found[0].node, statement, cutting) for statement in made}
+            cuts = {statement: cut_of(found[0].node, statement, cutting) for statement in made}
             if cuts and all(cuts.values()) and _mentions(facts, name) == len(cuts) + 1:
                 statement = next(iter(cuts))
                 at = cuts[statement]
@@ -179,79 +179,6 @@ def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Retu
     for node in walk(function):
         if isinstance(node, ast.Assign | ast.Return) and f"self.{name}(" in ast.unparse(node):
             yield node
-
-
-def _cuts_argument(method: Function) -> ast.AST | None:
-    """The cut in `def compress(self, h): return torch.from_numpy(np.log1p(h.detach().numpy()))`, and nothing else."""
-    names = list(method.parameters)
-    if len(names) != 2 or method.name in ("forward", "__init__") or method.node.decorator_list:
-        return None
-    around = {child: node for node in method.nodes for child in ast.iter_child_nodes(node)}
-    reads = [node for node in around if isinstance(node, ast.Name) and node.id == names[1]]
-    cuts = [_cut_around(node, around, frozenset()) if isinstance(node.ctx, ast.Load) else None for node in reads]
-    return next((cut for cut in cuts if isinstance(cut, ast.AST)), None) if None not in cuts else None
-
-
-def _is_cut(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.Assign | ast.Return, cutting: frozenset[str]
-) -> ast.AST | None:
-    """Where what the statement computes is cut off: at its end, or wherever its name is read."""
-    if statement.value is not None and _ends_in_a_cut(statement.value):
-        return statement.value
-    if not isinstance(statement, ast.Assign) or statement not in function.body or len(statement.targets) != 1:
-        return None
-    target = statement.targets[0]
-    names = target.elts if isinstance(target, ast.Tuple) else [target]
-    first = None
-    for name in names:
-        reads = _reads_after(function, statement, name.id, cutting) if isinstance(name, ast.Name) else None
-        if reads is None:
-            return None
-        first = first or next(iter(reads), None)
-    return first
-
-
-def _reads_after(
-    function: ast.FunctionDef | ast.AsyncFunctionDef, after: ast.stmt, name: str, cutting: frozenset[str]
-) -> list[ast.AST] | None:
-    """The cuts that all further uses of a variable lie in; None where one of them lies in none."""
-    found: list[ast.AST] = []
-    for statement in function.body[function.body.index(after) + 1 :]:
-        around = {child: node for node in walk(statement) for child in ast.iter_child_nodes(node)}
-        mentions = [node for node in around if isinstance(node, ast.Name) and node.id == name]
-        for node in mentions:
-            cut = _cut_around(node, around, cutting) if isinstance(node.ctx, ast.Load) else "asked"
-            if cut is None:
-                return None
-            if isinstance(cut, ast.AST):
-                found.append(cut)
-        if any(isinstance(node.ctx, ast.Store) for node in mentions):
-            return found if isinstance(statement, ast.Assign) else None
-    return found
-
-
-def _cut_around(node: ast.AST, around: dict[ast.AST, ast.AST], cutting: frozenset[str]) -> ast.AST | str | None:
-    """The expression that cuts off what `node` is part of; "asked" where only its shape or device is asked for."""
-    while isinstance(parent := around.get(node), ast.expr):
-        if isinstance(parent, ast.Attribute) and parent.attr in (*_CUTS, "data"):
-            return parent
-        if isinstance(parent, ast.Attribute) and parent.attr in ("shape", "device", "dtype", "ndim", "size"):
-            return "asked"
-        if isinstance(parent, ast.Call) and node in parent.args and ast.unparse(parent.func) in cutting:
-            return parent
-        node = parent
-    return None
-
-
-def _ends_in_a_cut(value: ast.expr | None) -> bool:
-    """`....detach()` around the whole expression."""
-    if isinstance(value, ast.Attribute) and value.attr == "data":
-        return True
-    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        if value.func.attr in _CUTS:
-            return True
-        value = value.func.value
-    return False
 
 
 def _mentions(facts: Facts, name: str) -> int:
