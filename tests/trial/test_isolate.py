@@ -192,7 +192,7 @@ def test_shared_memory_and_semaphores_go_with_their_processes(
 
 def alive(pid: int) -> bool:
     """Whether a process runs; a zombie that init has yet to collect does not."""
-    for _ in range(40):
+    for _ in range(200):
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
