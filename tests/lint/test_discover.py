@@ -223,6 +223,13 @@ def test_what_a_repository_excludes_privately_is_left_out(project: Path) -> None
     assert paths("kept") == ["kept/y.py"]
 
 
+def test_packages_of_one_name_in_two_programs_are_told_apart(project: Path) -> None:
+    write(project, "one/data/__init__.py", "one/data/a.py", "two/data/__init__.py", "two/data/a.py")
+    named = {file.path: file.module for file in discover(["one", "two"]).files}
+    assert named["one/data/a.py"] == "data.a"
+    assert named["two/data/a.py"] == "two.data.a"
+
+
 def test_a_file_that_is_not_saved_yet_is_taken(project: Path) -> None:
     write(project, "pkg/__init__.py", "pkg/a.py")
     found = discover(["pkg/a.py"], unsaved="pkg/new.py").files

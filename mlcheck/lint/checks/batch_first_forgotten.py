@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.modules import text_of
-from mlcheck.lint.sites.state_views import state_views
+from mlcheck.lint.sites.state_views import BATCH_SIZE, state_views
 from mlcheck.lint.sites.straight import read_after
 
 LOOKS_AT = "sequence layer"
@@ -23,7 +23,6 @@ _SWAPS = pattern(
 _BATCH = r"(?:batch(?:_?size)?|bsz?|B|N)"
 _TIME = r"(?:seq(?:_?len(?:gth)?)?|tokens?|time(?:_?steps?)?|len(?:gth)?|T|L|S|n_tokens|num_tokens|patches)"
 _BATCH_FIRST = pattern(rf"[(\[]\s*{_BATCH}\s*,\s*{_TIME}\s*,\s*[\w*]+\s*[)\]]")
-_BATCH_SIZE = pattern(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
 _TIME_FIRST = pattern(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
 
 _ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
@@ -164,6 +163,6 @@ def _taken_apart(forward: Function) -> str:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and len(node.targets[0].elts) == 3:
             text, first = ast.unparse(node.value), ast.unparse(node.targets[0].elts[0])
             held = text.removesuffix(".shape").removesuffix(".size()")
-            if held != text and held in forward.parameters and _BATCH_SIZE.fullmatch(first):
+            if held != text and held in forward.parameters and BATCH_SIZE.fullmatch(first):
                 return ast.unparse(node).replace("(", "").replace(")", "")
     return ""

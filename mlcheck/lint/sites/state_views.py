@@ -10,7 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.model import Call, Class, Function
 
-_BATCH_SIZE = pattern(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
+BATCH_SIZE = pattern(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
 _SEVERAL = (2, 3, 4, 6)
 
 
@@ -79,7 +79,7 @@ def _views(layer: Call, function: Function, states: set[str], stores: int) -> It
 def _by_rows(node: ast.Call, owner: str) -> bool:
     rows, *rest = map(ast.unparse, node.args)
     own = (f"{owner}.size(1)", f"{owner}.shape[1]")
-    return rest == ["-1"] and (rows in own or _BATCH_SIZE.fullmatch(rows) is not None)
+    return rest == ["-1"] and (rows in own or BATCH_SIZE.fullmatch(rows) is not None)
 
 
 def _by_width(node: ast.Call, layer: Call) -> bool:
