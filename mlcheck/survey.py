@@ -74,7 +74,7 @@ def _is_test(path: str, root: Path) -> bool:
 
 def _in_file(source: Source, root: Path) -> Iterator[Candidate]:
     path = _below(source, root)
-    where = path[:-3].replace("/", ".") if "/" not in path else path
+    where = _named(source, root) if "/" in path else path[:-3]
     bases = {node: _bases(node) for node in source.tree.body if isinstance(node, ast.ClassDef)}
     data = [node for node, named in bases.items() if "LightningDataModule" in named]
     for node, named in bases.items():
@@ -116,7 +116,15 @@ def _scripts(sources: Sequence[Source], root: Path) -> Iterator[Candidate]:
     for source in sources:
         runs = any(map(_runs_as_script, source.tree.body))
         if (runs or (source.path not in imported and any(map(_calls, source.tree.body)))) and _trains(source, by_name):
-            yield Candidate(_below(source, root), "script")
+            yield Candidate(_named(source, root), "script")
+
+
+def _named(source: Source, root: Path) -> str:
+    """The path; of a part of a package, which imports what lies beside it by dots, the dotted name."""
+    path = Path(_below(source, root))
+    parts = path.with_suffix("").parts
+    relative = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(source.tree))
+    return ".".join(parts) if relative and all(map(str.isidentifier, parts)) else path.as_posix()
 
 
 def _trains(script: Source, by_name: Mapping[str, Source]) -> bool:

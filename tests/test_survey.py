@@ -107,3 +107,17 @@ def test_a_file_that_none_imports_may_run_without_a_guard(tmp_path: Path) -> Non
     text = "import torch\nimport steps\nloss.backward()\nfit(1)\n"
     root = repository(tmp_path, main_py=text, steps_py=text.replace("import steps\n", ""))
     assert [found.entry for found in survey(root).candidates] == ["main.py"]
+
+
+def test_a_part_of_a_package_is_named_as_a_module(tmp_path: Path) -> None:
+    guard = "\nif __name__ == '__main__':\n    run()\n"
+    root = repository(
+        tmp_path,
+        net__a_py="import torch\nfrom .b import run\nloss.backward()" + guard,
+        net__b_py="import torch\ndef run(): pass\n",
+        net__beside_py="import torch\nimport b\nloss.backward()" + guard,
+        net__trial_py="import torch\nfrom . import b\nclass T(PyTorchTrial): pass\n",
+        **{"some-net__c_py": "import torch\nfrom . import b\nloss.backward()" + guard},
+    )
+    found = [found.entry for found in survey(root).candidates]
+    assert found == ["net.trial:T", "net.a", "net/beside.py", "some-net/c.py"]

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _EXIT_CODES = "Exit code: 0 nothing failed, 1 failures, 2 misuse or a check that broke."
 
 _ENTRY = (
-    "a trial class or function as MODULE:NAME or FILE.py:NAME, or a script as FILE.py, with its own arguments "
-    "after `--` (default: `entry` of the config)"
+    "a trial class or function as MODULE:NAME or FILE.py:NAME, or a script as FILE.py or, started with "
+    "`python -m`, PACKAGE.MODULE, with its own arguments after `--` (default: `entry` of the config)"
 )
 
 

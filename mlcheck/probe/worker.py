@@ -25,6 +25,7 @@ from mlcheck.trial.channel import SCRATCH, Channel, connect
 from mlcheck.trial.cpu_shim import CpuShim, advice
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.importing import folder_that_holds
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_traceback
@@ -62,7 +63,7 @@ def _examine(channel: Channel, job: Job) -> None:
     if trial is None:
         return
     with reads.unheard():
-        channel.send({"kind": "environment", "environment": packages(job.entry)})
+        channel.send({"kind": "environment", "environment": packages(trial.entry[0])})
     channel.send({"kind": "notices", "notices": list(trial.notices)}, time_limit_s=job.time_limit)
     found = [check for check in find_checks(checks) if check.rule in job.rules]
     try:
@@ -95,29 +96,34 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
         return load_trial(job.entry, options)
     except RejectedConfig as error:
         line = f"the trial rejects its hyperparameters: {error}"
-        _answer_all(job, channel, _broken(line, error, Outcome.ERROR))
+        _answer_all(job, channel, _broken(job.entry, line, error, Outcome.ERROR))
     except Mistake as error:
         cause = error.__cause__
         outcome = Outcome.ERROR if cause is None else Outcome.FAIL
-        _answer_all(job, channel, _broken(str(error), cause, outcome), user_traceback(cause) if cause else "")
+        _answer_all(
+            job, channel, _broken(job.entry, str(error), cause, outcome), user_traceback(cause) if cause else ""
+        )
     except Exception as error:
         line = f"before its first step the program raised {error_line(error)}"
-        _answer_all(job, channel, _broken(line, error, Outcome.FAIL), user_traceback(error))
+        _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))
     except SystemExit as error:
         line = f"the entry point called sys.exit({error.code!r}) while it was loaded"
-        _answer_all(job, channel, _broken(line, error, Outcome.FAIL), user_traceback(error))
+        _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))
     return None
 
 
-def _broken(line: str, error: BaseException | None, outcome: Outcome) -> Verdict:
-    finding = Finding(line, raised_at(error) if error else Location(), help=_remedy(error) if error else "")
+def _broken(entry: str, line: str, error: BaseException | None, outcome: Outcome) -> Verdict:
+    finding = Finding(line, raised_at(error) if error else Location(), help=_remedy(error, entry) if error else "")
     return Verdict(outcome, summary=line, findings=(finding,))
 
 
-def _remedy(error: BaseException) -> str:
+def _remedy(error: BaseException, entry: str) -> str:
     if isinstance(error, RejectedConfig):
         return _REJECTED
-    return _ABSENT if isinstance(error, ModuleNotFoundError) else advice(error)
+    if not isinstance(error, ModuleNotFoundError):
+        return advice(error)
+    folder = folder_that_holds(error.name or "", entry)
+    return f"its code is in {folder}: start mlcheck there" if folder else _ABSENT
 
 
 def _answer_all(job: Job, channel: Channel, verdict: Verdict, trace: str = "") -> None:

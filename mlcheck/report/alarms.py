@@ -82,14 +82,15 @@ def _digest(*parts: str) -> str:
 
 
 def _entry_place(report: Report, code: Sources) -> Location:
-    """The line that defines the entry point `module:Name` of a report, when its file is here."""
-    where, _, name = report.subject.rpartition(":")
-    if not where or report.command == "lint":
+    """The line that defines the entry point `module:Name` of a report, a script's first, when its file is here."""
+    if report.command == "lint":
         return Location()
+    where, _, name = report.subject.partition(":")
     dotted = where.replace(".", "/")
-    for path in (where,) if where.endswith(".py") else (f"{dotted}.py", f"{dotted}/__init__.py"):
+    initial = "__init__" if name else "__main__"
+    for path in (where,) if where.endswith(".py") else (f"{dotted}.py", f"{dotted}/{initial}.py"):
         if lines := code(path):
             definition = re.compile(rf"\s*(?:class|(?:async\s+)?def)\s+{re.escape(name)}\b")
-            numbers = (number for number, line in enumerate(lines, 1) if definition.match(line))
+            numbers = (number for number, line in enumerate(lines, 1) if name and definition.match(line))
             return Location(path, next(numbers, 1))
     return Location()

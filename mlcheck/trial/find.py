@@ -1,4 +1,4 @@
-"""From an entry point, `module:Name` or `path/to/file.py:Name`, to the trial it names."""
+"""From an entry point to its trial: `module:Name` or `path/to/file.py:Name`, or a script by its file or module."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from mlcheck.trial.construct import arguments_of
 from mlcheck.trial.determined import adapter, package
 from mlcheck.trial.determined.api import PyTorchTrial
 from mlcheck.trial.generators import seed_all
-from mlcheck.trial.importing import find_object, module_of, no_file, put_folder_first
+from mlcheck.trial.importing import explain, find_object, module_of, put_folder_first
 from mlcheck.trial.planned import Planned, planned_by
 from mlcheck.trial.ranks.alone import Alone
 from mlcheck.trial.ranks.spawned import Spawned
-from mlcheck.trial.trial import EntryError, EntryOptions, RejectedConfig, Source, Trial
+from mlcheck.trial.script.program import script
+from mlcheck.trial.trial import EntryError, EntryOptions, RejectedConfig, Source, Trial, is_program
 
 _ACCEPTED = (
-    "an entry point is a script (train.py), a class derived from determined.pytorch.PyTorchTrial or from "
-    "LightningModule, a function that returns model, optimizer, loss and train_loader (or a Trainer, or a "
+    "an entry point is a script (train.py or package.train), a class derived from determined.pytorch.PyTorchTrial or "
+    "from LightningModule, a function that returns model, optimizer, loss and train_loader (or a Trainer, or a "
     "LightningModule), or an nn.Module with an `example_batch` beside it"
 )
 
@@ -61,8 +62,8 @@ def load_trial(entry: str, options: EntryOptions = _PLAIN) -> Trial:
             raise EntryError(f"the prep `{options.prep}` must be a function, not {_kind(prepare)}")
         prepare()
     folder = os.getcwd()
-    if entry.endswith(".py"):
-        trial = _perhaps_alone(lambda: _script(Path(entry), options.arguments), seed, options)
+    if is_program(entry):
+        trial = _perhaps_alone(lambda: _script(entry, options.arguments), seed, options)
         trial.source = Source(entry, replace(options, seed=seed), folder)
         trial.planned = _planned(options, config, values)
         return trial
@@ -182,12 +183,13 @@ def _of_function(
     return functions.assemble(returned, function.__name__, entry, place, device, options)
 
 
-def _script(path: Path, arguments: tuple[str, ...]) -> Trial:
-    if not path.is_file():
-        raise EntryError(no_file(path))
-    from mlcheck.trial.script.program import Script
-
-    return _scripts()(Script(path, arguments), (str(path), 1))
+def _script(entry: str, arguments: tuple[str, ...]) -> Trial:
+    program = script(entry, arguments)
+    try:
+        return _scripts()(program, (str(program.path), 1))
+    except ImportError as error:
+        explain(error, entry)
+        raise
 
 
 def _scripts() -> Callable[[Any, tuple[str, int]], Trial]:

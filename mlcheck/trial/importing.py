@@ -6,21 +6,25 @@ import difflib
 import importlib
 import os
 import sys
+from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 from mlcheck.trial.determined import package
-from mlcheck.trial.trial import EntryError
+from mlcheck.trial.trial import EntryError, is_program
+
+FORMS = "`module:Name`, `path/to/file.py:Name`, or a script as `train.py` or `package.train`"
 
 
 def find_object(entry: str) -> Any:
     """The object an entry point names."""
     where, separator, name = entry.rpartition(":")
     if not separator or not where or not name:
-        raise EntryError(f"`{entry}` names no entry point: write `module:Name` or `path/to/file.py:Name`")
-    module = _import_file(Path(where)) if where.endswith(".py") or os.sep in where else _import_module(where)
+        raise EntryError(f"`{entry}` names no entry point: write {FORMS}")
+    is_file = where.endswith(".py") or os.sep in where
+    module = _import_file(Path(where), entry) if is_file else _import_module(where, entry)
     if not hasattr(module, name):
         own = [key for key, value in vars(module).items() if isinstance(value, type | FunctionType)]
         near = difflib.get_close_matches(name, own, n=2, cutoff=0.5)
@@ -38,7 +42,7 @@ def _module_name(path: Path) -> str:
     return path.stem if path.stem not in sys.stdlib_module_names else f"{path.stem}_entry"
 
 
-def _import_file(path: Path) -> ModuleType:
+def _import_file(path: Path, entry: str) -> ModuleType:
     """Run a file as the module of its name, its folder first on the path, as `python path` would have it."""
     if not path.is_file():
         raise EntryError(no_file(path))
@@ -52,7 +56,7 @@ def _import_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except ImportError as error:
-        _explain(error, str(path))
+        explain(error, entry)
         raise
     return module
 
@@ -63,7 +67,29 @@ def no_file(path: Path) -> str:
     return f"there is no file {path}{_did_you_mean([str(folder / name) for name in near])}"
 
 
-def _import_module(name: str) -> ModuleType:
+def find_module(name: str) -> tuple[str, Path]:
+    """What `python -m name` would run from the working folder, with its file; nothing is imported.
+
+    A package is run by its `__main__`. Raises EntryError where there is none of the name.
+    """
+    importlib.invalidate_caches()
+    folders: list[str] | None = [str(Path.cwd()), *sys.path]
+    so_far = ""
+    spec = None
+    for part in name.split("."):
+        so_far = f"{so_far}.{part}" if so_far else part
+        spec = PathFinder.find_spec(so_far, folders) if part and folders else None
+        if spec is None:
+            raise EntryError(f"there is no module `{so_far}` in {Path.cwd()}: write {FORMS}")
+        folders = spec.submodule_search_locations and list(spec.submodule_search_locations)
+    if folders:
+        return find_module(f"{name}.__main__")
+    if spec is None or not (spec.origin or "").endswith(".py"):
+        raise EntryError(f"`{name}` is no module of Python's to run: write {FORMS}")
+    return name, Path(os.path.relpath(str(spec.origin)))
+
+
+def _import_module(name: str, entry: str) -> ModuleType:
     _put_first(str(Path.cwd()))
     importlib.invalidate_caches()
     try:
@@ -73,31 +99,49 @@ def _import_module(name: str) -> ModuleType:
             files = [path.stem for path in Path.cwd().glob("*.py")]
             near = difflib.get_close_matches(name, files, n=2)
             raise EntryError(f"there is no module `{name}` in {Path.cwd()}{_did_you_mean(near)}") from None
-        _explain(error, name)
+        explain(error, entry)
         raise
     except ImportError as error:
-        _explain(error, name)
+        explain(error, entry)
         raise
 
 
-def _explain(error: ImportError, where: str) -> None:
+def explain(error: ImportError, entry: str) -> None:
     """Raise EntryError for the import errors whose cause is mlcheck or the way the entry point is written."""
+    where, _, name = (entry, "", "") if is_program(entry) else entry.rpartition(":")
     missing = error.name or ""
     if missing.split(".")[0] == package.ROOT:
         raise EntryError(
             f"{where} imports a part of Determined that mlcheck does not stand in for ({error}): "
             "it runs PyTorchTrial classes only"
         ) from error
-    if "relative import" in str(error):
-        raise EntryError(
-            f"{where} uses relative imports, so it is part of a package: name it `package.module:Name`, "
-            "from the folder above the package"
-        ) from error
+    if "no known parent package" in str(error):
+        named, folder = _in_package(Path(where if where.endswith(".py") else f"{where}.py"))
+        told = f"`{named}:{name}`" if name else f"`{named}`"
+        told += f", from {folder}" if folder != Path.cwd() else ""
+        raise EntryError(f"{where} uses relative imports, so it is part of a package: name it {told}") from error
+
+
+def _in_package(path: Path) -> tuple[str, Path]:
+    """The dotted name of a file that is part of a package, and the folder from which it has that name."""
+    names, folder = [path.stem], path.resolve().parent
+    while len(names) == 1 or (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names), folder
+
+
+def folder_that_holds(module: str, entry: str) -> Path | None:
+    """Of the folders that the entry point's file lies in, up to the working folder, the one with a module's code."""
+    where = Path(entry if is_program(entry) else entry.rpartition(":")[0])
+    name = module.partition(".")[0]
+    within = where.parents if where.suffix == ".py" and not where.is_absolute() else ()
+    return next((above for above in within if (above / name).is_dir() or (above / f"{name}.py").is_file()), None)
 
 
 def put_folder_first(entry: str) -> None:
     """Let a prep function import, and change, the modules beside the entry point."""
-    where = Path(entry if entry.endswith(".py") else entry.rpartition(":")[0])
+    where = Path(entry if is_program(entry) else entry.rpartition(":")[0])
     _put_first(str(where.resolve().parent if where.suffix == ".py" else Path.cwd()))
 
 

@@ -52,6 +52,11 @@ class EntryOptions:
     epochs: int = 0
 
 
+def is_program(entry: str) -> bool:
+    """Whether an entry point is run as it is, `train.py` or `package.train`, and names nothing within."""
+    return entry.endswith(".py") or ":" not in entry
+
+
 @dataclass(frozen=True)
 class Source:
     """How another process constructs the same trial: from which folder, and with which options."""
@@ -59,6 +64,10 @@ class Source:
     entry: str
     options: EntryOptions
     folder: str
+
+    @property
+    def is_program(self) -> bool:
+        return is_program(self.entry)
 
 
 @dataclass

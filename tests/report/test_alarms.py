@@ -30,7 +30,14 @@ def test_a_finding_without_a_file_stands_at_the_entry_point() -> None:
 
 @pytest.mark.parametrize(
     ("subject", "place"),
-    [("pack.net:Absent", ("pack/net.py", 1)), ("model.py:Net", ("model.py", 4)), ("gone:Net", ("", 0)), ("x", ("", 0))],
+    [
+        ("pack.net:Absent", ("pack/net.py", 1)),
+        ("model.py:Net", ("model.py", 4)),
+        ("gone:Net", ("", 0)),
+        ("x", ("", 0)),
+        ("model.py", ("model.py", 1)),
+        ("pack.net", ("pack/net.py", 1)),
+    ],
 )
 def test_the_entry_point_is_found_where_its_file_is(subject: str, place: tuple[str, int]) -> None:
     (alarm,) = shown(result("r", By.PROBE, Outcome.FAIL, Finding("m")), subject=subject)

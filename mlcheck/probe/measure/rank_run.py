@@ -56,7 +56,7 @@ class RankRun:
             raise NotMeasured("this PyTorch is built without gloo, over which ranks talk on a CPU")
         launched = launch(source, world, seconds * _SHARE)
         _tell_unusable(source, launched)
-        by_itself = source.entry.endswith(".py") or any(rank.communicates for rank in launched.ranks)
+        by_itself = source.is_program or any(rank.communicates for rank in launched.ranks)
         framework = "" if by_itself else "mlcheck" if trial.again is None else "the framework"
         return cls(launched.ranks, framework, Location(*trial.entry), launched.end.seconds)
 
@@ -94,5 +94,5 @@ def _tell_unusable(source: Source, launched: Launch) -> None:
     for failure in failures:
         if _NEEDS_GPU.search(failure.error) and not torch.cuda.is_available():
             raise inconclusive(f"on several ranks the program asks for a GPU, of which there is none: {failure.error}")
-    if not any(rank.communicates for rank in ranks) and source.entry.endswith(".py"):
+    if not any(rank.communicates for rank in ranks) and source.is_program:
         raise NotMeasured("the program does not use torch.distributed: started twice, it runs twice")

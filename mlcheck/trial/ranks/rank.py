@@ -32,8 +32,9 @@ from mlcheck.trial.ranks.models import Enough, ModelWatch
 from mlcheck.trial.ranks.spawned import Spawned
 from mlcheck.trial.ranks.story import NOWHERE, Failure
 from mlcheck.trial.script.outputs import Outputs
-from mlcheck.trial.script.program import Script
+from mlcheck.trial.script.program import script
 from mlcheck.trial.traceback import error_line, user_frame, user_traceback
+from mlcheck.trial.trial import is_program
 
 _MOST_STEPS = 24
 _LINGER_S = 0.6
@@ -86,11 +87,11 @@ class _Rank:
         meet = _meet_on_gloo(timedelta(seconds=job.patience), lambda: journal.tell("communicates", True))
         os.chdir(job.folder)
         seed_all(job.seed)
-        if job.entry.endswith(".py"):
+        if is_program(job.entry):
             outputs = Outputs(self._folder)  # the same for all ranks, which read what one of them wrote
             outputs.install()
             try:
-                self._watch(Script(Path(job.entry), tuple(job.arguments)).run)
+                self._watch(script(job.entry, tuple(job.arguments)).run)
             finally:
                 outputs.uninstall()
             return

@@ -185,7 +185,8 @@ class Scout:
             how = f" with sys.exit({end.exit_code!r})" if end and end.exit_code else ""
             raise EntryError(
                 f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "
-                "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS)"
+                "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS), or name the "
+                "trial or function in it that does (module:Name)"
             )
         training, companions = self._training()
         evaluating, watching = self._evaluating()
