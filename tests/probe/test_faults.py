@@ -286,6 +286,39 @@ def test_an_answer_made_of_all_samples_alike_is_no_input_ignored(used: bool) -> 
     assert ask("batch-mixing", trial).outcome is (Outcome.FAIL if used else Outcome.PASS)
 
 
+class Spiking(nn.Module):
+    """Says nothing until what it was given has added up; `deaf` to what that was."""
+
+    def __init__(self, deaf: bool) -> None:
+        super().__init__()
+        self.body, self.deaf = nn.Linear(8, 5), deaf
+        self.charge: Tensor | float = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.charge = self.charge + 0.02 * self.body(0 * x if self.deaf else x)
+        return self.charge.sigmoid() * (self.charge.abs() > 0.3)
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_model_that_adds_up_what_it_is_given_is_not_judged_by_one_call(deaf: bool) -> None:
+    model = Spiking(deaf)
+
+    def spikes(net: nn.Module, batch: Any) -> Tensor:
+        rate = torch.stack([net(batch[0]) for _ in range(40)]).mean(0)
+        model.charge = 0.0
+        return F.mse_loss(rate, F.one_hot(batch[1], 5).float())
+
+    verdict = ask("input-ignored", trial_of(model, classes(8), spikes))
+    says(verdict, Outcome.INCONCLUSIVE, "keeps something from call to call")
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_model_that_is_called_often_may_ignore_its_input(calls: int) -> None:
+    model = Function(lambda layers, x: layers["net"](0 * x), net=mlp())
+    often = trial_of(model, classes(8), lambda m, b: F.cross_entropy(sum(m(b[0]) for _ in range(calls)), b[1]))
+    fails("input-ignored", often)
+
+
 def test_an_input_that_is_multiplied_by_zero() -> None:
     model = Function(lambda layers, x: layers["net"](0 * x), net=mlp())
     trial = trial_of(model, classes(8), cross_entropy)

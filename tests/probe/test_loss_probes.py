@@ -218,6 +218,28 @@ def test_batch_norm_and_dropout_do_not_hide_a_mean() -> None:
     says(ask("loss-sums-over-batch", trial_of(model, classes(8), cross_entropy)), Outcome.PASS)
 
 
+def denoising(reduction: str) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        noise = torch.randn_like(batch[0])
+        return F.mse_loss(model(batch[0] + noise), noise, reduction=reduction)
+
+    return loss
+
+
+def test_a_loss_that_draws_noise_is_averaged_over_draws() -> None:
+    says(ask("loss-sums-over-batch", trial_of(mlp(8, 8), classes(8), denoising("mean"))), Outcome.PASS)
+    summed = ask("loss-sums-over-batch", trial_of(mlp(8, 8), classes(8), denoising("sum")))
+    says(summed, Outcome.WARN, "it doubles")
+
+
+def test_a_loss_that_is_mostly_noise_is_left_open() -> None:
+    def erratic(model: nn.Module, batch: Any) -> Tensor:
+        return cross_entropy(model, batch) * (torch.randn_like(batch[0]).sum() / 4).exp()
+
+    verdict = ask("loss-sums-over-batch", trial_of(mlp(), classes(8), erratic))
+    says(verdict, Outcome.INCONCLUSIVE, "the loss draws random numbers")
+
+
 def test_a_contrastive_loss_is_left_open() -> None:
     def contrast(model: nn.Module, batch: Any) -> Tensor:
         out = F.normalize(model(batch[0]), dim=1)

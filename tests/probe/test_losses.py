@@ -66,3 +66,13 @@ def test_another_mode_on_top_stays_there() -> None:
         optimizer.step()
         assert len(_get_current_function_mode_stack()) == 2
     assert len(watch.calls) == 1
+
+
+def test_the_prediction_is_known_where_the_target_is_given_first() -> None:
+    model, x, y = nn.Linear(3, 1), torch.randn(4, 3), torch.full((4, 1), 7.0)
+    with LossWatch() as watch:
+        F.mse_loss(y, model(x))
+        F.mse_loss(model(x), y)
+        F.binary_cross_entropy(torch.full((4, 1), 0.5), model(x).sigmoid())
+    assert [call.target.mean().item() == 7 for call in watch.calls] == [True, True, False]
+    assert watch.calls[2].input.mean().item() == 0.5

@@ -47,6 +47,20 @@ def test_common_scales_pass(change: Any) -> None:
     says(ask("inputs-not-scaled", fed(change)), Outcome.PASS, "the data enters `0 (Linear)`")
 
 
+def at_the_edge(x: Tensor, share: int = 16) -> Tensor:
+    """The first feature is that of a pixel at the edge: the same in nearly all pictures, and hardly more in one."""
+    seldom = x.clone()
+    seldom[:, 0] = -0.4
+    seldom[::share, 0] += 1e-3 * x[::share, 0]
+    return seldom
+
+
+def test_a_feature_that_seldom_leaves_its_value_has_no_scale_to_compare() -> None:
+    says(ask("inputs-not-scaled", fed(at_the_edge)), Outcome.PASS, "the data enters `0 (Linear)`")
+    often = fed(lambda x: at_the_edge(2 * x / 3, 1) * torch.tensor([0.1, *[3.0] * 7]))
+    says(ask("inputs-not-scaled", often), Outcome.WARN, "differ in scale by")
+
+
 def test_a_norm_before_the_first_layer_scales() -> None:
     trial = fed(lambda x: 40 * x + 128, nn.Sequential(nn.BatchNorm1d(8), *mlp()))
     assert ask("inputs-not-scaled", trial).outcome is Outcome.SKIP

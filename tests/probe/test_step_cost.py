@@ -112,6 +112,23 @@ def test_where_the_step_moves_its_batch_itself_only_that_is_on_the_device() -> N
     assert found.meant
 
 
+def test_what_clipping_moves_to_the_gradients_is_no_move_of_the_program() -> None:
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(batch: Any, _: int) -> dict[str, Any]:
+        optimizer.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return {"loss": loss.item(), "again": loss.item()}
+
+    found = StepCalls.measure(trial_of(model, classes(8), cross_entropy, optimizer, step=step), 10.0)
+    assert not found.meant
+    assert sync_in_loop.check(found).outcome is Outcome.PASS
+
+
 def test_a_batch_that_is_moved_to_the_cpu_by_name_was_there() -> None:
     def step(batch: Any, _: int) -> dict[str, Any]:
         inputs, labels = batch[0].to("cpu"), batch[1].to("cpu")

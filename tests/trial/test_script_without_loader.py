@@ -149,3 +149,73 @@ def test_what_a_loop_named_is_there_when_the_script_goes_on_after_it(
     train(11)
     with pytest.raises(NotReached, match=r"ended after \d+ training steps"):
         train(1000)
+
+
+LED = """
+ahead = torch.randn(1, 8)
+print(model.eval()(ahead).sum().item())
+model.train()
+for epoch in range(300):
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+print(model.eval()(ahead).sum().item())
+"""
+
+
+@pytest.mark.parametrize(("clears", "outcome"), [("optimizer.zero_grad()", Outcome.PASS), ("pass", Outcome.FAIL)])
+def test_a_prediction_printed_before_training_is_no_step(
+    load_script: LoadScript, clears: str, outcome: Outcome
+) -> None:
+    trial = load_script(HEAD + LED.replace("optimizer.zero_grad()", clears))
+    verdict = ask("batch-not-reviewed", trial)
+    assert "(96, 8)" in (verdict.summary + verdict.reason)
+    assert ask("missing-zero-grad", trial).outcome is outcome
+
+
+def test_a_prediction_printed_after_training_is_no_step(load_script: LoadScript) -> None:
+    trial = load_script(HEAD + LED.replace("range(300)", "range(6)"))
+    steps = list(trial.train_batches())
+    with restored(trial):
+        for index in range(6):
+            trial.train_step(steps[index], index)
+        with pytest.raises(NotReached, match="ended after 6 training steps"):
+            trial.train_step(steps[6], 6)
+
+
+APART = """
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = [nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 5)]) for _ in range(2)]
+        self.weights = nn.ParameterList([p for block in self.blocks for p in block.parameters()])
+    def forward(self, x):
+        votes = 0
+        for rest, vote in self.blocks:
+            votes = votes + vote(x)
+            x = x - F.relu(rest(x))
+        return x, votes
+
+model = Blocks()
+optimizer = torch.optim.Adam(model.parameters())
+while True:
+    index = torch.randint(64, (16,))
+    optimizer.zero_grad()
+    _, votes = model(x[index])
+    F.cross_entropy(votes, y[index]).backward()
+    optimizer.step()
+"""
+
+
+def test_weights_that_a_list_registers_are_one_with_those_of_their_blocks(load_script: LoadScript) -> None:
+    verdict = ask("tied-weights-apart", load_script(HEAD + APART))
+    assert verdict.outcome is Outcome.PASS, verdict.summary
+
+
+def test_that_other_batches_cost_otherwise_does_not_make_a_weight_matter(load_script: LoadScript) -> None:
+    verdict = ask("parameter-without-gradient", load_script(HEAD + APART))
+    assert verdict.outcome is Outcome.WARN, verdict.summary
+    assert "never got a gradient" in verdict.summary
+    assert "change the loss" not in verdict.summary

@@ -22,6 +22,12 @@ def check(seen: InputUse) -> Verdict:
                 reason="the output is the same for every input, but no parameter has changed either: an output layer "
                 "that starts at zero looks the same",
             )
+        if seen.remembers:
+            return Verdict(
+                Outcome.INCONCLUSIVE,
+                reason=f"`{seen.model}` keeps something from call to call, and a step calls it often: one call "
+                "alone does not tell",
+            )
         message = f"the output of `{seen.model}` is bit for bit the same for {seen.rows} different inputs"
         return Verdict(
             Outcome.FAIL, message, findings=(Finding(message, Location(symbol=seen.model)),), looked_at=seen.rows

@@ -39,7 +39,7 @@ def _fault(one: FirstInput, most: float) -> Finding | None:
             help="scale them to mean 0 and deviation 1 with the training data's numbers",
             numbers=numbers,
         )
-    varying = sorted(spread for spread in one.spreads if spread > 0)
+    varying = sorted(scale for scale in one.scales if scale > 0)
     if len(varying) > 1 and varying[-1] > APART * varying[0] and varying[-1] > 1:
         return Finding(
             f"the features that enter `{one.layer}` differ in scale by {varying[-1] / varying[0]:.3g}: deviations from "

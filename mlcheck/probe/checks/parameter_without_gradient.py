@@ -22,7 +22,8 @@ def check(steps: TrainingSteps) -> Verdict:
     silent = [story for story in held if not story.trace.arrivals]
     cut = [s for s in silent if s.influences and not s.under_no_grad]
     frozen = [s for s in silent if s.influences and s.under_no_grad]
-    unused = [s for s in silent if not s.influences]
+    unused = [s for s in silent if s.influences is False]
+    unknown = [s for s in silent if s.influences is None]
     findings = [
         *_finding(
             cut, "change the loss but get no gradient: the graph is cut on the way (detach, .data, .item, numpy)"
@@ -34,6 +35,7 @@ def check(steps: TrainingSteps) -> Verdict:
             unused,
             f"never got a gradient in {plural(steps.steps, 'step')} and do not change the loss: they are not used",
         ),
+        *_finding(unknown, f"never got a gradient in {plural(steps.steps, 'step')}"),
     ]
     if not findings:
         off = sum(not story.requires_grad for story in steps.parameters)

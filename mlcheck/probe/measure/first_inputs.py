@@ -21,12 +21,17 @@ from mlcheck.trial.trial import Trial
 BATCHES = 3
 _FEW_ROWS = 4
 _MOST_COLUMNS = 256
+_ENOUGH_ROWS = 4096
+_SELDOM = 0.1
 _WEIGHTED = (nn.Linear, nn.modules.conv._ConvNd, nn.RNNBase)
 
 
 @dataclass(frozen=True, slots=True)
 class FirstInput:
-    """What a layer gets straight from the data, no trained module before it: `spreads` are per feature.
+    """What a layer gets straight from the data, no trained module before it.
+
+    `spreads` are per feature. `scales` are those of the features that leave their commonest value often enough to
+    have a scale: no pixel at the edge, no rare event.
 
     Of a row that holds embeddings beside numbers of the batch it is these numbers.
 
@@ -39,6 +44,7 @@ class FirstInput:
     low: float
     high: float
     spreads: tuple[float, ...]
+    scales: tuple[float, ...] = ()
     pixels: PixelOrder | None = None
     shape: tuple[int, ...] = ()
     kind: str = "linear"
@@ -120,8 +126,15 @@ def _input(name: str, module: nn.Module, given: list[Tensor]) -> FirstInput:
     channels = isinstance(module, nn.modules.conv._ConvNd)
     rows = [(t.movedim(1, -1) if channels else t).reshape(-1, t.shape[1 if channels else -1]).double() for t in given]
     same = len({row.shape[1] for row in rows}) == 1
-    spreads = torch.cat(rows).nan_to_num(0.0, 0.0, 0.0).std(0, correction=0).tolist() if same else []
+    spreads, scales = _spreads(torch.cat(rows).nan_to_num(0.0, 0.0, 0.0)) if same else ((), ())
     rms, pixels = math.sqrt(float(values.pow(2).mean())), pixel_order(given) if channels else None
     low, high, shape = float(values.min()), float(values.max()), tuple(given[0].shape[1:])
     kind = "convolution" if channels else "recurrent" if isinstance(module, nn.RNNBase) else "linear"
-    return FirstInput(name, rms, low, high, tuple(spreads), pixels, shape, kind)
+    return FirstInput(name, rms, low, high, spreads, scales, pixels, shape, kind)
+
+
+def _spreads(rows: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    spreads = rows.std(0, correction=0)
+    some = rows[:: max(1, len(rows) // _ENOUGH_ROWS)]
+    often = (some != some.median(0).values).double().mean(0) > _SELDOM
+    return tuple(spreads.tolist()), tuple(spreads[often].tolist())

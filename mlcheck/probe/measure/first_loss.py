@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from statistics import mean, stdev
 from typing import Any, ClassVar, Self
 
 import torch
@@ -22,6 +23,8 @@ from mlcheck.trial.trial import Trial
 BATCHES = 3
 FEW = 8
 ROUNDING = 1e-5
+SAME = 0.01
+DRAWS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,9 @@ class FirstLoss:
     `inputs` and `targets` name the tensors of a batch that a model or a loss received. Where no loss of torch is seen,
     `compared` names those of several numbers a sample that no model received and the loss depends on. `tiled` is how
     the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
-    the same for each of the losses. `values` are
-    those of each batch. `plain_mean` says that a term of what backward is called on is a mean with no factor.
+    the same for each of the losses. A loss that draws random numbers is averaged over some draws, and `tiled_error` is
+    the standard error of its growth. `values` are those of each batch. `plain_mean` says that a term of what backward
+    is called on is a mean with no factor.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -86,6 +90,7 @@ class FirstLoss:
     place: Location = field(default_factory=Location)
     penalty: Penalty | None = None
     tiled: float | None = None
+    tiled_error: float = 0.0
     growths: tuple[float | None, ...] = ()
     samples: int = 0
     backwards: int = 0
@@ -97,7 +102,11 @@ class FirstLoss:
         scenes = [LossScene(trial, batch) for batch in batches]
         first = scenes[0]
         size = batch_size(batches[0])
-        tiled, growths = _tiled(trial, batches[0], size, first)
+        twice = _twice(batches[0], size) if size is not None else None
+        tiled, growths = _tiled(trial, twice, first)
+        error = 0.0
+        if tiled is not None and abs(tiled - 1) > SAME and LossScene(trial, batches[0], seed=1).value != first.value:
+            tiled, error = _averaged(trial, batches[0], twice)
         inputs = _named(batches[0], first.inputs)
         return cls(
             losses=[_fact(call, pull, size or 1, scenes, first.alone(call)) for call, pull in first.seen],
@@ -108,6 +117,7 @@ class FirstLoss:
             place=first.place,
             penalty=_penalty(scenes),
             tiled=tiled,
+            tiled_error=error,
             growths=growths,
             samples=size or 0,
             backwards=first.backwards,
@@ -229,17 +239,26 @@ def _penalty(scenes: list[LossScene]) -> Penalty | None:
     return Penalty(first.rest, first.ratio, same)
 
 
-def _tiled(
-    trial: Trial, batch: Any, size: int | None, first: LossScene
-) -> tuple[float | None, tuple[float | None, ...]]:
+def _twice(batch: Any, size: int) -> Any:
+    return map_tensors(rows(batch, torch.arange(size).repeat_interleave(2)), torch.Tensor.contiguous)
+
+
+def _tiled(trial: Trial, twice: Any, first: LossScene) -> tuple[float | None, tuple[float | None, ...]]:
     """Of the whole and of each loss. None where samples cannot be repeated, or the loop insists on its batch size."""
-    if size is None or not abs(first.value) > 1e-6 or first.backwards != 1:
+    if twice is None or not abs(first.value) > 1e-6 or first.backwards != 1:
         return None, ()
-    twice = rows(batch, torch.arange(size).repeat_interleave(2))
     try:
-        scene = LossScene(trial, map_tensors(twice, torch.Tensor.contiguous))
+        scene = LossScene(trial, twice)
     except Exception:  # a model for one batch size
         return None, ()
     same = len(scene.parts) == len(first.parts) and [c.kind for c, _ in scene.seen] == [c.kind for c, _ in first.seen]
     pairs = zip(scene.parts, first.parts) if same else ()
     return scene.value / first.value, tuple(after / before if before else None for after, before in pairs)
+
+
+def _averaged(trial: Trial, batch: Any, twice: Any) -> tuple[float, float]:
+    """How the mean over some draws grows, and the standard error of that."""
+    once, after = ([LossScene(trial, given, seed).value for seed in range(DRAWS)] for given in (batch, twice))
+    growth = mean(after) / mean(once)
+    variance = sum(stdev(values) ** 2 / (DRAWS * mean(values) ** 2) for values in (once, after))
+    return growth, abs(growth) * math.sqrt(variance)

@@ -14,6 +14,7 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.modules import ModuleWatch, by_parameter
 from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.trial.sandbox import cells_of
 from mlcheck.trial.trial import Trial
 
 WARM_UP_STEPS = 4
@@ -29,7 +30,8 @@ class InputUse:
     only the padding counts: all others exchanged, place by place, change nothing. `columns` are those of a table of
     codes, of which embeddings look up whole columns, whose exchange changes nothing either. `identical` says that all
     rows of the output are bitwise the same although those of the input differ; `trained` that the steps changed a
-    parameter.
+    parameter; `remembers` that it is called time after time in a step and keeps something from call to call, as spiking
+    neurons do.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -44,6 +46,7 @@ class InputUse:
     finite: bool
     outlined: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    remembers: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -57,6 +60,7 @@ class InputUse:
             used = [name for name, changed in tried.items() if changed]
             outlined = tuple(_outlined(call, before, used))
             columns = tuple(_ignored_columns(call, before, used))
+            remembers = call.times > 1 and _remembers(trial, call)
         return cls(
             model=call.name,
             rows=call.rows,
@@ -66,6 +70,7 @@ class InputUse:
             trained=trained,
             outlined=outlined,
             columns=columns,
+            remembers=remembers,
             finite=all(bool(tensor.isfinite().all()) for tensor in before if tensor.is_floating_point()),
         )
 
@@ -76,6 +81,13 @@ def _warm_up(trial: Trial) -> bool:
     for index, batch in enumerate(first_batches(trial, WARM_UP_STEPS)):
         trial.train_step(batch, index)
     return any(not torch.equal(now.detach(), then) for now, then in before)
+
+
+def _remembers(trial: Trial, call: CapturedCall) -> bool:
+    """Whether a call in evaluation mode leaves the model other than it was: a membrane's potential, a hidden state."""
+    cells = cells_of(trial)
+    call.replay()
+    return any(cell.change() for cell in cells)
 
 
 def _exchanges(call: CapturedCall, before: list[Tensor]) -> dict[str, bool]:

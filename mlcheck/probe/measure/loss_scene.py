@@ -21,9 +21,9 @@ from mlcheck.trial.trial import Trial
 
 
 class LossScene:
-    """One step that changes no parameter, with dropout off and the same random numbers as the others."""
+    """One step that changes no parameter, with dropout off and, unless seeded, the others' random numbers."""
 
-    def __init__(self, trial: Trial, batch: Any) -> None:
+    def __init__(self, trial: Trial, batch: Any, seed: int = 0) -> None:
         self._parameters = [p for p in named_parameters(trial.models) if p.requires_grad]
         self._losses = LossWatch(keep_dropout=False, keep_results=True)
         self.seen: list[tuple[LossCall, float | None]] = []
@@ -35,7 +35,7 @@ class LossScene:
         gradients = GradientWatch([], self._trace)
         modules = ModuleWatch()
         with restored(trial), stilled(trial), self._losses, gradients, modules:
-            seed_all(0)
+            seed_all(seed)
             trial.train_step(copied(batch), 0)
         self.inputs = [t for call in modules.calls for _, t in leaves((call.args, call.kwargs)) if t.numel()]
         self.backwards = len(gradients.backwards)

@@ -30,6 +30,8 @@ LOSSES: dict[Callable[..., Any], str] = {
     F.smooth_l1_loss: "smooth_l1_loss",
     F.huber_loss: "huber_loss",
 }
+_EITHER_WAY = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss)
+"""Of these the result is the same with its two tensors exchanged: the prediction is the one that is trained."""
 DROPOUTS = {
     F.dropout,
     F.dropout1d,
@@ -226,6 +228,8 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loss
     prediction, target = (given.pop(name) for name in _NAMES.get(func, ("input", "target")))
     if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
         return None
+    if func in _EITHER_WAY and target.requires_grad and not prediction.requires_grad:
+        prediction, target = target, prediction
     return LossCall(
         kind=LOSSES.get(func, func.__name__),
         input=prediction.detach().clone(),

@@ -18,13 +18,17 @@ from mlcheck.trial.trial import Trial
 
 @dataclass(slots=True)
 class CapturedCall:
-    """The first call of a model on data (not on what another module computed), with `rows` samples."""
+    """The first call of a model on data (not on what another module computed), with `rows` samples.
+
+    `times` is how often the step calls this model.
+    """
 
     name: str
     module: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     rows: int
+    times: int = 1
 
     def replay(self, arguments: Arguments | None = None, module: nn.Module | None = None) -> list[Tensor]:
         """The output's tensors, in evaluation mode, without gradients, with fixed random numbers."""
@@ -45,7 +49,7 @@ def capture(trial: Trial) -> CapturedCall:
             kept.append((module, copied(args), copied(kwargs)))
         return args, kwargs
 
-    with ModuleWatch(keep):
+    with ModuleWatch(keep) as watch:
         trial.train_step(first_batches(trial, 1)[0], 0)
     if not kept:
         raise NotMeasured("the training step calls none of the models on a batch, so none can be called again")
@@ -55,7 +59,8 @@ def capture(trial: Trial) -> CapturedCall:
     sizes = {tensor.shape[0] for _, tensor in leaves((args, kwargs)) if tensor.ndim}
     if len(sizes) != 1 or sizes == {0}:
         raise NotMeasured("the model's inputs share no batch dimension (as in graphs), so rows cannot be exchanged")
-    return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, sizes.pop())
+    times = sum(call.module is module for call in watch.calls)
+    return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, sizes.pop(), times)
 
 
 def _is_data(tree: Any) -> bool:

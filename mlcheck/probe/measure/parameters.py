@@ -135,15 +135,15 @@ def _constant(weight: Tensor) -> float | None:
 def _shared(trial: Trial) -> list[tuple[str, str]]:
     """Pairs of parameters that are two objects over the same memory."""
     found: list[tuple[str, str]] = []
-    held: dict[tuple[int, int], str] = {}
+    held: dict[tuple[int, int], tuple[str, nn.Parameter]] = {}
     for model in trial.models.values():
         for name, parameter in model.named_parameters():
             if not parameter.numel() or parameter.is_meta:
                 continue
             key = (parameter.data_ptr(), parameter.numel())
-            if key in held:
-                found.append((held[key], name))
-            held.setdefault(key, name)
+            other, same = held.setdefault(key, (name, parameter))
+            if same is not parameter:  # one that several models hold is one
+                found.append((other, name))
     return found
 
 

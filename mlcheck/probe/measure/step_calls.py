@@ -141,7 +141,7 @@ class _Calls(TorchFunctionMode):
         given = kwargs or {}
         made = func(*args, **given)
         tensors = [tensor for _, tensor in leaves([*args, *given.values()])]
-        moved = _is_move(func, args, given) and _caller() is not None
+        moved = _is_move(func, args, given) and _asked_by_the_program()
         if not moved and not any(tensor in self._known for tensor in tensors):
             return made
         outcome = [tensor for _, tensor in leaves(made)]
@@ -177,6 +177,14 @@ def _asked_by_the_user() -> bool:
     """Whether the call under way was made by the user's code, directly or through torch's own functions."""
     caller = _caller()
     return caller is not None and is_users(caller.f_code.co_filename)
+
+
+def _asked_by_the_program() -> bool:
+    """Whether whoever called is not torch itself, whose clipping brings its own numbers to the gradients' device."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame is not None and not frame.f_code.co_filename.startswith(_TORCH)
 
 
 def _caller() -> FrameType | None:

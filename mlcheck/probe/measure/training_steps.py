@@ -30,7 +30,7 @@ MANY_STEPS = 64
 class ParameterStory:
     """What the steps did with one parameter.
 
-    `influences` says whether the loss changed when the parameter was changed: None where it was not tried.
+    `influences` says whether the loss changed when the parameter was changed: None where that cannot be told.
     `module_ran` and `under_no_grad` are about the module that owns it. `rounded` says that it changes at ten thousand
     times its learning rate: its updates are there and smaller than its own rounding.
     """
@@ -202,9 +202,11 @@ class _Run:
             return
         batch = first_batches(self.trial, 1)[0]
         reference = self._loss_with(batch, None)
+        if reference is None or self._loss_with(batch, None) != reference:
+            return  # another batch, or other random numbers: nothing to compare with
         for story in silent[:64]:
             changed = self._loss_with(batch, by_name[story.name])
-            story.influences = None if reference is None or changed is None else changed != reference
+            story.influences = None if changed is None else changed != reference
 
     def _try_larger_steps(self, stories: list[ParameterStory]) -> None:
         """For parameters that stay what they were: is it only that their updates are rounded away?"""

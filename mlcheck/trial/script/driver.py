@@ -78,6 +78,9 @@ class Driver:
         self._instruments.turn = self._plan.turn
         self._advance(None if isinstance(batch, Turn) else Given(batch))
         self._until(self._plan.is_training, or_ended=True)
+        if isinstance(self._request, Ended) and isinstance(batch, Turn) and not self._instruments.backwards:
+            self._steps -= 1  # what it called last, behind its loop, trained nothing
+            raise self._at_its_end()
         return {}
 
     def evaluate_step(self, batch: Any) -> Mapping[str, Any]:
@@ -142,6 +145,7 @@ class Driver:
         run = self._run = Run(self._program)
         self._instruments.begin(run)
         self._instruments.waits_for, self._instruments.turn = self._waits(), 0
+        self._instruments.lead = self._plan.lead
         self._steps = self._steps_before = 0
         self._is_elsewhere = self._has_cut = False
         self._advance(None)

@@ -23,21 +23,22 @@ from mlcheck.trial.script.requests import Answer, Did, Given, Pass, WantsBatch
 class Instruments:
     """While installed, every loop of `run` over a DataLoader asks for its batches, and `on_*` hear what happens.
 
-    It also waits for each of the deeds in `waits_for`, see `Did`: with `forward` after `turn` calls of backward.
+    It also waits for each of the deeds in `waits_for`, see `Did`: with `forward` after `turn` calls of backward, and
+    not at the `lead` calls of a model that come before it trains.
     Compilation is left out: a compiled module shows nothing of what happens inside.
     """
 
     def __init__(self) -> None:
         self.run: Run | None = None
         self.waits_for: frozenset[str] = frozenset()
-        self.turn = 0
+        self.turn = self.lead = 0
         self.loaders = Loaders()
         self.on_step: Callable[[Optimizer], None] = lambda _: None
         self.on_backward: Callable[[], None] = lambda: None
         self.on_call: Callable[[nn.Module], None] = lambda _: None
         self.left_out: dict[str, None] = {}
         self._stack = ExitStack()
-        self._inside = self._backwards = 0
+        self._inside = self.backwards = 0
 
     def install(self) -> None:
         self._replace(DataLoader, "__init__", self._counted(DataLoader.__init__))
@@ -56,7 +57,7 @@ class Instruments:
         """From here on it is another run whose loaders are counted."""
         self.run = run
         self.loaders = Loaders()
-        self._backwards = 0
+        self.backwards = 0
 
     def batches(self, loader: DataLoader[Any]) -> Iterator[Any]:
         """The batches of a loader as they are, whoever asks."""
@@ -118,7 +119,7 @@ class Instruments:
         def backward(*args: Any, **kwargs: Any) -> None:
             original(*args, **kwargs)
             if self.run and self.run.is_here:
-                self._backwards += 1
+                self.backwards += 1
                 self.on_backward()
 
         return backward
@@ -136,8 +137,11 @@ class Instruments:
             nonlocal outermost
             if not outermost or self.run is None or not self.run.is_here:
                 return original(module, *args, **kwargs)
-            if self._begins_a_turn() and _has_parameters(module):
-                self._backwards = 0
+            begins = self._begins_a_turn() and _has_parameters(module)
+            if begins and self.lead:
+                self.lead -= 1
+            elif begins:
+                self.backwards = 0
                 self._wait("forward")
                 return nn.Module.__call__(module, *args, **kwargs)  # whoever watches calls by now sees it whole
             outermost = False
@@ -154,7 +158,7 @@ class Instruments:
         return call
 
     def _begins_a_turn(self) -> bool:
-        return "forward" in self.waits_for and self._backwards >= self.turn and torch.is_grad_enabled()
+        return "forward" in self.waits_for and self.backwards >= self.turn and torch.is_grad_enabled()
 
     def _wait(self, deed: str) -> None:
         if deed in self.waits_for and self.run:

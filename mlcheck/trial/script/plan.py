@@ -21,7 +21,7 @@ class Plan:
     `training` is the loop whose batches it trains on, `companions` give theirs to the same steps, `others` train
     as well, at another time, or watch how well the training data is learnt; `evaluating` loops call the trained
     models and never train. Without `training` it draws its batches in its own way, and every `turn` calls of
-    backward are taken for a training step.
+    backward are taken for a training step; `lead` calls of a model come before the first.
     Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
     `error` is what the script raised after its loops had been cut short. `validation` is a loader that was seen to be
     evaluated, for programs that make it only then.
@@ -33,6 +33,7 @@ class Plan:
     evaluating: frozenset[LoopKey]
     evaluates_by_calls: bool
     turn: int
+    lead: int
     error: str
     validation: DataLoader[Any] | None = None
 

@@ -59,6 +59,8 @@ class Scout:
         self._called: dict[int, nn.Module] = {}
         self._first_optimizer = self._turn_began = 0
         self._turns: list[int] = []
+        self._forwards = 0
+        self._forwards_of_turns: list[int] = []
 
     def explore(self, program: Program) -> Plan:
         """Raises EntryError where the script never trains, and whatever it raises by itself."""
@@ -123,6 +125,7 @@ class Scout:
         return time.monotonic() - self._began - self._start_up_s
 
     def _see_call(self, module: nn.Module) -> None:
+        self._forwards += torch.is_grad_enabled()
         if self._group:
             self._group_is_used = True
             sight = self._sights[next(reversed(self._group))]
@@ -154,7 +157,8 @@ class Scout:
         if self._first_optimizer in (0, id(optimizer)):
             self._first_optimizer = id(optimizer)
             self._turns.append(self._backwards - self._turn_began)
-            self._turn_began = self._backwards
+            self._forwards_of_turns.append(self._forwards)
+            self._turn_began, self._forwards = self._backwards, 0
         self._trained.update((id(p), p) for held in optimizer.param_groups for p in held["params"])
 
     def _begin_anew_with_a_loader(self) -> None:
@@ -165,7 +169,8 @@ class Scout:
         self._groups.clear()
         self._trained.clear()
         self._turns.clear()
-        self._first_optimizer = self._turn_began = 0
+        self._forwards_of_turns.clear()
+        self._first_optimizer = self._turn_began = self._forwards = 0
         self._called_at, self._start_up_s = -1, 0.0
         self._called.clear()
         self._note_first()
@@ -198,6 +203,7 @@ class Scout:
             evaluating=frozenset(evaluating),
             evaluates_by_calls=training is None and self._evaluates(self._called),
             turn=self._turn(),
+            lead=self._lead() if training is None else 0,
             error=error_line(end.error) if end and end.error else "",
             validation=self._sights[evaluating[0]].loader if evaluating else None,
         )
@@ -224,6 +230,12 @@ class Scout:
         """How often backward is called from one step of the first optimizer to its next, mostly."""
         later = self._turns[1:] or self._turns or [1]
         return max(1, max(later, key=later.count))
+
+    def _lead(self) -> int:
+        """How often a model is called before the calls of the first step: a prediction printed before training."""
+        if len(self._turns) < 2 or self._turns[0] != self._turns[1]:
+            return 0
+        return max(0, self._forwards_of_turns[0] - self._forwards_of_turns[1])
 
     def _evaluates(self, called: dict[int, nn.Module]) -> bool:
         if not self._trained:
