@@ -6,11 +6,13 @@ import ast
 from collections.abc import Callable
 
 from mlcheck.lint import assignment, containers, elements, guards, turns
-from mlcheck.lint.conditions import truth
+from mlcheck.lint.conditions import compare, truth
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.frames import Exit
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.store import Delta
+from mlcheck.lint.values import Const, Object, Value
 
 
 def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
@@ -25,11 +27,43 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
         def bind(item: object = item) -> bool:
             value = elements.element(m, source) if item is None else item
             assignment.assign(m, node.target, value)  # type: ignore[arg-type]
+            if loop.turn > 1 and not loop.exact:
+                _count_on(m, node, source)
             loop.mark, loop.first = m.store.mark(), m.fresh()
             return True
 
         binds.append(bind)
     return _turns(m, loop, binds, node.body, node.orelse, endless=False)
+
+
+def _count_on(m: Machine, node: ast.For | ast.AsyncFor, source: Value) -> None:
+    """A counter that starts at nought is more from the second turn on: `if i == 0:` holds no longer."""
+    if not isinstance(source, Object) or len(source.args) != 1 or source.kwargs:
+        return
+    counter: ast.expr | None = None
+    if source.type == "builtins.range":
+        counter = node.target
+    elif source.type == "builtins.enumerate" and isinstance(node.target, ast.Tuple):
+        counter = node.target.elts[0]
+    value = m.lookup(counter.id) if isinstance(counter, ast.Name) else None
+    if value is None or not isinstance(counter, ast.Name) or not _asks_whether_first(node, counter.id):
+        return
+    for operator, holds in ((ast.Eq(), False), (ast.Gt(), True)):
+        known, key = truth(m, compare(m, operator, value, Const(0)))
+        if known is None:
+            m.assume(key, holds)
+
+
+def _asks_whether_first(loop: ast.For | ast.AsyncFor, name: str) -> bool:
+    """Whether the loop compares its counter with 0: what nobody asks need not be taken for granted."""
+    return any(
+        isinstance(node, ast.Compare)
+        and isinstance(node.left, ast.Name)
+        and node.left.id == name
+        and isinstance(node.comparators[0], ast.Constant)
+        and node.comparators[0].value == 0
+        for node in walk(loop)
+    )
 
 
 def while_loop(m: Machine, node: ast.While) -> bool:

@@ -11,6 +11,7 @@ from mlcheck.lint.effort import STEPS_PER_ROOT, OutOfSteps
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.frames import DeadPath, Frame, Sink
 from mlcheck.lint.machine import Machine
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ModuleInfo, walk_definitions
 from mlcheck.lint.relevance import is_test
 from mlcheck.lint.sites.model import Class as SiteClass
@@ -166,7 +167,7 @@ def _start(
         if not isinstance(value, Function):
             value = Function(definitions.function_info(m, node, None, node.name), m.frame.scope)
         given = {arg.arg: strangers.argument(m, value, arg) for arg in (*node.args.args, *node.args.kwonlyargs)}
-        _as_in_epochs(m, lambda: m.call(value, [], {**given, "**": m.symbol()}, node))
+        _as_in_epochs(m, node, lambda: m.call(value, [], {**given, "**": m.symbol()}, node))
         return
     cls = _class_of(m, owner)
     if cls is None:
@@ -181,15 +182,27 @@ def _start(
         return
     if not made.cls.libraries <= _PLAIN:
         m.store.set(("grad",), GradMode("unknown"))
-    _as_in_epochs(m, lambda: m.call_method(made, node.name, [], {"**": m.symbol()}, node))
+    _as_in_epochs(m, node, lambda: m.call_method(made, node.name, [], {"**": m.symbol()}, node))
 
 
-def _as_in_epochs(m: Machine, call: Callable[[], Value]) -> None:
-    """Call it; and once more where it leaves gradients that were being accumulated, as the next epoch would."""
+def _as_in_epochs(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, call: Callable[[], Value]) -> None:
+    """Call it; and once more where it leaves gradients that were being accumulated, as the next epoch would.
+
+    A function that goes through the epochs itself, in a loop around that of the batches, is called for all of them.
+    """
     call()
     left = (m.store.get(("grads", key)) or () for key in m.store.get(("optimizers",)) or ())
     if any(grads.kind == "fresh" and grads.choice is not None for found in left for grads in found):
-        call()
+        if not _has_epochs(m, node):
+            call()
+
+
+def _has_epochs(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the function's backward passes run within two of its own loops, and a test that counts in both."""
+    left = (grads for key in m.store.get(("optimizers",)) or () for grads in m.store.get(("grads", key)) or ())
+    lines = {grads.choice.spot[1] for grads in left if grads.kind == "fresh" and grads.choice is not None}
+    loops = [(loop.lineno, loop.end_lineno or 0) for loop in walk(node) if isinstance(loop, ast.For | ast.While)]
+    return bool(lines) and all(sum(first < line <= last for first, last in loops) > 1 for line in lines)
 
 
 def _class_of(m: Machine, owner: ast.ClassDef) -> Class | None:

@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     steps = steps_by_choice(facts)
     for clearing in facts.training.clearings:
-        around = {loop.node for loop, _ in clearing.when.loops}
+        around = {loop.node for loop, turn in clearing.when.loops if turn > 1}
         for grads in clearing.grads:
             choice = grads.choice
             if grads.kind != "fresh" or choice is None or grads.loop not in around:
