@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from mlcheck.lint import arithmetic, attributes, containers, keeping, snapshots
+from mlcheck.lint import arithmetic, attributes, containers, cuts, keeping, snapshots
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
+    TRUE,
     Const,
     Object,
     Params,
@@ -68,7 +69,10 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
             attributes.name_object(m, value, name)
             m.bind(name, value)
         case ast.Attribute():
-            attributes.put(m, m.evaluate(target.value), target.attr, value, target)
+            owner = m.evaluate(target.value)
+            attributes.put(m, owner, target.attr, value, target)
+            if target.attr == "requires_grad" and value == TRUE:
+                cuts.begun(m, owner, target)
         case ast.Subscript():
             owner = m.evaluate(target.value)
             if not isinstance(target.slice, ast.Slice):

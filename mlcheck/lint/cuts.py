@@ -25,6 +25,19 @@ def cut(m: Machine, owner: Tensor | Symbol, split: str, node: ast.AST) -> Tensor
     return _severed(m, split, traces, node) if live(owner.traces) else Symbol(m.fresh(), "", split, traces)
 
 
+def begun(m: Machine, value: Value, written: ast.AST) -> Value:
+    """`value.requires_grad_()`: where no graph was recorded, one begins here; a loss without a graph still has none."""
+    if not isinstance(value, Tensor | Symbol) or (isinstance(value, Tensor) and value.kind in ("loss", "scaled")):
+        return value
+    calls = live(value.traces)
+    if not calls or any(call.grad.kind != "off" for call in calls):
+        return value
+    leaf = cut(m, value, value.split, written)
+    if isinstance(written, ast.Attribute) and isinstance(written.value, ast.Name):
+        m.bind(written.value.id, leaf)
+    return leaf
+
+
 def of_data(m: Machine, owner: Tensor | Symbol, result: Value, node: ast.AST) -> Value:
     """`owner.data`."""
     traces = ended(m, owner.traces, node)

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Hashable
 from functools import lru_cache
 
-from mlcheck.core.patterns import pattern
 from mlcheck.lint import cuts, freezing, graph, guards, holding, keeping, mixing, modes, scaling, snapshots
 from mlcheck.lint.certainty import always
 from mlcheck.lint.facts import Backward, Forward, Grads, Place, Step
@@ -26,7 +25,6 @@ from mlcheck.lint.values import (
 )
 
 _UNKNOWN = frozenset([Grads("unknown")])
-_WRAPPER = pattern(r"(?:^|_)(?:ddp|fsdp|dp|parallel|engine|compiled|wrapped|dist|distributed)(?:_|$)")
 _OLD = ("used", "stale", "added")
 _LIBRARIES = ("torch.optim.", "transformers.Adam", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.")
 
@@ -90,7 +88,8 @@ def _change(m: Machine, key: Hashable, rule: dict[str, str], place: Place | None
 
 _BACKWARD = {"clean": "fresh", "used": "stale", "erased": "fresh", "unknown": "added"}
 _WRAPPED = {"clean": "unknown", "erased": "unknown", "used": "unknown"}
-_REACHED = {"yes": _BACKWARD, "maybe": {"erased": "unknown"}, "no": {"erased": "clean"}, "wrapped": _WRAPPED}
+_UNSEEN, _MAYBE, _NOT = {"erased": "unknown", "clean": "unknown"}, {"erased": "unknown"}, {"erased": "clean"}
+_REACHED = {"yes": _BACKWARD, "unseen": _UNSEEN, "maybe": _MAYBE, "no": _NOT, "wrapped": _WRAPPED}
 _ZERO = {"fresh": "erased", "added": "erased", "used": "clean", "stale": "clean", "unknown": "clean"}
 
 
@@ -132,18 +131,17 @@ def asked(m: Machine, traces: Traces) -> None:
 
 
 def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) -> str:
-    """Whether a backward through these forwards reaches this optimizer: yes, no, maybe, or wrapped.
+    """Whether a backward through these forwards reaches this optimizer: yes, no, maybe, unseen, or wrapped.
 
-    Wrapped: an unknown module, which by its name has the optimizer's own inside.
-
-    Lightning's `toggle_optimizer` switches off the gradients of what only other optimizers hold.
+    Unseen: the loss may come from code that is not known. Wrapped: an unknown module, which by its name has the
+    optimizer's own inside. Lightning's `toggle_optimizer` switches off the gradients of what only other optimizers hold.
     """
     owned = m.store.get(("owns", key)) or frozenset()
     toggled = m.store.get(("toggled",))
     if toggled not in (None, key) and owned.isdisjoint(m.store.get(("owns", toggled)) or owned):
         return "no"
     if not owned or not traces:
-        return "yes" if rivals == 1 else "maybe"
+        return "yes" if rivals == 1 else "unseen" if owned else "maybe"
     touched: set[Hashable] = set()
     for forward in traces:
         touched |= forward.touched
@@ -152,9 +150,9 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     around = {outer for inner in touched for outer in modes.ancestors(m, inner)}
     if not owned.isdisjoint(around):
         return "yes"
-    if any(isinstance(trace.module, Symbol) and _WRAPPER.search(trace.name) for trace in traces):
+    if any(isinstance(trace.module, Symbol) and modes.WRAPPER.search(trace.name) for trace in traces):
         return "wrapped"
-    return "maybe" if graph.UNSEEN in traces else "no"
+    return "unseen" if graph.UNSEEN in traces else "no"
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:

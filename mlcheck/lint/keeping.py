@@ -113,20 +113,26 @@ def added(m: Machine, node: ast.AugAssign | ast.Assign, target: ast.expr, change
         _added_to_item(m, node, target, change, calls)
     if not isinstance(target, ast.Name | ast.Attribute):
         return
-    if isinstance(target, ast.Name) and _is_of_one_batch(m):
+    loop = _loop_of(m, calls)
+    if loop is None or (isinstance(target, ast.Name) and _is_of_one_batch(m)):
         return
     name = target.id if isinstance(target, ast.Name) else target.attr
-    written = m.store.changed(m.loops[-1].mark)
+    written = m.store.changed(loop.mark)
     if not any(cell[0] in ("v", "a") and cell[-1] == name for cell in written):
         term = change if isinstance(node, ast.AugAssign) else None
-        _keep(m, _at_call(m, node, m.loops[-1]), ast.unparse(target), calls, ast.unparse(node.value), term)
+        _keep(m, _at_call(m, node, loop), ast.unparse(target), calls, ast.unparse(node.value), term)
+
+
+def _loop_of(m: Machine, calls: frozenset[Forward]) -> Loop | None:
+    """The loop that makes a new graph in each of its turns: what only takes one graph apart adds none."""
+    return next((loop for loop in reversed(m.loops) if any(loop in call.loops for call in calls)), None)
 
 
 def _added_to_item(
     m: Machine, node: ast.AugAssign | ast.Assign, target: ast.Subscript, change: Value, calls: frozenset[Forward]
 ) -> None:
     """`totals[key] += loss`, where the dictionary or list was there before the batch, and nobody empties it."""
-    loop = next((loop for loop in reversed(m.loops) if any(loop in call.loops for call in calls)), None)
+    loop = _loop_of(m, calls)
     owner = last_name(target.value)
     if loop is None or not owner or any(cell[-1] == owner for cell in m.store.changed(loop.mark)):
         return
@@ -176,7 +182,7 @@ def _is_loss(value: Value) -> bool:
 def appended(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
     """`owner.append(value)`, where the list was there before this turn of the loop that the value was made in."""
     calls = (graph_of(m, value) or _output(m, value)) if m.loops else frozenset()
-    loop = next((loop for loop in reversed(m.loops) if any(loop in call.loops for call in calls)), None)
+    loop = _loop_of(m, calls)
     if loop is not None and owner.id < loop.first:
         what = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
         _keep(m, m.place(node), ast.unparse(node).partition(".append")[0], calls, what, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from functools import lru_cache
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.conditions import truth
 from mlcheck.lint.facts import Mode, Place
 from mlcheck.lint.graph_layers import is_graph_layer
@@ -30,6 +31,7 @@ _NAMES = frozenset(
         "classifier",
     ]
 )
+WRAPPER = pattern(r"(?:^|_)(?:ddp|fsdp|dp|parallel|engine|compiled|wrapped|dist|distributed)(?:_|$)")
 OUTSIDE = frozenset(["parameters", "to", "cuda", "cpu", "eval", "train", "state_dict", "load_state_dict", "zero_grad"])
 """What one asks of a module without looking into it."""
 
@@ -136,6 +138,8 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
         return
     if isinstance(key, tuple) and key[0] == "element":
         _blur(m)
+    if isinstance(owner, Symbol) and WRAPPER.search(owner.name):
+        _blur(m, handed_out=True)
     m.moded.add(key)
     if isinstance(training, Saved):
         stamp = m.stamp()
@@ -147,10 +151,13 @@ def set_mode(m: Machine, owner: Value, training: Value, place: Place) -> None:
     m.store.set(("mode", key), frozenset([Mode(kind, place, m.now(), m.stamp())]))
 
 
-def _blur(m: Machine) -> None:
-    """A module out of a collection that is not known: it may be any of those seen under another name."""
+def _blur(m: Machine, handed_out: bool = False) -> None:
+    """A module out of a collection that is not known: it may be any of those seen under another name.
+
+    A wrapper that is not known has inside what was `handed_out`: `engine, *_ = initialize(model)`.
+    """
     for key in m.moded:
-        if m.store.get(("mode", key)) is not None:
+        if m.store.get(("mode", key)) is not None and (not handed_out or m.store.get(("handed out", key))):
             m.store.set(("mode", key), frozenset([Mode("unknown", None, None, m.stamp())]))
 
 

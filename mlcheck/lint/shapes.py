@@ -118,10 +118,14 @@ def size_at(shape: Shape, back: int) -> Hashable:
 def outgrows(one: Shape, two: Shape) -> bool:
     """Whether broadcasting makes of two tensors one that is larger than both: each stretches the other.
 
-    A shape of open rank counts as a batch, against one whose sizes are all known to be no 1.
+    A shape of open rank counts as a batch, against one whose sizes are all known to be no 1: only the batch's own may
+    go without a number.
     """
     open_ = one.open or two.open
-    if open_ and ((one.open and two.open) or None in (two if one.open else one).dims):
+    closed = two if one.open else one
+    if open_ and ((one.open and two.open) or None in closed.dims):
+        return False
+    if open_ and not all(isinstance(size, int) for size in closed.dims[1:]):
         return False
     stretched = [False, False]
     for back in range(1, max(len(one.dims), len(two.dims)) + 1 + open_):

@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint import cuts, gradients, losses
 from mlcheck.lint.library_names import ELEMENTWISE
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import NONE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
+from mlcheck.lint.values import NONE, TRUE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
 
 _SAME = frozenset(
     [
@@ -75,13 +75,15 @@ def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwar
         gradients.backward(m, node, owner)
         return NONE
     if name in _DATA - {"item", "numpy", "tolist", "argmax", "argsort"}:
-        return Symbol(m.fresh(), "", split)
+        return Symbol(m.fresh(), "size" if name == "size" and not args and not kwargs else "", split)
     if name in ("argmax", "argmin"):
         return Symbol(m.fresh(), "", split, cuts.ended(m, owner.traces, node))
     if name in cuts.CUTTING:
         return cuts.cut(m, owner, split, node)
     if cuts.stays(m, owner, name):
         return owner
+    if name == "requires_grad_" and (args or [kwargs.get("requires_grad", TRUE)])[0] == TRUE:
+        return cuts.begun(m, owner, node.func if isinstance(node, ast.Call) else node)
     if name in _ACTIVATIONS:
         return losses.activated(m, _ACTIVATIONS[name], owner, node, split, traces)
     known = ELEMENTWISE.get((name.rstrip("_"), owner.kind)) if isinstance(owner, Tensor) else None
