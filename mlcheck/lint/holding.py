@@ -59,6 +59,16 @@ def _inside(m: Machine, module: Object) -> list[Value]:
     return found
 
 
+def _parts(m: Machine, module: Value, depth: int = 6) -> set[Hashable]:
+    """The module's own modules, at whatever depth: its parameters are theirs, be its call followed into them or not."""
+    if not isinstance(module, Object) or depth == 0:
+        return set()
+    found: set[Hashable] = set()
+    for child in _inside(m, module):
+        found |= {owner_key(child)} | _parts(m, child, depth - 1)
+    return found
+
+
 def owners_of(m: Machine, value: Value) -> frozenset[Hashable]:
     """The modules whose parameters an optimizer holds; empty when unknown."""
     if not isinstance(value, Object):
@@ -120,6 +130,7 @@ def unheld(m: Machine, backward: Backward) -> None:
             continue
         held = frozenset().union(*(m.store.get(("may own", key)) for key in optimizers))
         around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}
+        around |= _parts(m, forward.module)
         if held.isdisjoint(forward.touched | around) and not _may_be_in_one_of(m, held, forward.touched | around):
             module = forward.module
             assert isinstance(module, Object)

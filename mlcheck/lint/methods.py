@@ -173,7 +173,9 @@ def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs
         gradients.step(m, node, owner)
     elif name == "add_param_group":
         gradients.extended(m, owner)
-        m.store.set(("owns", gradients.register(m, owner)), frozenset())
+        key = gradients.register(m, owner)
+        m.store.set(("owns", key), frozenset())
+        m.store.set(("may own", key), frozenset())
     return m.symbol()
 
 
