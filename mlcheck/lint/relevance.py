@@ -232,5 +232,5 @@ def is_test(module: ModuleInfo) -> bool:
     named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
     text = module.source.text
     return (named or "/tests/" in path or path.startswith("tests/")) and (
-        "pytest" in text or "unittest" in text or "def test_" in text
+        "pytest" in text or "unittest" in text or "def test_" in text or "testing.assert_" in text
     )

@@ -25,7 +25,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         for function in file.functions:
             if _NAMED.search(function.name) and FILLS.search(file.module.text_of(function.node)):
                 seen += 1
-                if trains and _is_for_modules(function) and not _is_named_elsewhere(sites, function):
+                if not trains or not _is_for_modules(function) or _is_named_elsewhere(sites, function):
+                    continue
+                if not _is_one_of_several(sites, function):
                     yield Finding(
                         f"`{function.name}` initialises weights, and nothing in the project calls it: "
                         "the layers keep PyTorch's defaults",
@@ -57,6 +59,19 @@ def _is_for_modules(function: Function) -> bool:
 def _is_named_elsewhere(sites: Sites, function: Function) -> bool:
     """Whether its name stands anywhere but in its definition: a call, an import, a string, an heir."""
     return sites.is_named(function.name, times=2)
+
+
+def _is_one_of_several(sites: Sites, function: Function) -> bool:
+    """Whether another beside it, to choose from, is the one that is called."""
+    return function.cls is None and any(
+        other is not function
+        and other.cls is None
+        and _NAMED.search(other.name)
+        and FILLS.search(other.file.module.text_of(other.node))
+        and _is_for_modules(other)
+        and _is_named_elsewhere(sites, other)
+        for other in function.file.functions
+    )
 
 
 def _too_early(cls: Class) -> Iterator[Finding]:

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import origin, source
 
 LOOKS_AT = "mean"
 _TOLD = ("src_key_padding_mask", "key_padding_mask")
+_ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
+_ORDERED = ("gt", "ge", "lt", "le")
 _WORDS = ("mask", "pad", "valid")
 
 
@@ -30,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)) or _is_corrected(call):
                 continue
             for loss, mask in ((product.left, product.right), (product.right, product.left)):
-                if _is_mask(mask) and _is_unreduced(file, loss, context):
+                if _is_mask(mask) and _is_unreduced(file, loss, context) and not _is_sure(file, mask, context):
                     yield Finding(
                         f"The mean counts the positions that `{ast.unparse(mask)}` takes out: the more padding, "
                         "the smaller the loss",
@@ -120,6 +122,43 @@ def _is_mask(node: ast.expr) -> bool:
     """A name of a mask, not the complement of chance: `mask`, `pad_mask.float()`, `(y != pad)`."""
     text = ast.unparse(node).lower()
     return any(word in text for word in _WORDS) and "weight" not in text and "/" not in text
+
+
+def _is_sure(file: File, mask: ast.expr, context: Context) -> bool:
+    """`softmax(logits).max(1)[0] > threshold`: it takes out what the model is unsure of, and the batch stays whole."""
+    bare = _bare(mask)
+    ways = [(bare, context)]
+    if isinstance(bare, ast.Name):
+        ways = [
+            (each.value, each.context) for each in file.bindings(bare.id, context) if isinstance(each.value, ast.expr)
+        ]
+    for made, where in ways:
+        for node in walk(made):
+            asked: ast.expr | None = None
+            if isinstance(node, ast.Compare) and isinstance(node.ops[0], _ORDERS):
+                asked = node.left
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ORDERED:
+                asked = node.func.value
+            if asked is not None and _is_probability(file, asked, where):
+                return True
+    return False
+
+
+def _bare(node: ast.expr) -> ast.expr:
+    """`mask` of `mask.float()`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+        node = node.func.value
+    return node
+
+
+def _is_probability(file: File, node: ast.expr, context: Context, depth: int = 4) -> bool:
+    """Whether it was taken out of a softmax or a sigmoid."""
+    made, where = origin(file, node, context)
+    for part in walk(made):
+        if isinstance(part, ast.Call) and last_name(part.func) in ("softmax", "sigmoid"):
+            return True
+    names = [part for part in walk(made) if isinstance(part, ast.Name) and part is not node]
+    return depth > 0 and any(_is_probability(file, name, where, depth - 1) for name in names)
 
 
 def _is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:

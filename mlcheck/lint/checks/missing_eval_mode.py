@@ -17,7 +17,10 @@ LOOKS_AT = "model call"
 def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for_training = {mode.place for forward in facts.forwards if forward.trained for mode in forward.modes}
+    tests = {file.path for file in facts.sites.files.values() if file.is_test}
     for forward in facts.forwards:
+        if forward.place.path in tests:
+            continue
         if forward.trained or (forward.place.spot in trained and forward.grad.kind != "off"):
             continue
         if forward.unread or not evaluates(forward) or not _left_in_train_mode(forward, for_training):

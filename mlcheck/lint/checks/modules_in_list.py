@@ -236,9 +236,19 @@ def _is_registered(cls: Class, name: str) -> bool:
             if isinstance(call, ast.Call):
                 last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
                 given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args]
+                given += [] if last in ("list", "tuple") else [_values_of(arg) for arg in given]
                 if last not in _READS and any(isinstance(a, ast.Attribute) and a.attr == name for a in given):
                     return True
     return False
+
+
+def _values_of(node: ast.expr) -> ast.expr:
+    """The dictionary in `d.values()`, `list(d.values())` or `d.items()`."""
+    if isinstance(node, ast.Call) and _names(node.func) in ("list", "tuple") and len(node.args) == 1:
+        return _values_of(node.args[0])
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("values", "items"):
+        return node.func.value
+    return node
 
 
 def _is_handled(sites: Sites, name: str) -> bool:

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, File, Function
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins, returns
 
 LOOKS_AT = "LambdaLR"
 WORDS = ("schedule",)
+_PARAMETERS = ("parameters", "named_parameters", "filter", "list", "iter", "chain", "values", "items")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -40,6 +41,8 @@ def _rate(facts: Facts, call: Call, owner: ast.expr) -> ast.expr | None:
     found = {id(origin.node) for origin in origins(call.file, owner, call.context)}
     made = [each for each in facts.sites.once(optimizers) if id(each.node) in found]
     given = made[0].argument("lr", 1) if len(made) == 1 and len(found) == 1 else None
+    if given is not None and _may_have_rates(made[0]):
+        return None
     if (
         not isinstance(given, ast.Name | ast.Attribute)
         or given is OPEN
@@ -47,6 +50,26 @@ def _rate(facts: Facts, call: Call, owner: ast.expr) -> ast.expr | None:
     ):
         return None
     return given
+
+
+def _may_have_rates(made: Call) -> bool:
+    """Whether the parameters may come in groups with learning rates of their own, which the optimizer's is not for."""
+    given = made.argument("params", 0)
+    if given is None or given is OPEN:
+        return True
+    bound = made.file.bindings(given.id, made.context) if isinstance(given, ast.Name) else ()
+    return any(_is_grouped(value) for value in [given, *(each.value for each in bound)] if isinstance(value, ast.AST))
+
+
+def _is_grouped(params: ast.AST) -> bool:
+    """Whether this has rates written into it, or comes from a function that may write them."""
+    return any(
+        (isinstance(node, ast.Call) and last_name(node.func) not in _PARAMETERS)
+        or (
+            isinstance(node, ast.Dict) and any(isinstance(key, ast.Constant) and key.value == "lr" for key in node.keys)
+        )
+        for node in walk(params)
+    )
 
 
 def _returned(call: Call, given: ast.expr) -> Iterator[tuple[File, ast.expr, Context]]:
