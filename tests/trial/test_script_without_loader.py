@@ -219,3 +219,28 @@ def test_that_other_batches_cost_otherwise_does_not_make_a_weight_matter(load_sc
     assert verdict.outcome is Outcome.WARN, verdict.summary
     assert "never got a gradient" in verdict.summary
     assert "change the loss" not in verdict.summary
+
+
+AT_ONCE = """
+answers = (x[:, :1] + 3 * torch.randn(96, 1) > 0).float()
+given = x[:, :1]
+model = nn.Sequential(nn.Linear(1, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+for epoch in range(3000):
+    optimizer.zero_grad()
+    F.binary_cross_entropy_with_logits(model(given), answers).backward()
+    optimizer.step()
+"""
+
+
+def test_all_data_at_once_is_no_batch_of_one_and_may_be_more_than_a_small_model_holds(load_script: LoadScript) -> None:
+    verdict = ask("cannot-overfit-one-batch", load_script(HEAD + AT_ONCE.replace("WIDTH", "4")))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "13 trained numbers cannot hold 96 targets" in verdict.reason
+
+
+def test_all_data_at_once_that_a_model_could_hold_and_does_not(load_script: LoadScript) -> None:
+    blind = AT_ONCE.replace("WIDTH", "64").replace("model(given)", "model(0 * given)")
+    verdict = ask("cannot-overfit-one-batch", load_script(HEAD + blind))
+    assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
+    assert "96 samples cannot be learnt by heart" in verdict.summary

@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Forward
 from mlcheck.lint.sites import AttributeSet, Class, Function
 from mlcheck.lint.sites.modules import module_classes
+from mlcheck.lint.values import Object
 
 _LETS_GO = pattern(r"detach|repackage|\.data\b|no_grad")
 LOOKS_AT = "backward pass"
@@ -20,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             for earlier in forward.chained:
                 if earlier.place.spot != forward.place.spot or {earlier.grad.kind, forward.grad.kind} != {"on"}:
                     continue
-                if _differentiated_before(facts, backward, forward, earlier):
+                if _differentiated_before(facts, backward, forward, earlier) and not _may_let_go(facts, forward):
                     yield Finding(
                         f"`{forward.name}` is given its own result of the step before, with the graph behind it: "
                         "this backward goes through all earlier steps",
@@ -29,6 +30,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                         related=(backward.place.location,),
                     )
     yield from _kept_inside(facts)
+
+
+def _may_let_go(facts: Facts, forward: Forward) -> bool:
+    """Whether the module may cut what it hands out from its graph: its class does somewhere, or one that it may be."""
+    module = forward.module
+    if isinstance(module, Object):
+        nodes = [base.node for base in module.cls.mro] if module.cls is not None else []
+    else:
+        nodes = [cls.node for cls in facts.sites.once(module_classes)]
+    return any(_LETS_GO.search(ast.unparse(node)) for node in nodes)
 
 
 def _differentiated_before(facts: Facts, backward: Backward, forward: Forward, earlier: Forward) -> bool:

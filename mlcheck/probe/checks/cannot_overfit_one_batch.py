@@ -117,6 +117,8 @@ def _program(seen: Overfit) -> Verdict:
 
 def _open_question(seen: Overfit, best: Curve, share: float) -> str:
     """Why it is not proven that the program cannot learn the batch; empty where it is."""
+    if seen.weights < seen.samples:
+        return f"{plural(seen.weights, 'trained number')} cannot hold {plural(seen.samples, 'target')} in any case"
     if not seen.adam:
         return "Adam cannot take your optimizer's place to tell whose fault it is"
     if best.steps < MAX_STEPS // 4:

@@ -74,6 +74,8 @@ class Experiment:
         if len(self._trial.optimizers) > 1 and not scene.one_loss_for_all:
             raise inconclusive("several optimizers take turns (as in a GAN): no single loss has to fall")
         self._first = scene.contributing
+        if self._first and self._first[0].target.ndim and not any(True for _ in leaves(self._batch)):
+            self.samples = len(self._first[0].target)  # the program's own batch
         self.whole = bool(self._first) and scene.whole
         self.heads = len(self._first)
         self.kind = self._first[0].kind if self._first else ""

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.floors import Floors
+from mlcheck.probe.measure.gradients import named_parameters
 from mlcheck.probe.measure.interventions import permuter, zeroed
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.memorising import MAX_STEPS, Curve, Experiment
@@ -21,7 +22,7 @@ class Overfit:
     minimised, so that it has to fall; `heads` counts the recognised losses: with several, values are
     shares of each one's floor and the worst counts. Regularisation is off, random numbers are the same in
     every step, schedules are held at their nominal learning rate. `lowest` is the least that the loss can be when its
-    input comes from `made_by`, which has bounds.
+    input comes from `made_by`, which has bounds. `weights` counts the numbers that are trained.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -40,6 +41,7 @@ class Overfit:
     scheduled: bool = False
     made_by: str = ""
     lowest: float | None = None
+    weights: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -72,6 +74,7 @@ class Overfit:
             scheduled=bool(trial.schedulers),
             made_by=experiment.made_by,
             lowest=experiment.lowest,
+            weights=sum(p.numel() for p in named_parameters(trial.models) if p.requires_grad),
         )
 
     @property
