@@ -134,7 +134,8 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     """Whether a backward through these forwards reaches this optimizer: yes, no, maybe, unseen, or wrapped.
 
     Unseen: the loss may come from code that is not known. Wrapped: an unknown module, which by its name has the
-    optimizer's own inside. Lightning's `toggle_optimizer` switches off the gradients of what only other optimizers hold.
+    optimizer's own inside. Lightning's `toggle_optimizer` switches off the gradients of what only other optimizers
+    hold.
     """
     owned = m.store.get(("owns", key)) or frozenset()
     toggled = m.store.get(("toggled",))

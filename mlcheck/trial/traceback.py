@@ -20,8 +20,11 @@ _LIBRARIES = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib",
 
 
 def error_line(exc: BaseException, most: int = 300) -> str:
-    """Type and first line of the message, as the last line of a traceback begins."""
-    return plain(f"{type(exc).__name__}: {exc}").splitlines()[0][:most].rstrip(": ")
+    """Type and first line of the message, as the last line of a traceback begins; a longer one ends at a word."""
+    line = plain(f"{type(exc).__name__}: {exc}").splitlines()[0]
+    if len(line) > most:
+        return f"{line[:most].rpartition(' ')[0] or line[:most]} …"
+    return line.rstrip(": ")
 
 
 def plain(text: str) -> str:

@@ -14,3 +14,10 @@ def test_colours_that_a_message_brings_for_a_terminal_are_left_out() -> None:
         load()
     assert error_line(raised.value) == "ValueError: two ways: this one."
     assert "two ways: this one.\nand another" in user_traceback(raised.value)
+
+
+def test_a_long_message_ends_at_a_word_and_says_so() -> None:
+    told = error_line(RuntimeError("again and " * 60))
+    assert told.endswith(("again …", "and …"))
+    assert len(told) <= 302
+    assert error_line(RuntimeError("x" * 10), most=12).endswith("…")
