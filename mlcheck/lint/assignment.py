@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlcheck.lint import arithmetic, attributes, containers, cuts, keeping, snapshots
 from mlcheck.lint.machine import Machine
@@ -13,6 +14,7 @@ from mlcheck.lint.values import (
     Object,
     Params,
     Symbol,
+    Tensor,
     Tuple,
     Value,
     split_of,
@@ -75,12 +77,36 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
                 cuts.begun(m, owner, target)
         case ast.Subscript():
             owner = m.evaluate(target.value)
-            if not isinstance(target.slice, ast.Slice):
-                containers.store_item(m, owner, m.evaluate(target.slice), value)
+            index = None if isinstance(target.slice, ast.Slice) else m.evaluate(target.slice)
+            if index is not None:
+                containers.store_item(m, owner, index, value)
+            if not (isinstance(index, Const) and isinstance(index.value, str)):
+                _written_into(m, target.value, owner, value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             _unpack(m, targets, value)
         case ast.Starred():
             assign(m, target.value, value)
+
+
+def _written_into(m: Machine, into: ast.expr, owner: Value, value: Value) -> None:
+    """A tensor that takes in what modules computed was computed by them too."""
+    if isinstance(into, ast.Name) and isinstance(owner, Symbol | Tensor) and not traces_of(value) <= owner.traces:
+        m.bind(into.id, replace(owner, traces=owner.traces | traces_of(value)))
+
+
+def in_place(m: Machine, node: ast.expr, result: Value) -> None:
+    """`x.fill_(0)` as a statement: what is known of the old values is not known of the new ones."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name) as into, attr=method)) if _changes(method):
+            owner = m.evaluate(into)
+            if isinstance(owner, Tensor) and isinstance(result, Tensor):
+                m.bind(name, result)
+            else:
+                _written_into(m, into, owner, result)
+
+
+def _changes(method: str) -> bool:
+    return method.endswith("_") and not method.endswith("__") and method != "requires_grad_"
 
 
 def _unpack(m: Machine, targets: Sequence[ast.expr], value: Value) -> None:

@@ -128,6 +128,7 @@ def _assign(m: Machine, node: ast.Assign) -> bool:
 def _expression(m: Machine, node: ast.Expr) -> bool:
     value = m.evaluate(node.value)
     _unread(m, node.value)
+    assignment.in_place(m, node.value, value)
     if isinstance(value, Object) and isinstance(node.value, ast.Call) and value.type in grad_modes.MANAGERS:
         m.facts.idle.append(Idle(m.place(node.value), value.type))
     return True

@@ -67,6 +67,25 @@ def test_training_data_that_is_evaluated_too_is_no_validation_data(load_script: 
     assert ask("splits-overlap", load_script(alone)).outcome is Outcome.FAIL
 
 
+def test_it_is_told_apart_too_where_gradients_are_off_in_the_body_of_the_loop_alone(load_script: LoadScript) -> None:
+    text = (HEAD + LOOPS["both parts evaluated"]).replace(
+        """    with torch.no_grad():
+        return sum(model(data).argmax(1).eq(target).sum().item() for data, target in DataLoader(part, 16))
+""",
+        """    hits = 0
+    for data, target in DataLoader(part, 16):
+        with torch.no_grad():
+            hits += model(data).argmax(1).eq(target).sum().item()
+    return hits
+""",
+    )
+    assert "hits" in text
+    trial = load_script(text)
+    assert len(trial.loaders["validation"].dataset) == 32
+    assert ask("splits-overlap", trial).outcome is Outcome.PASS
+    assert ask("splits-overlap", load_script(text.replace(", score(test_set)", ""))).outcome is Outcome.FAIL
+
+
 def test_memorising_with_the_batch_that_it_is_given(load_script: LoadScript) -> None:
     verdict = ask("cannot-overfit-one-batch", load_script(SOUND))
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary

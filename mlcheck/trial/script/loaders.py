@@ -59,11 +59,11 @@ class Loaders:
             size=_length(loader.dataset),
             batch_size=loader.batch_size or 0,
             grad=grad,
-            of_training=not grad and id(loader.dataset) in self._learnt and _reads_all(loader),
+            of_training=not grad and id(loader.dataset) in self._learnt and reads_all(loader),
         )
 
 
-def _reads_all(loader: DataLoader[Any]) -> bool:
+def reads_all(loader: DataLoader[Any]) -> bool:
     """Whether it leaves out nothing of its data set, as a sampler of a subset would."""
     return _length(loader.dataset) == _length(loader.sampler) >= 0
 

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
+from mlcheck.trial.script.loaders import reads_all
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.program import Program
@@ -211,7 +212,9 @@ class Scout:
     def _evaluating(self) -> tuple[list[LoopKey], frozenset[LoopKey]]:
         """The loops over validation data; where there are some, those that watch how well training data is learnt."""
         found = [key for key, seen in self._sights.items() if not seen.trains and self._evaluates(seen.called)]
-        validating = [key for key in found if not key.of_training]
+        learnt = {id(seen.loader.dataset) for seen in self._sights.values() if seen.trains}
+        watches = {key for key in found if key.of_training or _all_of(self._sights[key].loader, learnt)}
+        validating = [key for key in found if key not in watches]
         return (validating, frozenset(found).difference(validating)) if validating else (found, frozenset())
 
     def _training(self) -> tuple[LoopKey | None, frozenset[LoopKey]]:
@@ -241,3 +244,8 @@ class Scout:
         if not self._trained:
             return bool(called)
         return any(id(p) in self._trained for module in called.values() for p in module.parameters())
+
+
+def _all_of(loader: DataLoader[Any], learnt: set[int]) -> bool:
+    """Whether it goes over all of the data that the script trains on; gradients may be off in its body alone."""
+    return id(loader.dataset) in learnt and reads_all(loader)
