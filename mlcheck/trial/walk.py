@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
@@ -81,7 +81,7 @@ class Walk:
             return []
         if isinstance(value, FunctionType | MethodType):
             return self._enter_function(visit)
-        if isinstance(value, dict | list | tuple | set | deque):
+        if isinstance(value, dict | list | tuple | set | deque) and not _goes_its_own_way(value):
             is_data = len(value) > _LARGEST_CONTAINER and not visit.owned
             return [] if is_data else self._enter_container(visit)
         return self._enter_object(visit)
@@ -203,6 +203,11 @@ def _is_users(kind: type) -> bool:
     """Whether a class was written by the user, not imported from a library."""
     module = sys.modules.get(kind.__module__)
     return is_user_file(getattr(module, "__file__", None) or "<builtin>")
+
+
+def _goes_its_own_way(value: Any) -> bool:
+    """Whether a class derived from dict does not go over its keys: scipy's `dok_matrix` goes over its rows."""
+    return isinstance(value, dict) and type(value).__iter__ not in (dict.__iter__, OrderedDict.__iter__)
 
 
 def _filled(cell: Any) -> bool:

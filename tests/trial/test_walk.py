@@ -187,3 +187,27 @@ def test_modes_of_the_process_are_put_back(mode: str) -> None:
         assert any(line.startswith(f"{mode}: ") for line in differences(trial, state))
     assert state.unrestored == []
     assert differences(trial, snapshot(trial)) == []
+
+
+class Rows(dict[tuple[int, int], float]):
+    """Goes over its rows, compares element by element and has no hash, as scipy's `dok_matrix` does."""
+
+    def __iter__(self) -> Any:
+        return iter(np.zeros((2, 3)))
+
+    def __eq__(self, other: object) -> Any:
+        return np.zeros((2, 3)) == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_dict_that_does_not_go_over_its_keys_is_left_alone() -> None:
+    rows = Rows({(0, 1): 1.0})
+    module = nn.Linear(2, 2)
+    module.__dict__["rows"], module.__dict__["counts"] = rows, {"steps": 0}
+    trial = trial_of(module)
+    with restored(trial) as state:
+        module.__dict__["counts"]["steps"] += 1
+    assert state.unrestored == []
+    assert module.__dict__["counts"] == {"steps": 0}
+    assert dict.__len__(rows) == 1

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from mlcheck.trial.config import Hyperparameters
-from mlcheck.trial.determined import api, samplers
+from mlcheck.trial.determined import api, core_api, samplers
 from mlcheck.trial.determined.context import PyTorchExperimentalContext, PyTorchTrialContext
 from mlcheck.trial.determined.data import DataLoader, TorchData, adapt_batch_sampler, data_length, to_device
 from mlcheck.trial.determined.distributed import DistributedContext
@@ -74,7 +74,7 @@ def _real_is_installed() -> bool:
 def _contents(cluster: ClusterInfo | None) -> list[tuple[str, dict[str, Any]]]:
     """Module by module (parents first) what the stand-in offers."""
     errors = {kind.__name__: kind for kind in (api.InvalidExperimentException, api.InternalException)}
-    core = {"Context": type("Context", (), {}), "DistributedContext": DistributedContext}
+    core = (core_api.Context, core_api.DistributedContext, core_api.PreemptMode, core_api.TensorboardMode)
     return [
         (
             "",
@@ -87,7 +87,7 @@ def _contents(cluster: ClusterInfo | None) -> list[tuple[str, dict[str, Any]]]:
                 "__version__": "0.38.1",
             },
         ),
-        ("core", {**core, "init": _refusal("core.init", _NAME_THE_CLASS)}),
+        ("core", {**{kind.__name__: kind for kind in core}, "init": _core_init(cluster)}),
         ("errors", errors),
         ("experimental", {name: _refusal(f"experimental.{name}", _NEEDS_MASTER) for name in ("Determined", "client")}),
         ("pytorch", _pytorch()),
@@ -97,6 +97,14 @@ def _contents(cluster: ClusterInfo | None) -> list[tuple[str, dict[str, Any]]]:
         ("tensorboard.metric_writers.pytorch", {"TorchWriter": TorchWriter}),
         ("util", {"download_gcs_blob_with_backoff": _refusal("util.download_gcs_blob_with_backoff", _NEEDS_CLOUD)}),
     ]
+
+
+def _core_init(cluster: ClusterInfo | None) -> Any:
+    def init(*, distributed: DistributedContext | None = None, **_: Any) -> core_api.Context:
+        config = cluster.trial._config if cluster is not None else {}
+        return core_api.Context(distributed or core_api.DistributedContext(), config)
+
+    return init
 
 
 def _pytorch() -> dict[str, Any]:
