@@ -20,6 +20,7 @@ from mlcheck.core.report import Report, Result
 from mlcheck.probe import checks
 from mlcheck.probe.dump import last_user_line
 from mlcheck.probe.job import Job
+from mlcheck.probe.plan import budget_spent
 from mlcheck.probe.result import from_message, relocated, result_of
 from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child
@@ -86,8 +87,7 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
         interrupted = True
         run.notices.append(f"interrupted with {len(run.open)} of {len(run.rules)} probes open")
         run.give_up("interrupted before it was answered", Outcome.INCONCLUSIVE)
-    spent = f"the budget of {options.budget:g} s was spent: raise --budget, or choose probes with --only"
-    run.give_up(spent, Outcome.INCONCLUSIVE)
+    run.give_up(budget_spent(options.budget, run.step_seconds), Outcome.INCONCLUSIVE)
     report = Report(
         command="probe",
         subject=options.entry,

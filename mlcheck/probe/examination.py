@@ -19,7 +19,7 @@ from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplai
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.measure.short_run import ShortRun
-from mlcheck.probe.plan import ordered
+from mlcheck.probe.plan import budget_spent, ordered
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import global_cells, seed_all
 from mlcheck.trial.sandbox import restored
@@ -87,9 +87,13 @@ class Examination:
 
     def _ordered(self, wanted: list[Asked]) -> list[Asked]:
         """By what they tell for their cost, as far as it is known by now."""
+        return ordered(wanted, lambda rule: self._catalog[rule].severity, self._step_seconds)
+
+    @property
+    def _step_seconds(self) -> float:
+        """What a training step was seen to take; 0 before one was taken."""
         rehearsal = self._kept.get(Rehearsal)
-        step_seconds = rehearsal.step_seconds if isinstance(rehearsal, Rehearsal) else 0.0
-        return ordered(wanted, lambda rule: self._catalog[rule].severity, step_seconds)
+        return rehearsal.step_seconds if isinstance(rehearsal, Rehearsal) else 0.0
 
     def _told_elsewhere(self, verdict: Verdict, trace: str) -> tuple[Verdict, str]:
         """A step that raises in a longer run, too, is the program's own fault, told once."""
@@ -102,8 +106,7 @@ class Examination:
     def _answer(self, check: Check, types: list[type[Measurement]]) -> tuple[Verdict, str]:
         if time.monotonic() > self._end:
             budget = self._job.whole_budget or self._job.budget
-            reason = f"the budget of {budget:g} s was spent: raise --budget, or choose probes with --only"
-            return Verdict(Outcome.INCONCLUSIVE, reason=reason), ""
+            return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._step_seconds)), ""
         for needed in types:
             if (why := self._out_of_reach(needed)) and needed not in optional_measurements(check.run):
                 return Verdict(Outcome.SKIP, reason=why), ""

@@ -14,7 +14,7 @@ from mlcheck.probe import checks
 from mlcheck.probe.examination import Examination, measurements_of
 from mlcheck.probe.job import Job
 from mlcheck.probe.measure.rehearsal import Rehearsal
-from mlcheck.probe.plan import ordered
+from mlcheck.probe.plan import budget_spent, ordered
 from mlcheck.probe.result import from_message
 from mlcheck.trial.trial import Trial
 
@@ -116,3 +116,11 @@ def test_what_a_budget_leaves_out_names_it() -> None:
     assert result.outcome is Outcome.INCONCLUSIVE
     assert "the budget of 60 s was spent" in result.reason
     assert not Timed.given
+
+
+def test_where_a_step_takes_seconds_a_spent_budget_asks_for_smaller_ones() -> None:
+    assert budget_spent(600, 7.12).startswith(
+        "the budget of 600 s was spent: a step takes 7.1 s, so give the program smaller batches or inputs, or raise"
+    )
+    assert budget_spent(600, 0.2) == budget_spent(600, 0.0)
+    assert budget_spent(600, 0.2).startswith("the budget of 600 s was spent: raise --budget, or choose probes")
