@@ -19,8 +19,7 @@ from mlcheck.core.outcome import Outcome, Stage
 from mlcheck.core.report import Report, Result
 from mlcheck.probe import checks
 from mlcheck.probe.dump import last_user_line
-from mlcheck.probe.job import Job
-from mlcheck.probe.plan import budget_spent
+from mlcheck.probe.job import Job, budget_spent
 from mlcheck.probe.result import from_message, relocated, result_of
 from mlcheck.trial.child import child_command
 from mlcheck.trial.isolate import ChildEnd, End, run_child

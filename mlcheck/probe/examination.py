@@ -14,12 +14,12 @@ from mlcheck.core.check import Check, Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.control import Control
-from mlcheck.probe.job import Job
+from mlcheck.probe.job import Job, budget_spent
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.measure.short_run import ShortRun
-from mlcheck.probe.plan import budget_spent, ordered
+from mlcheck.probe.plan import ordered
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import global_cells, seed_all
 from mlcheck.trial.sandbox import restored

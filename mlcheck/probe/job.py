@@ -8,6 +8,8 @@ from typing import Any
 
 from mlcheck.core.options import RuleOptions
 
+_SLOW_STEP_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -41,3 +43,10 @@ class Job:
     def loads(text: str) -> Job:
         data = json.loads(text)
         return Job(**{**data, "rules": tuple(data["rules"]), "arguments": tuple(data["arguments"])})
+
+
+def budget_spent(budget: float, step_seconds: float) -> str:
+    """Why a probe was not asked, and what to do: where the steps are slow, more seconds alone do not help far."""
+    slow = step_seconds >= _SLOW_STEP_S
+    smaller = f"a step takes {step_seconds:.1f} s, so give the program smaller batches or inputs, or " if slow else ""
+    return f"the budget of {budget:g} s was spent: {smaller}raise --budget, or choose probes with --only"

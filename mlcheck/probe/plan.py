@@ -14,7 +14,6 @@ Open = dict[str, frozenset[type[Measurement]]]
 WEIGHT = {Severity.ERROR: 4, Severity.WARNING: 2, Severity.NOTE: 1}
 
 SMALL_STEP_S = 0.05
-SLOW_STEP_S = 1.0
 
 
 def ordered(
@@ -43,12 +42,3 @@ def ordered(
 def _worth(group: frozenset[type[Measurement]], needed: Open, weight: dict[str, int], slowness: float) -> float:
     told = sum(weight[rule] for rule, needs in needed.items() if needs <= group)
     return told / (1 + sum(one.order * (slowness if one.reach in ("step", "loss") else 1.0) for one in group))
-
-
-def budget_spent(budget: float, step_seconds: float) -> str:
-    """Why a probe was not asked, and what to do: where the steps are slow, more seconds alone do not help far."""
-    slow = f"a step takes {step_seconds:.1f} s, so give the program smaller batches or inputs, or "
-    return (
-        f"the budget of {budget:g} s was spent: {slow if step_seconds >= SLOW_STEP_S else ''}raise --budget, or choose "
-        "probes with --only"
-    )

@@ -12,9 +12,9 @@ from mlcheck.core.check import Check, Verdict, find_checks
 from mlcheck.core.outcome import Outcome, Severity
 from mlcheck.probe import checks
 from mlcheck.probe.examination import Examination, measurements_of
-from mlcheck.probe.job import Job
+from mlcheck.probe.job import Job, budget_spent
 from mlcheck.probe.measure.rehearsal import Rehearsal
-from mlcheck.probe.plan import budget_spent, ordered
+from mlcheck.probe.plan import ordered
 from mlcheck.probe.result import from_message
 from mlcheck.trial.trial import Trial
 
