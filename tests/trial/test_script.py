@@ -324,3 +324,41 @@ test_loader = DataLoader(Stream(), 16)
     assert "evaluates at train.py" in trial.notices[0]
     assert trial.validation_batches is not None
     assert next(iter(trial.validation_batches()))[0].shape == (16, 8)
+
+
+COUNTING = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
+
+class Stream(IterableDataset):
+    def __init__(self):
+        self.epoch = 0
+    def __iter__(self):
+        order = torch.randperm(32, generator=torch.Generator().manual_seed(self.epoch))
+        self.epoch += 1
+        yield from torch.eye(32)[order]
+
+def main():
+    model = nn.Linear(32, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    loader = DataLoader(Stream(), 8)
+    for epoch in range(20):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).pow(2).mean().backward()
+            optimizer.step()
+
+main()
+"""
+
+
+def test_what_a_data_set_counts_is_put_back(load_script: LoadScript) -> None:
+    """A stream that shuffles by the number of its epoch gives the same batches to the same question."""
+    trial = load_script(COUNTING)
+    with restored(trial):
+        passes = []
+        for _ in range(2):
+            with restored(trial):
+                passes.append(list(trial.train_batches()))
+    assert all(torch.equal(one, other) for one, other in zip(*passes, strict=True))

@@ -49,7 +49,7 @@ class _Latest:
         ):
             mine.clear()
             mine.update(new)
-        self.objects[:] = [*held.others, *start.variables]
+        self.objects[:] = [*held.others, *start.variables, *known.values()]
 
 
 def build(program: Program, entry: tuple[str, int]) -> Trial:
