@@ -161,6 +161,17 @@ def one_hot() -> Tensor:
     return torch.cat([torch.eye(12)[torch.randint(12, (500,), generator=draws(k))] for k in range(3)], dim=1)
 
 
+def measured_and_one_hot() -> Tensor:
+    """Three measurements and a day of the week: a row is no sequence, and its zeros are every row's."""
+    days = torch.eye(7)[torch.randint(7, (600,), generator=draws(1))]
+    return torch.cat([torch.randn(600, 3, generator=draws()), days], dim=1)
+
+
+def padded_ids() -> Tensor:
+    ids = torch.randint(1, 500, (500, 64), generator=draws())
+    return ids.masked_fill(torch.arange(64) >= torch.randint(20, 30, (500, 1), generator=draws(1)), 0)
+
+
 def chronological() -> Trial:
     walk = torch.randn(1200, generator=draws()).cumsum(0)
     return between(windows(walk[:900]), windows(walk[900 - 32 :]))
@@ -174,6 +185,8 @@ SOUND = {
     "photographs": lambda: split(photographs(400)),
     "word counts": lambda: split(bags()),
     "one-hot": lambda: split(one_hot()),
+    "measurements and one-hot": lambda: split(measured_and_one_hot()),
+    "ids behind which zeros stand": lambda: split(padded_ids()),
     "a square in a picture": lambda: split(shapes()),
     "chronological windows": chronological,
     "windows of separate series": lambda: between(*(windows(torch.randn(n).cumsum(0)) for n in (500, 400))),
