@@ -66,6 +66,16 @@ class Reader(nn.Module):
     def _tagged(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
         return self.rnn(self.embed(tokens))[0]
 
+    def _trimmed(self, tokens: Tensor, mask: Tensor | None, lengths: Any) -> Tensor:
+        return self.embed(tokens)[:, : int(lengths.max())].mean(1)
+
+    def _left_sorted(self, tokens: Tensor, mask: Tensor | None, lengths: Any) -> Tensor:
+        return self._packed(tokens[lengths.argsort()], mask, lengths.sort().values)
+
+    def _random_start(self, tokens: Tensor, mask: Tensor | None, lengths: Any) -> Tensor:
+        packed = pack_padded_sequence(self.embed(tokens), lengths, batch_first=True, enforce_sorted=False)
+        return self.rnn(packed, (torch.randn(1, len(tokens), 16), torch.zeros(1, len(tokens), 16)))[1][0][-1]
+
     def _fixed(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
         return self.flat(self.embed(tokens).flatten(1))
 
@@ -91,11 +101,20 @@ def tagging(**options: Any) -> Trial:
         (lambda: reading("mean", "mask"), Outcome.FAIL, "although `mask` tells the model"),
         (lambda: reading("unmasked", "mask"), Outcome.FAIL, "the answer depends on the padding"),
         (lambda: reading("last", "lengths"), Outcome.FAIL, "although `lengths` tells the model"),
+        (lambda: reading("trimmed", "lengths"), Outcome.FAIL, "although `lengths` tells the model"),
         (lambda: reading("last"), Outcome.WARN, "nothing tells the model where it ends"),
         (lambda: reading("unmasked"), Outcome.WARN, "nothing tells the model where it ends"),
         (lambda: tagging(), Outcome.WARN, "of the loss's targets are padding"),
     ],
-    ids=["mean over all", "attention to all", "last state", "last state, untold", "attention, untold", "in the loss"],
+    ids=[
+        "mean over all",
+        "attention to all",
+        "last state",
+        "mean up to the longest",
+        "last state, untold",
+        "attention, untold",
+        "in the loss",
+    ],
 )
 def test_models_that_read_padding(trial: Any, outcome: Outcome, said: str) -> None:
     says(ask(RULE, trial()), outcome, said)
@@ -116,6 +135,13 @@ def test_models_that_do_not(trial: Any) -> None:
     verdict = ask(RULE, trial())
     assert verdict.outcome is Outcome.PASS, verdict.summary
     assert verdict.numbers["change"] < 1e-4
+
+
+def test_answers_that_change_whatever_the_padding() -> None:
+    """Rows that are left in another order, and noise: the padding has no part in it."""
+    says(ask(RULE, reading("left_sorted", "lengths")), Outcome.INCONCLUSIVE, "with the other samples of its batch")
+    says(ask("batch-mixing", reading("left_sorted", "lengths")), Outcome.FAIL, "with the other samples")
+    says(ask(RULE, reading("random_start", "lengths")), Outcome.INCONCLUSIVE, "draws random numbers in evaluation too")
 
 
 def test_what_is_no_padding() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from probe_programs import ask, cross_entropy, trial_of
+import torch.nn.functional as F
+from probe_programs import ask, cross_entropy, says, trial_of, trial_on
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
 
@@ -60,3 +64,43 @@ def test_what_belongs_to_the_sample_or_to_its_row(form: str) -> None:
 def batches() -> list[tuple[Tensor, Tensor]]:
     torch.manual_seed(0)
     return [(torch.randint(0, 20, (ROWS, STEPS)), torch.randint(0, 3, (ROWS,))) for _ in range(4)]
+
+
+class Letters(nn.Module):
+    """A recurrent network that takes time first, as they do by default."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.rnn, self.head = nn.Embedding(20, WIDTH), nn.GRU(WIDTH, WIDTH), nn.Linear(WIDTH, 20)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.rnn(self.embed(tokens))[0])
+
+
+def each_letter(model: nn.Module, batch: Any) -> Tensor:
+    return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten())
+
+
+def letters(length: int = 12) -> TensorDataset:
+    tokens = torch.randint(20, (128, length), generator=torch.Generator().manual_seed(0))
+    return TensorDataset(tokens, tokens.roll(-1, 1))
+
+
+def test_samples_that_the_loader_stacks_are_rows() -> None:
+    verdict = ask("batch-mixing", trial_on(letters(), model=Letters(), loss=each_letter))
+    says(verdict, Outcome.FAIL, "with the other samples of its batch", "in evaluation mode")
+
+
+def test_time_may_come_first_where_the_program_puts_it_there() -> None:
+    def along_time(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, ...]:
+        return tuple(torch.stack(part, 1) for part in zip(*rows))
+
+    def turned(model: nn.Module, batch: Any) -> Tensor:
+        return each_letter(model, (batch[0].t(), batch[1].t()))
+
+    for trial in (
+        trial_on(letters(), model=Letters(), loss=each_letter, collate_fn=along_time),
+        trial_on(letters(), model=Letters(), loss=turned),
+        trial_on(letters(32), model=Letters(), loss=turned),
+    ):
+        assert ask("batch-mixing", trial).outcome is Outcome.INCONCLUSIVE

@@ -15,8 +15,8 @@ from mlcheck.probe.measure.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
+from mlcheck.probe.measure.stacked import stacks_samples
 from mlcheck.probe.measure.tree import leaves, map_tensors
-from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 ROUNDING = 1e-9
@@ -68,7 +68,7 @@ class BatchIndependence:
                 displaced = _displaced(call)
                 where = _where_place_counts(call, trial) if displaced else ""
                 return cls(call.name, call.rows, 0.0, None, None, where, displaced)
-            if _other_axis_is_independent(call):
+            if not stacks_samples(trial, call) and _other_axis_is_independent(call):
                 raise inconclusive(
                     "rows along the second dimension are independent and along the first are not: the model "
                     "may take (time, batch) on purpose"
@@ -124,7 +124,7 @@ def _displaced(call: CapturedCall) -> float:
 
     Noise that is drawn a row belongs to the place of a row, as does a state that the model keeps for each.
     """
-    if _draws_noise(call) or _keeps_rows(call):
+    if call.draws_noise() or _keeps_rows(call):
         return 0.0
     if not _deviation_in_reverse(call, call.module, (call.args, call.kwargs)):
         return 0.0
@@ -142,13 +142,6 @@ def _deviation_in_reverse(call: CapturedCall, module: torch.nn.Module, arguments
     pairs = zip(call.replay(arguments, module), call.replay(_reordered(arguments, turned), module))
     rows = [(one, other) for one, other in pairs if one.ndim and one.shape == other.shape and len(one) == call.rows]
     return max((_difference(one, other.flip(0)) for one, other in rows), default=0.0)
-
-
-def _draws_noise(call: CapturedCall) -> bool:
-    call.replay()
-    after = torch.get_rng_state()
-    seed_all(0)
-    return not torch.equal(after, torch.get_rng_state())
 
 
 def _keeps_rows(call: CapturedCall) -> bool:

@@ -38,6 +38,13 @@ class CapturedCall:
             output = (module or self.module)(*copied(args), **copied(kwargs))
         return [tensor for _, tensor in leaves(output)]
 
+    def draws_noise(self) -> bool:
+        """Whether a pass moves torch's random numbers on."""
+        self.replay()
+        after = torch.get_rng_state()
+        seed_all(0)
+        return not torch.equal(after, torch.get_rng_state())
+
 
 def capture(trial: Trial) -> CapturedCall:
     """Run a training step and keep its first call of one of the trial's models. Raises NotMeasured without one."""

@@ -25,6 +25,7 @@ from mlcheck.trial.trial import Trial
 FEW_LENGTHS = 3
 ROWS = 3
 SHORTEST = 2
+SAME = 0.01
 _PADDED = 0.1
 _LENGTHS = re.compile(r"(^|_)(x_)?(len|lens|length|lengths|sizes?)($|_)")
 
@@ -59,6 +60,8 @@ class Padding:
             call = capture(trial)
         told_by, lengths, places, pad = _padding(call)
         with exclusively_evaluating(iter(trial.models.values())):
+            if call.draws_noise():
+                raise inconclusive("the model draws random numbers in evaluation too: no two answers are alike")
             change, row = _largest_change(call, lengths, places)
         counted, place = max(
             (_counted(losses.calls, *span) for span in [(lengths, places, pad), *_spans(call)]),
@@ -127,11 +130,32 @@ def _largest_change(call: CapturedCall, lengths: Tensor, places: int) -> tuple[f
         length = int(lengths[row])
         if length >= places:
             continue
-        for padded, cut in zip(whole, _alone(call, row, length, places)):
-            change = _change(padded, cut, row, length, places)
-            if change > worst:
-                worst, where = change, row
+        change = _between(whole, _alone(call, row, length, places), row, length, places)
+        if change > worst:
+            worst, where = change, row
+    if worst > SAME and _between(whole, _among_its_like(call, where, lengths), where, places, places) > SAME:
+        raise inconclusive("a sample's answer changes with the other samples of its batch, whatever their padding")
     return worst, where
+
+
+def _among_its_like(call: CapturedCall, row: int, lengths: Tensor) -> list[Tensor]:
+    """The sample's own answer where all others, but the longest, are copies of it: padded as before."""
+    order = torch.full_like(lengths, row)
+    longest = int(lengths.argmax())
+    order[longest] = longest
+
+    def exchange(tensor: Tensor) -> Tensor:
+        fits = tensor.ndim and tensor.shape[0] == call.rows
+        return tensor.index_select(0, order.to(tensor.device)) if fits else tensor
+
+    return [
+        tensor[row : row + 1] if tensor.ndim else tensor
+        for tensor in call.replay(map_tensors((copied(call.args), copied(call.kwargs)), exchange))
+    ]
+
+
+def _between(whole: list[Tensor], alone: list[Tensor], row: int, length: int, places: int) -> float:
+    return max((_change(padded, cut, row, length, places) for padded, cut in zip(whole, alone)), default=0.0)
 
 
 def _alone(call: CapturedCall, row: int, length: int, places: int) -> list[Tensor]:
