@@ -378,6 +378,35 @@ def test_a_weight_decay_that_keeps_a_model_from_learning(decay: float, outcome: 
         assert "the weight decay of 5 keeps the model from learning" in verdict.summary
 
 
+def paired(loss: str, targets: tuple[float, ...]) -> Trial:
+    generator = torch.Generator().manual_seed(0)
+    batches = [
+        (torch.randn(32, 8, generator=generator), torch.tensor(targets)[torch.arange(32) % len(targets)])
+        for _ in range(3)
+    ]
+
+    def value(model: Any, batch: Any) -> Tensor:
+        near, far = model(batch[0]), model(batch[0].flip(1))
+        match loss:
+            case "cosine":
+                return nn.CosineEmbeddingLoss(margin=0.2)(near, far, batch[1])
+            case "ranking":
+                return F.margin_ranking_loss(near[:, 0], far[:, 0], batch[1], margin=0.1)
+            case "hinge":
+                return F.hinge_embedding_loss((near - far).norm(dim=1), batch[1])
+            case _:
+                return F.soft_margin_loss(near[:, 0], batch[1])
+
+    return trial_of(mlp(), batches, value)
+
+
+@pytest.mark.parametrize("loss", ["cosine", "ranking", "hinge", "soft margin"])
+def test_targets_that_are_to_have_a_sign(loss: str) -> None:
+    says(ask("label-out-of-range", paired(loss, (0.0, 1.0))), Outcome.FAIL, "gets targets 0 and 1, and knows 1 and -1")
+    for sound in ((-1.0, 1.0), (1.0,), (-1.0, 0.0, 1.0)):
+        says(ask("label-out-of-range", paired(loss, sound)), Outcome.PASS)
+
+
 @pytest.mark.parametrize(
     ("blank", "first", "outcome"), [(0, 0, Outcome.FAIL), (0, 1, Outcome.PASS), (6, 0, Outcome.PASS)]
 )

@@ -10,11 +10,14 @@ from mlcheck.probe.measure.blank_targets import BlankTargets
 from mlcheck.probe.measure.labels import Labels, LabelUse, ShareUse
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.passes import Field, Passes
+from mlcheck.probe.measure.signed_targets import SignedTargets
 
 ROUNDING = 1e-2
 
 
-def check(labels: Labels | None, passes: Passes, blanks: BlankTargets | None) -> Verdict:
+def check(labels: Labels | None, passes: Passes, blanks: BlankTargets | None, signed: SignedTargets | None) -> Verdict:
+    if signed is not None and (signed.knows_no_sign or labels is None):
+        return _without_sign(signed)
     if blanks is not None and (blanks.blanks or labels is None):
         return _beside_blanks(blanks)
     if labels is None:
@@ -46,6 +49,18 @@ def _beside_blanks(seen: BlankTargets) -> Verdict:
     )
     help_ = f"give the blank a class of its own: labels from 1, or blank={seen.classes - 1} where that is no label"
     return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.targets)
+
+
+def _without_sign(seen: SignedTargets) -> Verdict:
+    values = ", ".join(f"{value:g}" for value in seen.values[:4])
+    if not seen.knows_no_sign:
+        return Verdict(Outcome.PASS, f"{seen.kind} gets targets {values}", looked_at=len(seen.values))
+    message = (
+        f"{seen.kind} gets targets 0 and 1, and knows 1 and -1: the {100 * seen.zeros:.3g} % that are 0 are not told "
+        "apart from the others, or count for nothing"
+    )
+    finding = Finding(message, seen.place, help="map them: 2 * target - 1")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), numbers={"zeros": seen.zeros}, looked_at=2)
 
 
 def _beyond(use: ShareUse) -> Finding:
