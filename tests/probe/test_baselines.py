@@ -60,7 +60,7 @@ def test_a_label_below_zero_stands_for_none() -> None:
     says(ask("target-in-input", leaking), Outcome.WARN, "one value for each class")
 
 
-def scored(training: TensorDataset, validation: TensorDataset) -> Trial:
+def scored(training: TensorDataset | Changed, validation: TensorDataset | Changed) -> Trial:
     """A program that reports its accuracy."""
     trial = trial_on(training, validation)
     model = trial.models["model"]
@@ -79,6 +79,23 @@ def test_labels_that_nothing_tells() -> None:
     says(verdict, Outcome.WARN, "nothing tells the labels", "the nearest neighbour", "yours after")
     assert ask("labels-unrelated", trial_on(*both)).outcome is Outcome.INCONCLUSIVE  # its own accuracy is not known
     says(ask("labels-unrelated", scored(clusters(900), clusters(300, seed=2))), Outcome.PASS)
+
+
+def test_labels_that_nothing_tells_though_training_is_augmented() -> None:
+    def jittered(data: TensorDataset) -> Changed:
+        return Changed(data, lambda _, s: (s[0] + 0.3 * torch.randn(8), s[1]))
+
+    def erased(data: TensorDataset) -> Changed:
+        return Changed(data, lambda _, s: (torch.randn(8), s[1]))
+
+    unrelated, held_out = shuffled(clusters(900)), shuffled(clusters(300, seed=2))
+    says(ask("labels-unrelated", scored(jittered(unrelated), held_out)), Outcome.WARN, "nothing tells the labels")
+    for training, validation in (
+        (jittered(clusters(900)), clusters(300, seed=2)),
+        (erased(clusters(900)), clusters(300, seed=2)),
+        (erased(clusters(900)), erased(clusters(300, seed=2))),
+    ):
+        assert ask("labels-unrelated", scored(training, validation)).outcome is not Outcome.WARN
 
 
 def test_labels_that_only_the_model_tells_are_left_open() -> None:

@@ -275,13 +275,18 @@ def test_gradients_divided_before_the_step_are_averaged() -> None:
     says(verdict, Outcome.PASS, "their sum is divided by 4")
 
 
-def evaluated(metric: Callable[[nn.Module, Any], dict[str, float]], loss: Any = cross_entropy) -> Trial:
-    model = mlp()
+def evaluated(
+    metric: Callable[[nn.Module, Any], dict[str, float]], loss: Any = cross_entropy, model: nn.Module | None = None
+) -> Trial:
+    model = model or mlp()
     trial = trial_of(model, classes(8), loss, torch.optim.Adam(model.parameters(), lr=3e-3))
 
     def evaluate(batch: Any) -> dict[str, float]:
+        model.eval()
         with torch.no_grad():
-            return metric(model, batch)
+            found = metric(model, batch)
+        model.train()
+        return found
 
     trial.evaluate_step = evaluate
     return trial
@@ -302,6 +307,35 @@ def test_validation_that_improves_or_only_overfits_passes() -> None:
     other = classes(8, batches=1, size=32)[0][1].roll(1)
     apart = evaluated(lambda m, b: {"val_loss": float(F.cross_entropy(m(b[0] * 0), other))})
     says(ask("validation-worsens", apart), Outcome.PASS)
+
+
+class Attentive(nn.Module):
+    """Four places of attention; `rows` masks whole rows of it, `keys` the places that hold nothing, in evaluation."""
+
+    def __init__(self, masked: str) -> None:
+        super().__init__()
+        self.masked, self.head = masked, nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = x.view(len(x), 4, 2)
+        empty = (places[..., 0] > 1) & torch.tensor([False, True, True, True])
+        scores = places @ places.transpose(1, 2)
+        if not self.training:
+            scores = scores.masked_fill(empty[:, :, None] if self.masked == "rows" else empty[:, None], -torch.inf)
+        weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
+        return self.head((weights @ places).flatten(1))
+
+
+def test_a_validation_loss_that_is_no_number() -> None:
+    def attending(masked: str) -> Trial:
+        return evaluated(lambda m, b: {"val_loss": float(cross_entropy(m, b))}, model=Attentive(masked))
+
+    says(ask("validation-worsens", attending("rows")), Outcome.FAIL, "val_loss is NaN in", "is the first to give NaN")
+    says(ask("validation-worsens", attending("keys")), Outcome.PASS)
+    empty = evaluated(lambda m, b: {"val_loss": float(cross_entropy(m, (b[0][:0], b[1][:0])))})
+    says(ask("validation-worsens", empty), Outcome.WARN, "val_loss is NaN in")
+    sparse = evaluated(lambda m, b: {"val_loss": float(cross_entropy(m, b)), "recall": float("nan")})
+    says(ask("validation-worsens", sparse), Outcome.PASS)
 
 
 def test_an_accuracy_of_one_before_training() -> None:

@@ -38,10 +38,12 @@ def check(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortR
     theirs = signal_within(held_out) if held_out else None
     across = signal_across(training, held_out) if held_out else None
     numbers = {"p": mine.p, "agreement": mine.score, "permuted": mine.permuted}
-    message = _fault(mine, theirs, across, _same_classes(training, held_out))
+    augmented = bool(samples and samples.training.varying)
+    message = "" if augmented else _fault(mine, theirs, across, _same_classes(training, held_out))
     if not message and held_out and across and run and mine.samples >= MANY // 2 and len(held_out.y) >= FEW:
-        message = _nothing_tells(baselines(training, held_out), mine, across, run)
-    if message and not (samples and samples.training.varying):
+        if not augmented or _validation_tells_none(samples, theirs):
+            message = _nothing_tells(baselines(training, held_out), mine, across, run)
+    if message:
         finding = Finding(
             message,
             help="look at how inputs and labels are put together: file order, a shuffle of one of them, a join",
@@ -104,11 +106,19 @@ def _fault(mine: Signal, theirs: Signal | None, across: Signal | None, same_clas
     return ""
 
 
+def _validation_tells_none(samples: Samples | None, theirs: Signal | None) -> bool:
+    """Whether it is no augmentation that hides the labels: validation samples stay as they are and tell none either."""
+    split = samples.validation if samples else None
+    return bool(split and not split.varying and theirs and theirs.p >= PRESENT and theirs.samples >= FEW)
+
+
 def _nothing_tells(found: Baselines | None, mine: Signal, across: Signal, run: ShortRun) -> str:
     """Neighbours, a linear model and the user's own, which has seen every sample, all stay at the commonest class."""
     own = run.accuracy
     if found is None or found.measure != "accuracy" or own is None or run.steps < FEW_STEPS or run.epochs < 1:
         return ""
+    if any(math.isnan(value) for metrics in run.after for value in metrics.values()):
+        return ""  # an answer that is no number is a class too
     error = 2 * math.sqrt(found.constant * (1 - found.constant) / found.asked)
     chance = max(found.constant, found.commonest)
     if found.constant > COMMON or min(mine.p, across.p) < PRESENT or max(found.best[1], own) > chance + error:

@@ -6,9 +6,10 @@ import math
 import re
 
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.evaluation import Evaluation
 from mlcheck.probe.measure.searched import Searched
 from mlcheck.probe.measure.short_run import ShortRun
 
@@ -20,12 +21,15 @@ CLOSE = 0.05
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
 
 
-def check(run: ShortRun, searched: Searched | None) -> Verdict:
+def check(run: ShortRun, searched: Searched | None, evaluation: Evaluation | None) -> Verdict:
     if searched and not searched.smallest and (finding := _falls(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
     names = [name for name in (run.before[0] if run.before else {}) if LOSSES.search(name.lower())]
     if not names or not run.after or len(run.losses) < FEW:
         return Verdict(Outcome.SKIP, reason="no validation loss was computed before and after a short training")
+    if finding := _no_number(names, run, evaluation.first_nan if evaluation else ""):
+        outcome = Outcome.FAIL if finding.location.symbol else Outcome.WARN
+        return Verdict(outcome, finding.message, findings=(finding,), looked_at=run.steps)
     first, last = _ends(run.losses)
     findings = []
     told = []
@@ -46,6 +50,22 @@ def check(run: ShortRun, searched: Searched | None) -> Verdict:
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=tuple(findings), looked_at=run.steps)
     return Verdict(Outcome.PASS, f"over {plural(run.steps, 'step')}: {', '.join(told[:3])}", looked_at=run.steps)
+
+
+def _no_number(names: list[str], run: ShortRun, module: str) -> Finding | None:
+    """A loss that is NaN in evaluation alone."""
+    if not all(map(math.isfinite, run.losses)):
+        return None
+    for name in names:
+        seen = [metrics[name] for metrics in (*run.before, *run.after) if name in metrics]
+        if bad := sum(map(math.isnan, seen)):
+            whence = f": in evaluation `{module}` is the first to give NaN" if module else ""
+            message = f"{name} is NaN in {bad} of {plural(len(seen), 'evaluation')}, while the training loss is finite"
+            help_ = (
+                "look at what evaluation alone divides by or leaves nothing of: a mask over all places, an empty mean"
+            )
+            return Finding(message + whence, Location(symbol=module.partition(" ")[0]), help=help_)
+    return None
 
 
 def _fault(name: str, start: float, end: float, first: float, last: float, steps: int, why: str) -> Finding:

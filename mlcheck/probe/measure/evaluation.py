@@ -33,7 +33,7 @@ class Evaluation:
     `changed_buffers` and `changed_parameters` were altered by evaluating. `metrics` holds the two values of
     every metric, `first_difference` the module whose output was the first to differ, `draws` the places where
     the evaluation drew random numbers. `repeats` is False where the program draws its batches itself, so that the
-    two need not have been the same.
+    two need not have been the same. `first_nan` is the first module that gave NaN.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -50,6 +50,7 @@ class Evaluation:
     draws: tuple[tuple[str, Location], ...]
     place: Location
     repeats: bool = True
+    first_nan: str = ""
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -74,6 +75,9 @@ class Evaluation:
             draws=tuple(dict.fromkeys((name, place) for name, place in first.losses.draws if place.path)),
             place=first.modules.calls[0].place if first.modules.calls else Location(),
             repeats=trial.repeats_batches,
+            first_nan=next(
+                (names.module(m) for m, kept in first.outputs if any(bool(t.isnan().any()) for t in kept)), ""
+            ),
         )
 
 

@@ -139,6 +139,6 @@ def _named(predicted: Tensor, truth: Tensor, ranking: Tensor | None) -> dict[str
             averages = ["macro", "micro", "weighted", *(["binary"] if binary else [])]
             values = {average: function(truth, predicted, average=average, zero_division=0) for average in averages}
             found[name] = {average: float(np.asarray(value)) for average, value in values.items()}
-        if ranking is not None and len(set(truth.tolist())) == 2:
+        if ranking is not None and bool(ranking.isfinite().all()) and len(set(truth.tolist())) == 2:
             found["auc"] = {"area": float(metrics.roc_auc_score(truth, ranking))}
     return found
