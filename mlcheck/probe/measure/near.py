@@ -175,7 +175,7 @@ def _tells_apart(rows: np.ndarray[Any, Any], stretch: int) -> bool:
 
 
 def _varied(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Which windows hold enough different values: one-hot columns, a run of zeros or of padding are alike in any data."""
+    """Which windows hold enough different values: one-hot columns and runs of padding are alike in any data."""
     ordered = np.sort(windows, axis=1)
     different = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(1)
     enough: np.ndarray[Any, Any] = different >= (windows.shape[1] if windows.dtype.kind == "f" else 5) - 1

@@ -1,4 +1,4 @@
-"""The targets of losses that know two kinds by their sign: 1 for what belongs together or goes first, -1 for the other."""
+"""The targets of losses that tell two kinds by their sign: 1 for what belongs together or goes first, else -1."""
 
 from __future__ import annotations
 
