@@ -5,24 +5,26 @@ from __future__ import annotations
 import torch
 
 from mlcheck.core.check import Verdict
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.columns import Columns, columns_of
+from mlcheck.probe.measure.embedded_ids import EmbeddedIds, Lookups
 from mlcheck.probe.measure.first_inputs import FirstInput, FirstInputs
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.passes import Passes
 
 FEW = 100
 RARE = 0.5
+MANY_WORDS = 20
 CHANCE = 1e-6
 _NONE = 1e-9  # of the largest spread: rounding
 
 
-def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None) -> Verdict:
+def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None, lookups: Lookups | None) -> Verdict:
     layers = entering.inputs if entering else ()
     signals = {layer.shape for layer in layers if layer.kind == "convolution" and layer.shape[0] > 1}
     tested = columns_of(passes.validation, signals=signals) if passes.validation else {}
-    findings: list[Finding] = []
+    findings = _one_word(lookups.tables) if lookups else []
     told = []
     for name, trained in columns_of(passes.training, signals=signals).items():
         if trained.rows < FEW or (first and first.inputs and name not in first.inputs):
@@ -39,6 +41,22 @@ def check(passes: Passes, first: FirstLoss | None, entering: FirstInputs | None)
     if not told:
         return Verdict(Outcome.SKIP, reason="no floating-point input with several features was read often enough")
     return Verdict(Outcome.PASS, "; ".join(told[:3]), looked_at=len(told))
+
+
+def _one_word(tables: tuple[EmbeddedIds, ...]) -> list[Finding]:
+    """Where no other embedding is asked for more: of kinds, languages or speakers there may well be but one."""
+    if any(table.only is None or table.words < MANY_WORDS for table in tables):
+        return []
+    first = tables[0]
+    filling = f", and {first.filling} fills up" if first.filling is not None else ""
+    return [
+        Finding(
+            f"every id that `{first.name}` looks up is {first.only}, in {first.rows:,} rows{filling}: of "
+            f"{first.words:,} words all inputs hold the same one",
+            Location(symbol=first.name),
+            help="look at how words become ids: a vocabulary with other keys (case, bytes, numbers) knows none of them",
+        )
+    ]
 
 
 def _nothing(trained: Columns) -> Finding:
