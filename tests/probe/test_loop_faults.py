@@ -12,6 +12,8 @@ from probe_programs import Asked, ask, classes, cross_entropy, examined, fails, 
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import entry_does_not_run
+from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.trial.trial import Trial
 
 
@@ -194,6 +196,35 @@ def test_a_critic_that_is_frozen_for_the_generator_and_for_good() -> None:
     trial.models, trial.optimizers = dict(models), dict(optimizers)
     said = ("all 2 parameters of `critic` are frozen by now", "does not require grad")
     says(ask("entry-does-not-run", trial), Outcome.FAIL, *said)
+
+
+class Keeping(nn.Module):
+    """Keeps what an operation on a parameter gave, or its own state, from one step to the next."""
+
+    def __init__(self, keeps: str) -> None:
+        super().__init__()
+        self.keeps, self.body = keeps, nn.Linear(8, 5)
+        self.scale = nn.Parameter(torch.ones(8)).exp() if keeps == "scale" else torch.ones(8)
+        self.state = torch.zeros(5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output = self.body(x * self.scale) + self.state
+        if self.keeps == "state":
+            self.state = output.mean(0).tanh()
+        return output
+
+
+@pytest.mark.parametrize(
+    ("keeps", "said"),
+    [
+        ("scale", "`scale` is no parameter but what an operation on one gave, once: nothing trains it"),
+        ("state", "`state` is kept from one step to the next with its graph"),
+    ],
+)
+def test_a_graph_that_is_kept_beyond_its_step(keeps: str, said: str) -> None:
+    rehearsal = Rehearsal.measure(trial_of(Keeping(keeps), classes(8), cross_entropy), 10.0)
+    says(entry_does_not_run.check(rehearsal), Outcome.FAIL, said, "backward through the graph a second time")
+    says(ask("entry-does-not-run", trial_of(Keeping("nothing"), classes(8), cross_entropy)), Outcome.PASS)
 
 
 @pytest.mark.parametrize(("rows", "word"), [(9, 9), (10, -1)])

@@ -10,7 +10,7 @@ import torch
 from data_programs import streamed, table
 from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of, trial_on
 from torch import Tensor, nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from mlcheck.core.outcome import Outcome
 
@@ -18,6 +18,17 @@ from mlcheck.core.outcome import Outcome
 def test_a_few_whole_numbers_repeat_by_chance() -> None:
     ids = TensorDataset(torch.randint(5, (300, 3)), torch.zeros(300).long())
     assert ask("samples-repeat", trial_on(ids)).outcome is Outcome.PASS
+
+
+def test_a_weighted_sampler_draws_what_it_has_weights_for() -> None:
+    data = TensorDataset(torch.randn(300, 8, generator=torch.Generator().manual_seed(0)), torch.arange(300) % 5)
+
+    def drawn(weights: Tensor) -> Any:
+        return trial_on(data, shuffle=False, sampler=WeightedRandomSampler(weights.tolist(), 300))
+
+    of_class = torch.tensor([0.1, 0.2, 0.3, 0.2, 0.2])
+    says(ask("samples-repeat", drawn(of_class)), Outcome.FAIL, "has 5 weights for 300 samples")
+    says(ask("samples-repeat", drawn(of_class[data.tensors[1]])), Outcome.PASS)
 
 
 class Pairs(Dataset[Any]):

@@ -31,8 +31,9 @@ def one_wide(x: Tensor) -> Tensor:
         (lambda x: 40 * x + 128, "go straight into `0 (Linear)`"),
         (lambda x: 1e-4 * x, "no larger than"),
         (one_wide, "differ in scale by"),
+        (lambda x: (x.sigmoid() - 120) / 60, "all nearly the same number"),
     ],
-    ids=("large", "small", "apart"),
+    ids=("large", "small", "apart", "an offset"),
 )
 def test_inputs_of_another_scale(change: Any, words: str) -> None:
     says(ask("inputs-not-scaled", fed(change)), Outcome.WARN, words)
@@ -40,8 +41,15 @@ def test_inputs_of_another_scale(change: Any, words: str) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [lambda x: x, lambda x: x.sigmoid(), lambda x: (x > 1.5).float(), lambda x: (3 * x).round().clamp(0, 12)],
-    ids=("standard", "unit", "one-hot", "counts"),
+    [
+        lambda x: x,
+        lambda x: x.sigmoid(),
+        lambda x: (x > 1.5).float(),
+        lambda x: (3 * x).round().clamp(0, 12),
+        torch.ones_like,
+        lambda x: 1 + x.sigmoid(),
+    ],
+    ids=("standard", "unit", "one-hot", "counts", "ones", "above one"),
 )
 def test_common_scales_pass(change: Any) -> None:
     says(ask("inputs-not-scaled", fed(change)), Outcome.PASS, "the data enters `0 (Linear)`")

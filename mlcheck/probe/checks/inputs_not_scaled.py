@@ -10,6 +10,7 @@ from mlcheck.probe.measure.first_inputs import FirstInput, FirstInputs
 LARGE = 10.0
 SMALL = 0.01
 APART = 1000.0
+ALIKE = 0.2
 
 
 def check(seen: FirstInputs, *, rms: float = LARGE) -> Verdict:
@@ -39,6 +40,14 @@ def _fault(one: FirstInput, most: float) -> Finding | None:
             help="scale them to mean 0 and deviation 1 with the training data's numbers",
             numbers=numbers,
         )
+    if _all_alike(one):
+        return Finding(
+            f"inputs go into `{one.layer}` between {one.low:.4g} and {one.high:.4g}, all nearly the same number: what "
+            "tells them apart is a small part of it",
+            place,
+            help="take off the mean of these very data: one of another scale (0 to 255 for 0 to 1) leaves an offset",
+            numbers=numbers,
+        )
     varying = sorted(scale for scale in one.scales if scale > 0)
     if len(varying) > 1 and varying[-1] > APART * varying[0] and varying[-1] > 1:
         return Finding(
@@ -49,3 +58,9 @@ def _fault(one: FirstInput, most: float) -> Finding | None:
             numbers=numbers,
         )
     return None
+
+
+def _all_alike(one: FirstInput) -> bool:
+    """Whether no number is near zero, and the largest is hardly larger than the smallest."""
+    least, most = sorted((abs(one.low), abs(one.high)))
+    return one.low * one.high > 0 and 0 < most - least < ALIKE * most

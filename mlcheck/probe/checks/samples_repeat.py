@@ -22,6 +22,8 @@ LONG = 32
 def check(seen: Samples | None, passes: Passes | None) -> Verdict:
     if seen is None:
         return _of_a_stream(passes)
+    if passes and passes.weighed and passes.weighed[0] < passes.weighed[1]:
+        return _never_drawn(*passes.weighed)
     splits = [split for split in (seen.training, seen.validation) if split and len(split.digests) >= FEW_SAMPLES]
     if not splits:
         return Verdict(Outcome.SKIP, reason=f"there are fewer than {FEW_SAMPLES} samples")
@@ -43,6 +45,12 @@ def check(seen: Samples | None, passes: Passes | None) -> Verdict:
         findings=found,
         looked_at=sum(split.read for split in splits),
     )
+
+
+def _never_drawn(weighed: int, length: int) -> Verdict:
+    message = f"WeightedRandomSampler has {weighed:,} weights for {length:,} samples, and draws none but the first {weighed:,}"
+    finding = Finding(message, help="give a weight to every sample: weight_of_class[labels], not weight_of_class")
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=length)
 
 
 def _of_a_stream(passes: Passes | None) -> Verdict:

@@ -95,10 +95,10 @@ def _listening(trial: Trial) -> Iterator[_Heard]:
 
 
 def _told(name: str, table: nn.Embedding, training: list[Tensor], evaluation: list[Tensor]) -> EmbeddedIds:
-    ids = sorted({one for batch in training for one in batch.unique().tolist()})
+    ids = sorted({one for batch in training for one in batch.flatten().tolist()})
     padding = table.padding_idx
     fillings = [one for one in ids if all(_fills_up(batch, one) for batch in training)] if len(ids) == 2 else []
-    shares = [_amid_and_ending(seen, padding) for seen in (training, evaluation) if seen and padding is not None]
+    shares = [_amid_and_ending(seen, padding) for seen in (training, evaluation) if seen] if padding is not None else []
     return EmbeddedIds(
         name=name,
         words=table.num_embeddings,
@@ -117,7 +117,7 @@ def _fills_up(batch: Tensor, one: int) -> bool:
     return not bool((filled < 0).any()) or not bool((filled > 0).any())
 
 
-def _amid_and_ending(batches: list[Tensor], padding: int | None) -> tuple[float, float]:
+def _amid_and_ending(batches: list[Tensor], padding: int) -> tuple[float, float]:
     """The shares of rows that hold it between two other ids, and of those that begin or end in it."""
     amid, ending, rows = 0, 0, 0
     for batch in batches:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, WeightedRandomSampler
 
 from mlcheck.probe.measure.drive import Clock
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -82,6 +82,7 @@ class Passes:
     """Two passes over the training data under different random numbers, and one over the validation data.
 
     `stream` says that the training data comes in an order of its own (an IterableDataset), from `workers` processes.
+    `weighed` is how many samples a weighted sampler has weights for, and of how many; None without one.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -92,6 +93,7 @@ class Passes:
     validation: Pass | None
     stream: bool = False
     workers: int = 0
+    weighed: tuple[int, int] | None = None
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -106,7 +108,9 @@ class Passes:
             again = _walk(trial.train_batches(), limit)
         validation = _walk(trial.validation_batches(), limit) if trial.validation_batches else None
         stream = isinstance(getattr(loader, "dataset", None), IterableDataset)
-        return cls(training, again, validation, stream, int(getattr(loader, "num_workers", 0)))
+        sampler = getattr(loader, "sampler", None)
+        weighed = (len(sampler.weights), len(loader.dataset)) if isinstance(sampler, WeightedRandomSampler) else None  # type: ignore[union-attr]
+        return cls(training, again, validation, stream, int(getattr(loader, "num_workers", 0)), weighed)
 
 
 @contextmanager

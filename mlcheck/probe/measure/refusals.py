@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from mlcheck.core.plural import plural
 from mlcheck.trial.trial import Trial
 
+_GRAPH_GONE = "backward through the graph a second time"
+_MOST_NODES = 10_000
 _NO_GRAPH = "does not require grad and does not have a grad_fn"
 
 
@@ -17,6 +19,8 @@ def why(error: BaseException, trial: Trial) -> str:
     """What ends a sentence that the error goes on; empty where it is not known."""
     if isinstance(error, IndexError):
         return _beyond_the_rows(error)
+    if _GRAPH_GONE in str(error):
+        return _kept_beyond_its_step(trial)
     return _without_graph(trial) if _NO_GRAPH in str(error) else ""
 
 
@@ -33,6 +37,40 @@ def _beyond_the_rows(error: BaseException) -> str:
     if low >= 0 and high <= most:
         return ""
     return f"an embedding of {most + 1} rows is asked for row {low if low < 0 else high}: ids must be 0 to {most}"
+
+
+def _kept_beyond_its_step(trial: Trial) -> str:
+    """The attribute of a module that holds a graph which the first backward took apart."""
+    for model in trial.models.values():
+        registered = {id(parameter) for parameter in model.parameters()}
+        for path, module in model.named_modules():
+            for attribute, value in vars(module).items():
+                if not isinstance(value, Tensor) or value.grad_fn is None:
+                    continue
+                name = f"{path}.{attribute}" if path else attribute
+                if any(id(leaf) not in registered for leaf in _parameters_behind(value)):
+                    return (
+                        f"`{name}` is no parameter but what an operation on one gave, once: nothing trains it, and its "
+                        "graph is gone after the first backward"
+                    )
+                return f"`{name}` is kept from one step to the next with its graph, and never detached"
+    return ""
+
+
+def _parameters_behind(value: Tensor) -> list[Tensor]:
+    """The leaves of its graph that are an `nn.Parameter`."""
+    found: list[Tensor] = []
+    waiting: list[Any] = [value.grad_fn]
+    seen: set[Any] = set()
+    while waiting and len(seen) < _MOST_NODES:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if isinstance(leaf := getattr(node, "variable", None), nn.Parameter):
+            found.append(leaf)
+        waiting += [inner for inner, _ in node.next_functions]
+    return found
 
 
 def _without_graph(trial: Trial) -> str:
