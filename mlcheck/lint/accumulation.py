@@ -10,6 +10,9 @@ from mlcheck.lint.machine import Machine
 from mlcheck.lint.nodes import assigned, walk
 from mlcheck.lint.training import Choice
 
+Spot = tuple[str, int, int]
+_LATEST = 16
+
 
 def decided(m: Machine, test: ast.expr, key: Hashable, holds: bool) -> None:
     """Fresh gradients remember how a test that counts batches was answered after them."""
@@ -21,8 +24,24 @@ def decided(m: Machine, test: ast.expr, key: Hashable, holds: bool) -> None:
     for optimizer in optimizers:
         found: frozenset[Grads] = m.store.get(("grads", optimizer))
         choice = Choice((m.place(test).path, test.lineno, test.col_offset), holds, not _asks_more(test, key))
-        marked = (grads._replace(choice=choice) if grads.kind == "fresh" else grads for grads in found)
+        marked = (
+            grads._replace(choice=choice._replace(earlier=_of_step(m, grads.choice, choice.spot)))
+            if grads.kind == "fresh"
+            else grads
+            for grads in found
+        )
         m.store.set(("grads", optimizer), frozenset(marked))
+
+
+def _of_step(m: Machine, choice: Choice | None, spot: Spot) -> Choice | None:
+    """What of these answers was given to another test, and one that lets the optimizer step."""
+    latest = m.facts.steps[-_LATEST:]
+    while choice is not None:
+        choice, answered = choice.earlier, choice._replace(earlier=None)
+        stepping = (grads.choice for step in latest for grads in step.grads)
+        if answered.spot != spot and any(each is not None and each.spot == answered.spot for each in stepping):
+            return answered
+    return None
 
 
 def _has_fresh(m: Machine, optimizer: Hashable) -> bool:

@@ -88,6 +88,8 @@ def _partial(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
 def _getattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if len(args) >= 2 and isinstance(args[1], Const) and isinstance(args[1].value, str):
         return attributes.get(m, args[0], args[1].value, node)
+    if args and isinstance(args[0], External) and args[0].name == "torch.optim":
+        return External("torch.optim.Optimizer")  # `getattr(optim, args.optim)`: whichever of them
     return m.symbol()
 
 

@@ -36,7 +36,7 @@ def join_cells(machine: Machine, cell: Key, values: Sequence[Any], key: Hashable
         return GradMode("unknown")
     if tag in ("optimizers", "attrs", "parents", "stars"):
         return tuple(dict.fromkeys(key for value in present for key in value))
-    if tag == "if":
+    if tag == "if" or (tag == "sure" and len(present) < len(values)):
         return None
     return present[0]
 

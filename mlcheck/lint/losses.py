@@ -6,10 +6,10 @@ import ast
 from collections.abc import Hashable
 from itertools import pairwise
 
-from mlcheck.lint import expressions, graph
+from mlcheck.lint import certainty, expressions, graph
 from mlcheck.lint.facts import Loss, Place
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.values import Args, Kwargs, Object, Tensor, Traces, Value, traces_of
+from mlcheck.lint.values import Args, Kwargs, Object, Select, Tensor, Traces, Value, traces_of
 
 _FUNCTIONS = {
     "torch.nn.functional.cross_entropy": "torch.nn.CrossEntropyLoss",
@@ -55,9 +55,31 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST, made:
         loss = Loss(m.place(node), _FUNCTIONS.get(name, name), given, target, settings, m.store.get(("autocast",)))
         loss.handed = _handed(m, node)
         m.facts.losses.append(loss)
+        for option in _of_each_model(m, given):
+            m.facts.losses.append(Loss(loss.place, loss.name, option, target, settings, loss.autocast))
     values = [value for value in (given, target) if value is not None]
     traces = traces_of(*values) if given is None else graph.joined(m, traces_of(*values), given)
     return Tensor("loss", m.place(node), "", traces)
+
+
+def _of_each_model(m: Machine, given: Value) -> list[Tensor]:
+    """What each of several models gives, one of which a setting picks, where every one of them gets this loss.
+
+    None where two of them come of one model: then something was done to the scores of some, and it is not known which.
+    """
+    if not isinstance(given, Select) or not certainty.is_certain(m):
+        return []
+    options, todo = list[Tensor](), [given.then, given.other]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, Select):
+            todo += [value.then, value.other]
+        elif isinstance(value, Tensor) and value.traces:
+            options.append(value)
+        else:
+            return []
+    known = frozenset().union(*(option.traces for option in options))
+    return options if len(known) == sum(len(option.traces) for option in options) else []
 
 
 def _handed(m: Machine, node: ast.AST) -> Place | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from mlcheck.lint.sites.walk import Walk
 
 _GENERIC = pattern(r"\s*(?:type\s+\w+\s*(?:\[.*\])?\s*=|(?:def|class)\s+\w+\s*\[)")
+_FSTRINGS = pattern(r"unknown encoding: future[_-]fstrings$")
+"""A codec that a package brings: UTF-8 in which Python 3.5 finds f-strings."""
 _ASYNC = pattern(r"(?<=[(, ])async(?=\s*=[^=])")
 
 
@@ -126,4 +128,9 @@ def _encoding(data: bytes) -> str:
         return "utf-8"
     import tokenize
 
-    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    try:
+        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except SyntaxError as error:
+        if _FSTRINGS.search(str(error.msg)):
+            return "utf-8"
+        raise

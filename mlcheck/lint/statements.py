@@ -10,6 +10,7 @@ from typing import Any
 from mlcheck.lint import (
     accumulation,
     assignment,
+    certainty,
     contexts,
     definitions,
     grad_modes,
@@ -61,6 +62,7 @@ def block(m: Machine, body: Sequence[ast.stmt], start: int = 0) -> bool:
 def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
     """The states at the ends of both branches, of those that have one."""
     ends: list[Delta] = []
+    over: list[bool] = []
     for holds, body in ((True, node.body), (False, node.orelse)):
         if not body:
             mark = m.store.mark()
@@ -70,6 +72,7 @@ def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
             m.store.undo(mark)
             continue
         if isinstance(body[0], ast.Raise):
+            over.append(holds)
             continue
 
         def run(holds: bool = holds, body: list[ast.stmt] = body) -> bool:
@@ -81,9 +84,11 @@ def _if(m: Machine, node: ast.If, key: Hashable) -> list[Delta]:
         m.emit_again(exits)
         if normal is not None:
             ends.append(normal)
+        elif not exits:
+            over.append(holds)
     if len(ends) == 2:
         relaxing.relax(m, ends, key)
-    return ends
+    return [certainty.others_end(m, ends[0], key, not over[0])] if len(ends) == len(over) == 1 else ends
 
 
 def _join(m: Machine, ends: list[Delta], key: Hashable) -> None:
@@ -151,7 +156,7 @@ def _raise(m: Machine, node: ast.Raise) -> bool:
 def _assert(m: Machine, node: ast.Assert) -> bool:
     known, key = truth(m, m.evaluate(node.test))
     if known is None:
-        m.assume(key, True)
+        certainty.assume_or_end(m, key)
     return known is not False
 
 

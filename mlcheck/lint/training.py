@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 class Choice(NamedTuple):
     """How a path answered a test that counts batches, as `(i + 1) % n == 0`.
 
-    `only`: the test asks for nothing else, such as whether this is the last batch.
+    `only`: the test asks for nothing else, such as whether this is the last batch. `earlier`: how the test was answered
+    that lets the optimizer step, where this is one after it, such as when to log.
     """
 
     spot: tuple[str, int, int]
     holds: bool
     only: bool
+    earlier: Choice | None = None
 
 
 class Autocast(NamedTuple):

@@ -36,6 +36,20 @@ def test_sound_code_is_not_outdated() -> None:
     assert source.outdated is None
 
 
+@pytest.mark.parametrize("name", [b"future_fstrings", b"future-fstrings"])
+def test_the_codec_of_a_package_is_plain_text_to_this_python(name: bytes) -> None:
+    source = parse("model.py", b"# -*- coding: " + name + b" -*-\nprint(f'{loss:.3f} \xc3\xa9')\n")
+    assert isinstance(source, Source)
+    assert source.outdated is None
+    assert "\u00e9" in source.text
+
+
+def test_an_unknown_codec_is_told() -> None:
+    read = parse("model.py", b"# -*- coding: future_fstrings_of_ours -*-\nx = 1\n")
+    assert isinstance(read, Unreadable)
+    assert "future_fstrings_of_ours" in read.reason
+
+
 def test_a_rule_looks_into_such_a_file(tmp_path: Path) -> None:
     program = tmp_path / "old.py"
     program.write_text(

@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Grads
 from mlcheck.lint.nodes import stores, walk
 from mlcheck.lint.sites.pieces import dropped
-from mlcheck.lint.training import steps_by_choice
+from mlcheck.lint.training import Choice, Clearing, steps_by_choice
 
 LOOKS_AT = "optimizer step"
 
@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for clearing in facts.training.clearings:
         around = {loop.node for loop, turn in clearing.when.loops if turn > 1}
         for grads in clearing.grads:
-            choice = grads.choice
+            choice = _asked_last(grads, clearing)
             if grads.kind != "fresh" or choice is None or grads.loop not in around:
                 continue
             if (clearing.key, choice.spot, choice.holds) in steps:
@@ -39,6 +39,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="clear the gradients where the optimizer steps, right after the step",
                     related=(step.place.location,),
                 )
+
+
+def _asked_last(grads: Grads, clearing: Clearing) -> Choice | None:
+    """The last test that told the gradients that are cleared here from others; any later one was answered both ways."""
+    choice = grads.choice
+    answers = {(other.choice.spot, other.choice.holds) for other in clearing.grads if other.choice is not None}
+    if choice is not None and choice.earlier is not None and {(choice.spot, True), (choice.spot, False)} <= answers:
+        return choice.earlier
+    return choice
 
 
 def _of_lightning(facts: Facts) -> Iterator[Finding]:

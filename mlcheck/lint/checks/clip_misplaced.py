@@ -1,11 +1,14 @@
 """clip-misplaced: gradients are clipped where there are none yet, or where the step has already taken them."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
-from mlcheck.lint.sites.clipping import of_other_module
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.clipping import after_step, of_other_module
+
+Spot = tuple[str, int, int]
 
 LOOKS_AT = "gradient clipping"
 WORDS = ("clip_grad",)
@@ -24,13 +27,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="clip the parameters that this optimizer was made with",
             related=(step.place.location,),
         )
-    walks: dict[tuple[str, int, int], list[Clip]] = {}
+    walks: dict[Spot, list[Clip]] = {}
     for clip in facts.clips:
         walks.setdefault(clip.place.spot, []).append(clip)
     for clips in walks.values():
         last = clips[-1]
         kinds = {grads.kind for clip in clips for grads in clip.grads}
-        if not all(clip.grads for clip in clips) or not kinds <= {"used", "clean"} or _measures(last):
+        if not all(clip.grads for clip in clips) or not kinds <= {"used", "clean"} or _measures(last.place.node):
             continue
         when, mend = _WHY["used" if kinds == {"used"} else "clean"]
         yield Finding(
@@ -39,10 +42,24 @@ def check(facts: Facts) -> Iterator[Finding]:
             help=mend,
             related=tuple(sorted({grads.step.location for grads in last.grads if grads.step})),
         )
+    yield from _behind_step(facts, walks)
 
 
-def _measures(clip: Clip) -> bool:
+def _behind_step(facts: Facts, walks: Mapping[Spot, list[Clip]]) -> Iterator[Finding]:
+    """What stands behind the step in the text, where nothing is known of the gradients by then."""
+    when, mend = _WHY["used"]
+    for call, step in after_step(facts.sites):
+        kinds = {grads.kind for clip in walks.get(call.place.spot, ()) for grads in clip.grads}
+        if "unknown" in kinds and kinds <= {"unknown", *_WHY} and not _measures(call.node):
+            yield Finding(
+                f"`{last_name(call.node.func)}` clips the gradients {when}: it limits nothing",
+                call.place.location,
+                help=mend,
+                related=(step.place.location,),
+            )
+
+
+def _measures(node: ast.AST) -> bool:
     """An infinite limit asks for the norm alone."""
-    node = clip.place.node
     given = [*node.args[1:2], *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
     return any("inf" in ast.unparse(limit) for limit in given)

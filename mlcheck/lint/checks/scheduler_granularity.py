@@ -79,6 +79,9 @@ def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
     whole = _length(scheduler)
     if whole and whole in [_range_of(loop) for loop in loops[:-1]]:
         return f"`{scheduler.name}` is over after `{whole}` steps, and so many epochs there are"
+    shares = [_share_of(stone) for stone in _stones(scheduler)]
+    if shares and all(share and share in [_range_of(loop) for loop in loops[:-1]] for share in shares):
+        return f"`{scheduler.name}` counts shares of `{shares[0]}`, and so many epochs there are"
     if not any(_runs_over_epochs(loop) for loop in loops[:-1]):
         return ""
     if scheduler.name == "StepLR":
@@ -101,6 +104,27 @@ def _in_epochs(scheduler: Scheduler, loops: list[Loop]) -> str:
         text = ast.unparse(length).lower() if length is not None else ""
         if "epoch" in text and not any(word in text for word in ("len(", "step", "iter", "batch", "*")):
             return f"`CosineAnnealingLR` takes `{ast.unparse(length) if length else ''}` steps to its lowest point"
+    return ""
+
+
+def _stones(scheduler: Scheduler) -> list[ast.expr]:
+    """The numbers of steps at which the learning rate falls."""
+    if scheduler.name == "StepLR":
+        size = _arguments(scheduler, "step_size", "gamma").get("step_size")
+        return [size] if size is not None else []
+    stones = _arguments(scheduler, "milestones", "gamma").get("milestones") if scheduler.name == "MultiStepLR" else None
+    return stones.elts if isinstance(stones, ast.List | ast.Tuple) else []
+
+
+def _share_of(number: ast.expr) -> str:
+    """`epochs` of `epochs // 2` and of `int(0.75 * epochs)`; "" where anything else is counted."""
+    match number:
+        case ast.Call(func=ast.Name(id="int" | "round"), args=[inner], keywords=[]):
+            return _share_of(inner)
+        case ast.BinOp(left=inner, op=ast.FloorDiv() | ast.Div() | ast.Mult(), right=ast.Constant()):
+            return ast.unparse(inner) if isinstance(inner, ast.Name | ast.Attribute) else ""
+        case ast.BinOp(left=ast.Constant(), op=ast.Mult(), right=ast.Name() | ast.Attribute() as inner):
+            return ast.unparse(inner)
     return ""
 
 

@@ -17,6 +17,7 @@ from mlcheck.lint.values import split_of_name
 LOOKS_AT = "distributed sampler"
 WORDS = ("DistributedSampler",)
 _SAMPLER = "torch.utils.data.DistributedSampler"
+_NAMES = {_SAMPLER, "torch.utils.data.distributed.DistributedSampler"}
 _EPOCHS = pattern(
     r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|\bfor\s+\w+\s+in\s+t?range\([^\n]*epochs?\b|while[^\n]*epoch", re.IGNORECASE
 )
@@ -25,7 +26,7 @@ _DEPTH = 4
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    calls = list(facts.sites.calls(_SAMPLER))
+    calls = [*facts.sites.calls(_SAMPLER), *_picked(facts.sites)]
     facts.sites.seen["distributed sampler"] = len(calls)
     texts = [file.text for file in facts.sites.files.values()]
     if not calls or facts.sites.once(owned) or not any(_EPOCHS.search(text) for text in texts):
@@ -50,6 +51,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                 tellers[0].place.location,
                 help="pass the number of the epoch",
             )
+
+
+def _picked(sites: Sites) -> Iterator[Call]:
+    """`Sampler = RandomSampler if rank == -1 else DistributedSampler`, and then `Sampler(data)`."""
+    for file in sites.mentioning(["DistributedSampler"]):
+        for node in walk(file.module.source.tree):
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.IfExp(body=then, orelse=other)):
+                    for call in file.calls(name):
+                        if {str(file.resolve(arm, call.context)) for arm in (then, other)} & _NAMES:
+                            yield call
 
 
 def _told(sites: Sites) -> list[tuple[Call, set[int]]] | None:

@@ -27,6 +27,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="add up over the batches, and divide by their number behind the loop",
                     related=(file.place(loop.node, loop.context).location,),
                 )
+    for file in facts.sites.mentioning(["+="]):
+        for loop in for_loops(file):
+            for sum_, line in _sums_dropped(loop):
+                yield Finding(
+                    f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
+                    file.place(line, loop.context).location,
+                    help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
+                    related=(file.place(sum_, loop.context).location,),
+                )
     for file in facts.sites.mentioning([" / "]):
         for loop in for_loops(file):
             added = _added(loop.node)
@@ -39,6 +48,23 @@ def check(facts: Facts) -> Iterator[Finding]:
                     if _is_size(line.value):
                         yield _finding(loop, line, mean, count)
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _sums_dropped(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
+    """`total += loss.item()` in the loop, and behind it `total = loss.item() / count`: nobody reads the sum."""
+    for node in walk(loop.node):
+        if not isinstance(node, ast.AugAssign) or not isinstance(node.op, ast.Add):
+            continue
+        name = node.target.id if isinstance(node.target, ast.Name) else ""
+        if not name or isinstance(node.value, ast.Constant) or loads(loop.node, name):
+            continue
+        behind = (
+            line for line in loop.after if any(isinstance(part, ast.Name) and part.id == name for part in walk(line))
+        )
+        match next(behind, None):
+            case ast.Assign(targets=[ast.Name(id=again)], value=ast.BinOp(left=left, op=ast.Div())) as line:
+                if again == name and not loads(line.value, name) and ast.unparse(left) == ast.unparse(node.value):
+                    yield node, line
 
 
 def _last_alone(loop: LoopSite) -> ast.expr | None:

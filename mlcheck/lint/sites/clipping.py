@@ -43,6 +43,65 @@ def of_other_module(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Ca
             yield clip, clipped, module, steps[0]
 
 
+def after_step(sites: Sites) -> Iterator[tuple[Call, Call]]:
+    """A clip that stands behind the step in its block, and that step: `backward`, `step` and `zero_grad` of one loop.
+
+    Told by the order of the statements, so that it matters little what model and optimizer are.
+    """
+    for clip in sites.calls(*_CLIPS):
+        loop = clip.loops[0].node if clip.loops else None
+        if not isinstance(loop, ast.For | ast.While):
+            continue
+        inside = {id(node) for node in walk(loop)}
+        backwards, steps, clears = (
+            [call for call in clip.file.calls(name) if id(call.node) in inside]
+            for name in ("backward", "step", "zero_grad")
+        )
+        owners = {ast.unparse(call.node.func.value) for call in clears if isinstance(call.node.func, ast.Attribute)}
+        stepping = [call for call in steps if _owner(call) in owners]
+        clips = [call for call in sites.calls(*_CLIPS) if id(call.node) in inside]
+        if not len(backwards) == len(stepping) == len(clips) == len(clears) == 1:
+            continue
+        if any(call.node.lineno > clip.node.lineno and _may_optimize(call) for call in steps):
+            continue
+        block = _block_of(loop, stepping[0].node)
+        behind = block[block.index(stepped) + 1 :] if (stepped := _statement(block, stepping[0].node)) else []
+        straight = {id(node) for line in behind for node in _straight(line)}
+        if id(clip.node) in straight and backwards[0].node.lineno < stepping[0].node.lineno:
+            yield clip, stepping[0]
+
+
+def _may_optimize(step: Call) -> bool:
+    return not step.node.args and not step.node.keywords and "sched" not in _owner(step)
+
+
+def _owner(call: Call) -> str:
+    func = call.node.func
+    return ast.unparse(func.value) if isinstance(func, ast.Attribute) else ""
+
+
+def _block_of(loop: ast.For | ast.While, node: ast.Call) -> list[ast.stmt]:
+    """The statements among which `node` is one."""
+    for outer in walk(loop):
+        for _, block in ast.iter_fields(outer):
+            if isinstance(block, list) and _statement(block, node) is not None:
+                return block
+    return []
+
+
+def _statement(block: list[ast.stmt], node: ast.Call) -> ast.stmt | None:
+    return next((line for line in block if isinstance(line, ast.Expr) and line.value is node), None)
+
+
+def _straight(line: ast.stmt) -> Iterator[ast.AST]:
+    """What a statement computes, in its branches too, but not in a loop or a function of its own."""
+    if isinstance(line, ast.Expr | ast.Assign):
+        yield from walk(line)
+    elif isinstance(line, ast.If | ast.With):
+        for inner in (*line.body, *getattr(line, "orelse", ())):
+            yield from _straight(inner)
+
+
 def _within(function: Function, name: str) -> list[Call]:
     return [call for call in function.file.calls(name) if call.function is function]
 

@@ -1,0 +1,46 @@
+"""flag-always-true: a switch of the command line that no word switches off."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call
+
+LOOKS_AT = "command-line option"
+WORDS = ("add_argument",)
+_ARGPARSE = pattern(r"(?m)^\s*(?:import argparse\b|from argparse import\b)")
+_OTHER_READERS = ("jsonargparse", "simple_parsing")
+"""These read the words `true` and `false` where a type is `bool`."""
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    files = [file for file in facts.sites.mentioning(["add_argument"]) if _ARGPARSE.search(file.text)]
+    if not any("torch" in file.text for file in facts.sites.files.values()):
+        return
+    for file in files:
+        if any(other in file.text for other in _OTHER_READERS):
+            continue
+        calls = file.calls("add_argument")
+        facts.sites.seen[LOOKS_AT] = facts.sites.seen.get(LOOKS_AT, 0) + len(calls)
+        for call in calls:
+            if _stays_on(call):
+                name = next(arg.value for arg in call.node.args if isinstance(arg, ast.Constant))
+                yield Finding(
+                    f"`{name}` cannot be switched off: `bool` of any word is true, of `False` as well",
+                    call.place.location,
+                    help="write `action=argparse.BooleanOptionalAction` in place of `type=bool`",
+                )
+
+
+def _stays_on(call: Call) -> bool:
+    """`add_argument("--amp", type=bool, default=True)`: true when it is left out, and true with whatever is given."""
+    given = {keyword.arg: keyword.value for keyword in call.node.keywords}
+    named = [arg for arg in call.node.args if isinstance(arg, ast.Constant) and str(arg.value).startswith("-")]
+    if not named or None in given or not given.keys().isdisjoint(("action", "nargs", "const", "choices")):
+        return False
+    default = given.get("default")
+    if not isinstance(default, ast.Constant) or default.value is not True:
+        return False
+    return call.file.resolve(given.get("type"), call.context) == "builtins.bool"
