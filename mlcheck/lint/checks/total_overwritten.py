@@ -11,6 +11,8 @@ from mlcheck.lint.sites.blocks import LoopSite, for_loops
 
 LOOKS_AT = "loop with a mean behind it"
 _LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
+_ADDED = pattern(r"(?m)^[ \t]*(\w+) \+=")
+_DIVIDED = pattern(r"(?m)^[ \t]*(\w+) = [^\n]*/")
 _ZEROS = ("torch.zeros", "torch.tensor", "numpy.zeros")
 _SIZES = ("size", "numel", "len")
 
@@ -28,7 +30,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                     related=(file.place(loop.node, loop.context).location,),
                 )
     for file in facts.sites.mentioning(["+="]):
-        for loop in for_loops(file):
+        again = not set(_ADDED.findall(file.text)).isdisjoint(_DIVIDED.findall(file.text))
+        for loop in for_loops(file) if again else ():
             for sum_, line in _sums_dropped(loop):
                 yield Finding(
                     f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
