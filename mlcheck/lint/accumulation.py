@@ -37,7 +37,8 @@ def _of_step(m: Machine, choice: Choice | None, spot: Spot) -> Choice | None:
     """What of these answers was given to another test, and one that lets the optimizer step."""
     latest = m.facts.steps[-_LATEST:]
     while choice is not None:
-        choice, answered = choice.earlier, choice._replace(earlier=None)
+        answered = choice._replace(earlier=None)
+        choice = choice.earlier
         stepping = (grads.choice for step in latest for grads in step.grads)
         if answered.spot != spot and any(each is not None and each.spot == answered.spot for each in stepping):
             return answered

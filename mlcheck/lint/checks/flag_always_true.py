@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         facts.sites.seen[LOOKS_AT] = facts.sites.seen.get(LOOKS_AT, 0) + len(calls)
         for call in calls:
             if _stays_on(call):
-                name = next(arg.value for arg in call.node.args if isinstance(arg, ast.Constant))
+                name = _names(call)[0]
                 yield Finding(
                     f"`{name}` cannot be switched off: `bool` of any word is true, of `False` as well",
                     call.place.location,
@@ -37,10 +37,15 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _stays_on(call: Call) -> bool:
     """`add_argument("--amp", type=bool, default=True)`: true when it is left out, and true with whatever is given."""
     given = {keyword.arg: keyword.value for keyword in call.node.keywords}
-    named = [arg for arg in call.node.args if isinstance(arg, ast.Constant) and str(arg.value).startswith("-")]
-    if not named or None in given or not given.keys().isdisjoint(("action", "nargs", "const", "choices")):
+    if not _names(call) or None in given or not given.keys().isdisjoint(("action", "nargs", "const", "choices")):
         return False
     default = given.get("default")
     if not isinstance(default, ast.Constant) or default.value is not True:
         return False
     return call.file.resolve(given.get("type"), call.context) == "builtins.bool"
+
+
+def _names(call: Call) -> list[str]:
+    """`-s` and `--shuffle`."""
+    given = [arg.value for arg in call.node.args if isinstance(arg, ast.Constant)]
+    return [name for name in given if isinstance(name, str) and name.startswith("-")]

@@ -32,10 +32,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["+="]):
         again = not set(_ADDED.findall(file.text)).isdisjoint(_DIVIDED.findall(file.text))
         for loop in for_loops(file) if again else ():
-            for sum_, line in _sums_dropped(loop):
+            for sum_, thrown in _sums_dropped(loop):
                 yield Finding(
                     f"What the loop adds up in `{ast.unparse(sum_.target)}` is thrown away here for its last batch",
-                    file.place(line, loop.context).location,
+                    file.place(thrown, loop.context).location,
                     help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
                     related=(file.place(sum_, loop.context).location,),
                 )
