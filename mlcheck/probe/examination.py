@@ -19,7 +19,7 @@ from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplai
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.measure.short_run import ShortRun
-from mlcheck.probe.plan import ordered
+from mlcheck.probe.plan import ordered, weight_of
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import global_cells, seed_all
 from mlcheck.trial.sandbox import restored
@@ -87,7 +87,7 @@ class Examination:
 
     def _ordered(self, wanted: list[Asked]) -> list[Asked]:
         """By what they tell for their cost, as far as it is known by now."""
-        return ordered(wanted, lambda rule: self._catalog[rule].severity, self._step_seconds)
+        return ordered(wanted, lambda rule: weight_of(self._catalog[rule]), self._step_seconds)
 
     @property
     def _step_seconds(self) -> float:

@@ -6,18 +6,23 @@ from collections.abc import Callable, Iterable
 
 from mlcheck.core.check import Check
 from mlcheck.core.outcome import Severity
+from mlcheck.core.rule import Rule
 from mlcheck.probe.measure.measurement import Measurement
 from mlcheck.probe.measure.rehearsal import Rehearsal
 
 Needs = list[type[Measurement]]
 Open = dict[str, frozenset[type[Measurement]]]
-WEIGHT = {Severity.ERROR: 4, Severity.WARNING: 2, Severity.NOTE: 1}
-
+_WEIGHT = {Severity.ERROR: 4, Severity.WARNING: 2, Severity.NOTE: 1}
 SMALL_STEP_S = 0.05
 
 
+def weight_of(rule: Rule) -> int:
+    """How much its answer tells: how grave it is, and how many symptoms it would explain."""
+    return _WEIGHT[rule.severity] + len(rule.explains)
+
+
 def ordered(
-    wanted: Iterable[tuple[Check, Needs]], severity: Callable[[str], Severity], step_seconds: float = 0.0
+    wanted: Iterable[tuple[Check, Needs]], weigh: Callable[[str], int], step_seconds: float = 0.0
 ) -> list[tuple[Check, Needs]]:
     """Greedily by the weight of all rules that the next measurements would answer, over what these cost.
 
@@ -26,7 +31,7 @@ def ordered(
     """
     slowness = max(1.0, step_seconds / SMALL_STEP_S)
     pairs = {check.rule: (check, needs) for check, needs in wanted}
-    weight = {rule: WEIGHT[severity(rule)] for rule in pairs}
+    weight = {rule: weigh(rule) for rule in pairs}
     needed: Open = {rule: frozenset(needs) - {Rehearsal} for rule, (_, needs) in sorted(pairs.items())}
     found: list[str] = []
     while needed:

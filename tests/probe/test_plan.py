@@ -9,12 +9,12 @@ from probe_programs import classes, cross_entropy, mlp, trial_of
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict, find_checks
-from mlcheck.core.outcome import Outcome, Severity
+from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
 from mlcheck.probe.examination import Examination, measurements_of
 from mlcheck.probe.job import Job, budget_spent
 from mlcheck.probe.measure.rehearsal import Rehearsal
-from mlcheck.probe.plan import ordered
+from mlcheck.probe.plan import ordered, weight_of
 from mlcheck.probe.result import from_message
 from mlcheck.trial.trial import Trial
 
@@ -26,9 +26,9 @@ def costing(steps: int) -> Any:
 CHEAP, MIDDLE, DEAR = costing(2), costing(20), costing(200)
 
 
-def rules(needs: dict[str, list[Any]], severities: dict[str, Severity] | None = None) -> list[str]:
+def rules(needs: dict[str, list[Any]], weights: dict[str, int] | None = None) -> list[str]:
     wanted = [(Check(rule, lambda: None), types) for rule, types in needs.items()]
-    return [check.rule for check, _ in ordered(wanted, lambda rule: (severities or {}).get(rule, Severity.ERROR))]
+    return [check.rule for check, _ in ordered(wanted, lambda rule: (weights or {}).get(rule, 4))]
 
 
 def test_the_cheap_come_first_and_the_rehearsal_before_all() -> None:
@@ -45,11 +45,14 @@ def test_where_a_step_takes_seconds_what_needs_none_comes_first() -> None:
     stepping = type("Stepping", (), {"order": 2, "reach": "step"})
     wanted: list[Any] = [(Check("steps", lambda: None), [stepping]), (Check("reads", lambda: None), [MIDDLE])]
     for seconds, first in ((0.01, "steps"), (5.0, "reads")):
-        assert ordered(wanted, lambda _: Severity.ERROR, seconds)[0][0].rule == first
+        assert ordered(wanted, lambda _: 4, seconds)[0][0].rule == first
 
 
 def test_a_grave_rule_comes_before_a_slight_one() -> None:
-    assert rules({"a": [costing(9)], "b": [costing(9)]}, {"a": Severity.NOTE}) == ["b", "a"]
+    assert rules({"a": [costing(9)], "b": [costing(9)]}, {"a": 1}) == ["b", "a"]
+    catalog = Catalog()
+    note, grave, cause = (catalog[rule] for rule in ("sync-in-loop", "random-evaluation", "missing-zero-grad"))
+    assert weight_of(note) < weight_of(grave) < weight_of(cause), "what explains other failures tells more"
 
 
 def test_what_is_measured_for_one_rule_costs_the_next_nothing() -> None:
@@ -59,11 +62,11 @@ def test_what_is_measured_for_one_rule_costs_the_next_nothing() -> None:
 def test_every_check_is_asked_once_and_what_it_needs_decides_nothing_else() -> None:
     catalog = Catalog()
     wanted = [(check, measurements_of(check.run)) for check in find_checks(checks)]
-    found = [check.rule for check, _ in ordered(wanted, lambda rule: catalog[rule].severity)]
+    found = [check.rule for check, _ in ordered(wanted, lambda rule: weight_of(catalog[rule]))]
     assert sorted(found) == sorted(check.rule for check, _ in wanted)
     assert found[0] == "entry-does-not-run"
     assert found.index("missing-zero-grad") < found.index("cannot-overfit-one-batch")
-    assert [check.rule for check, _ in ordered(wanted[::-1], lambda rule: catalog[rule].severity)] == found
+    assert [check.rule for check, _ in ordered(wanted[::-1], lambda rule: weight_of(catalog[rule]))] == found
 
 
 @pytest.mark.parametrize("rule", ["batch-mixing", "dead-units"])
