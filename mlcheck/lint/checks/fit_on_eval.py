@@ -67,10 +67,15 @@ def _cut_later(fit: Call) -> ast.Subscript | None:
 
 def _learned_before(sites: Sites) -> Iterator[Finding]:
     """What learned from all rows, and of which the rows are split then."""
-    for split in splits_of_rows(sites):
+    splits = list(splits_of_rows(sites))
+    cuts = {id(split.node) for split in splits}
+    for split in splits:
         told = set[tuple[str, int]]()
         for data in split.node.args:
-            for passed in lineage(split.file, data, split.context):
+            behind = list(lineage(split.file, data, split.context))
+            if any(id(passed.node) in cuts for passed in behind):
+                continue  # a part of an earlier split: what was learned from it has not seen what that holds out
+            for passed in behind:
                 said, line = fitted(passed) or _target_told(split, passed, data), (passed.file.path, passed.node.lineno)
                 if said and line not in told:
                     told.add(line)
