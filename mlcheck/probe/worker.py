@@ -29,7 +29,7 @@ from mlcheck.trial.importing import folder_that_holds
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_traceback
-from mlcheck.trial.trial import RejectedConfig, Trial
+from mlcheck.trial.trial import RejectedConfig, Trial, is_program
 
 ENTRY_RULE = "entry-does-not-run"
 _REJECTED = "probe it with values that it accepts: --hp NAME=VALUE"
@@ -104,7 +104,8 @@ def _loaded(job: Job, channel: Channel) -> Trial | None:
             job, channel, _broken(job.entry, str(error), cause, outcome), user_traceback(cause) if cause else ""
         )
     except Exception as error:
-        line = f"before its first step the program raised {error_line(error)}"
+        when = "run as it is" if is_program(job.entry) else "before its first step"
+        line = f"{when}, the program raised {error_line(error)}"
         _answer_all(job, channel, _broken(job.entry, line, error, Outcome.FAIL), user_traceback(error))
     except SystemExit as error:
         line = f"the entry point called sys.exit({error.code!r}) while it was loaded"

@@ -274,6 +274,10 @@ def test_what_a_script_raises_comes_out(load_script: LoadScript) -> None:
         ("print('hello')", "ended without a training step"),
         ("import sys; sys.exit('give --data')", "sys.exit.'give --data'."),
         (
+            "import sys\ntry:\n    raise ValueError('no --data')\nexcept ValueError:\n    sys.exit(2)\n",
+            r"ended with sys.exit\(2\) after ValueError: no --data without a training step",
+        ),
+        (
             "import argparse; p = argparse.ArgumentParser(); p.add_argument('--rate', required=True); p.parse_args()",
             "refuses its arguments: the following arguments are required: --rate; give others after `--`",
         ),

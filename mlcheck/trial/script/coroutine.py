@@ -88,7 +88,7 @@ class Run:
         try:
             self._program.run()
         except SystemExit as left:
-            return Ended(exit_code=left.code, refused=_refused(left))
+            return Ended(exit_code=left.code, refused=_refused(left), handled=left.__context__)
         except Abandoned:
             return Ended()
         except Exception as error:

@@ -59,11 +59,15 @@ class Did:
 
 @dataclass(frozen=True)
 class Ended:
-    """The script is over: by itself, by `sys.exit`, or by an error. `refused` is what argparse said before."""
+    """The script is over: by itself, by `sys.exit`, or by an error.
+
+    `refused` is what argparse said before, `handled` the error that it left in the handling of.
+    """
 
     error: Exception | None = None
     exit_code: object = None
     refused: str = ""
+    handled: BaseException | None = None
 
 
 class Answer(Enum):

@@ -189,6 +189,7 @@ class Scout:
             if end and end.refused:
                 raise EntryError(f"{name} refuses its arguments: {end.refused}; give others after `--`")
             how = f" with sys.exit({end.exit_code!r})" if end and end.exit_code else ""
+            how += f" after {error_line(end.handled)}" if end and end.handled else ""
             raise EntryError(
                 f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "
                 "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS), or name the "
