@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlcheck.core.memory_size import byte_count
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from mlcheck.config import Config
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from mlcheck.probe.engine import ProbeOptions
 
 DEFAULT_BASELINE = "mlcheck-baseline.json"
+
+
+class Start(NamedTuple):
+    """What is to be probed, with its arguments, and the folder that its code is in; `entry` is empty without one."""
+
+    entry: str = ""
+    arguments: tuple[str, ...] = ()
+    folder: str = "."
 
 
 def rooted(path: str, config: Config) -> str:
@@ -63,17 +72,17 @@ def probe_options(config: Config) -> ProbeOptions | None:
     from mlcheck.probe.engine import ProbeOptions
 
     experiment = rooted(config.config, config) if config.config else ""
-    entry, folder = config.entry, config.root
-    if not entry and experiment:
-        entry, folder = entry_of(experiment)
-    if not entry:
+    start = Start(config.entry, config.arguments, config.root)
+    if not start.entry and experiment:
+        start = start_of(experiment)
+    if not start.entry:
         return None
     return ProbeOptions(
-        entry=entry,
+        entry=start.entry,
         config=experiment,
         hyperparameters=config.hyperparameters,
         prep=config.prep,
-        arguments=config.arguments,
+        arguments=config.arguments or start.arguments,
         cpu_shim=config.cpu_shim,
         only=config.only,
         skip=config.skip,
@@ -83,7 +92,7 @@ def probe_options(config: Config) -> ProbeOptions | None:
         time_limit=config.time_limit,
         budget=config.budget,
         memory_limit=byte_count(config.memory_limit) if config.memory_limit else 0,
-        folder=folder,
+        folder=start.folder,
     )
 
 
@@ -102,12 +111,15 @@ def rule_options(config: Config, given: Mapping[str, Any] | None = None) -> Rule
     return joined(table, checked(given, catalog)) if given else table
 
 
-def entry_of(experiment: str) -> tuple[str, str]:
-    """The trial class that an experiment's YAML names as its `entrypoint`, and the folder its module is in.
+def start_of(experiment: str) -> Start:
+    """What an experiment's YAML starts as its `entrypoint`; of a file with one trial class, that class.
 
-    Nothing where that is a launch command. The whole file is judged where it is used; here it must only be read.
+    Nothing where that is another command. The whole file is judged where it is used; here it must only be read.
     """
     import yaml
+
+    from mlcheck.experiment.launch import launched
+    from mlcheck.experiment.trial_code import only_trial
 
     try:
         with open(experiment, encoding="utf-8") as file:
@@ -116,10 +128,14 @@ def entry_of(experiment: str) -> tuple[str, str]:
         raise Mistake(f"{experiment}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Mistake(f"{experiment}: not valid YAML: {' '.join(str(error).split())}") from error
-    named = settings.get("entrypoint") if isinstance(settings, dict) else None
-    if not (isinstance(named, str) and re.fullmatch(r"[\w.]+:\w+", named)):
-        return "", "."
+    entry, arguments = launched(settings.get("entrypoint") if isinstance(settings, dict) else None)
+    if not entry:
+        return Start()
     beside = os.path.dirname(experiment) or "."
-    module = named.partition(":")[0].split(".")[0]
-    here = any(os.path.exists(os.path.join(beside, name)) for name in (module, f"{module}.py"))
-    return named, beside if here else "."
+    module = entry.partition(":")[0].removesuffix(".py").replace("/", ".")
+    first = module.split(".")[0]
+    here = any(os.path.exists(os.path.join(beside, name)) for name in (first, f"{first}.py"))
+    folder = beside if here else "."
+    if entry.endswith(".py") and (name := only_trial(folder, module)):
+        return Start(f"{entry}:{name}", (), folder)
+    return Start(entry, arguments, folder)

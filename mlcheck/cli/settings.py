@@ -63,20 +63,20 @@ def _baseline(arguments: argparse.Namespace, table: str, config: Config) -> str:
 
 def probe_options(arguments: argparse.Namespace, config: Config) -> ProbeOptions | None:
     """None where no entry point is known: not given, not in the table, not in the experiment's YAML."""
-    entry, folder = arguments.entry or "", "."
-    if not entry and arguments.config:
-        entry, folder = project.entry_of(arguments.config)
-    table = project.probe_options(replace(config, entry=entry) if entry else config)
+    start = project.Start(arguments.entry or "")
+    if not start.entry and arguments.config:
+        start = project.start_of(arguments.config)
+    table = project.probe_options(replace(config, entry=start.entry) if start.entry else config)
     if table is None:
         return None
     require("probe", PROBE_NEEDS)
-    folder = folder if entry else table.folder
+    folder = start.folder if start.entry else table.folder
     return replace(
         table,
         config=arguments.config or table.config,
         hyperparameters={**config.hyperparameters, **_hyperparameters(arguments.hp)},
         prep=arguments.prep or config.prep,
-        arguments=arguments.script_arguments or config.arguments,
+        arguments=arguments.script_arguments or start.arguments or table.arguments,
         cpu_shim=arguments.cpu_shim or config.cpu_shim,
         only=names(arguments.only) or config.only,
         skip=names(arguments.skip) + config.skip,

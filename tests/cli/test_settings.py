@@ -73,11 +73,32 @@ def test_the_entry_of_the_table_goes_with_the_config_of_the_table() -> None:
     assert found.entry == "model_def:Trial"
 
 
+def test_a_launch_command_names_its_program_and_its_arguments() -> None:
+    write(
+        "runs/experiment.yaml", "entrypoint: python3 -m determined.launch.torch_distributed python3 train.py --lr 1\n"
+    )
+    write("runs/train.py")
+    found, _ = options("--config", "runs/experiment.yaml")
+    assert (found.entry, found.arguments, found.folder) == ("train.py", ("--lr", "1"), "runs")
+    found, _ = options("--config", "runs/experiment.yaml", "--", "--lr", "2")
+    assert found.arguments == ("--lr", "2")
+    found, _ = options(config=Config(config="runs/experiment.yaml"))
+    assert (found.entry, found.arguments, found.folder) == ("train.py", ("--lr", "1"), "runs")
+    found, _ = options(config=Config(config="runs/experiment.yaml", arguments=("--lr", "3")))
+    assert found.arguments == ("--lr", "3")
+
+
+def test_of_a_script_with_one_trial_that_trial_is_probed() -> None:
+    write("experiment.yaml", "entrypoint: python3 train.py\n")
+    write("train.py", "from determined.pytorch import PyTorchTrial\nclass T(PyTorchTrial): pass\n")
+    assert options("--config", "experiment.yaml")[0].entry == "train.py:T"
+
+
 @pytest.mark.parametrize(
     "entrypoint",
-    ["python3 train.py --lr 1", "python3 -m determined.launch.torch_distributed python3 train.py", "[a, b]", "3", "''"],
+    ["sh train.sh", "torchrun train.py", "python3 train.py | tee log", "[a, b]", "3", "''", "python3 -c 'import a'"],
 )
-def test_a_launch_command_is_no_entry_point(entrypoint: str) -> None:
+def test_another_command_is_no_entry_point(entrypoint: str) -> None:
     write("experiment.yaml", f"entrypoint: {entrypoint}\n")
     assert options("--config", "experiment.yaml")[0] is None
     assert options("--config", "experiment.yaml", config=Config(entry="table:Trial"))[0].entry == "table:Trial"
