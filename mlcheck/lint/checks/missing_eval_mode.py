@@ -7,17 +7,20 @@ import ast
 from collections.abc import Collection, Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import evaluates
 from mlcheck.lint.sites import Sites
 
 LOOKS_AT = "model call"
+_COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_)")
+"""A test of the code, as against a script that tests a model: `batch_test.py`."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     for_training = {mode.place for forward in facts.forwards if forward.trained for mode in forward.modes}
-    tests = {file.path for file in facts.sites.files.values() if file.is_test}
+    tests = {file.path for file in facts.sites.files.values() if file.is_test and _COMPARES.search(file.text)}
     for forward in facts.forwards:
         if forward.place.path in tests:
             continue

@@ -48,7 +48,7 @@ def check(seen: Samples | None, passes: Passes | None) -> Verdict:
 
 
 def _never_drawn(weighed: int, length: int) -> Verdict:
-    message = f"WeightedRandomSampler has {weighed:,} weights for {length:,} samples, and draws only the first"
+    message = f"WeightedRandomSampler has {weighed:,} weights for {length:,} samples: the others are never drawn"
     finding = Finding(message, help="give a weight to every sample: weight_of_class[labels], not weight_of_class")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=length)
 
