@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
 
+from mlcheck.core.dataclasses import replace
 from mlcheck.lint import arithmetic, attributes, containers, cuts, keeping, snapshots
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (

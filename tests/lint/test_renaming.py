@@ -32,6 +32,7 @@ WAYS = sorted((Path(__file__).parent / "fixtures" / "ways").glob("*.py"))
 MARK = re.compile(r"# error: ([\w-]+)")
 # A parameter that is called and handed on, and nothing else in the program says what it is.
 ONLY_THE_NAME_TELLS = {("training-under-no-grad", "def train_epoch(model, optimizer, loader):")}
+ONLY_THE_NAME_TELLS |= {("training-under-no-grad", "        loss.requires_grad = True")}
 ONLY_THE_NAME_TELLS |= {("best-state-alias", "def fit(model, optimizer: torch.optim.Optimizer, loader, score):")}
 ONLY_THE_NAME_TELLS |= {("half-without-scaling", '    model.to("cuda").to(torch.float16)')}
 ONLY_THE_NAME_TELLS |= {("loss-keeps-graph", "average = loss if average is None else 0.9 * average + 0.1 * loss")}
