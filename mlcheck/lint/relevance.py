@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # Methods that frameworks call by name.
 _HOOKS = frozenset(["training_step", "validation_step", "test_step", "predict_step", "train_batch", "evaluate_batch"])
 _RIVALS = pattern(r"^(?:import|from) (?:mxnet|tensorflow|paddle|jax|mindspore)\b", re.MULTILINE)
+_COMPARES = pattern(r"\btesting\.assert_\w+\(")
 _MAX_NAMESAKES = 3
 _SHORT = 6
 _MOST_STARTS = 8
@@ -232,5 +233,5 @@ def is_test(module: ModuleInfo) -> bool:
     named = name.startswith("test_") or name.endswith("_test.py") or name == "conftest.py"
     text = module.source.text
     return (named or "/tests/" in path or path.startswith("tests/")) and (
-        "pytest" in text or "unittest" in text or "def test_" in text or "testing.assert_" in text
+        "pytest" in text or "unittest" in text or "def test_" in text or _COMPARES.search(text) is not None
     )

@@ -13,7 +13,7 @@ from mlcheck.lint.judging import evaluates
 from mlcheck.lint.sites import Sites
 
 LOOKS_AT = "model call"
-_COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_)")
+_COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
 """A test of the code, as against a script that tests a model: `batch_test.py`."""
 
 
