@@ -21,6 +21,8 @@ _NAMES = {_SAMPLER, "torch.utils.data.distributed.DistributedSampler"}
 _EPOCHS = pattern(
     r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|\bfor\s+\w+\s+in\s+t?range\([^\n]*epochs?\b|while[^\n]*epoch", re.IGNORECASE
 )
+_TRAINS = pattern(r"backward|optim|epoch|\.fit\(|trainer|train\(\w", re.IGNORECASE)
+_GUARD = pattern(r"^if __name__ ==", re.MULTILINE)
 _HOLDERS = ("sampler", "batch_sampler")
 _DEPTH = 4
 
@@ -35,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if told is None:
         return
     for call in calls:
-        if call.constant("shuffle", 3, True) is False or is_for_evaluation(call):
+        if call.constant("shuffle", 3, True) is False or is_for_evaluation(call) or _goes_over_it_once(call):
             continue
         tellers = [teller for teller, samplers in told if id(call.node) in samplers]
         if not tellers:
@@ -51,6 +53,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 tellers[0].place.location,
                 help="pass the number of the epoch",
             )
+
+
+def _goes_over_it_once(call: Call) -> bool:
+    """Whether it belongs to a program by itself that says nothing of training, such as one that takes statistics."""
+    text = call.file.text
+    return _GUARD.search(text) is not None and _TRAINS.search(text) is None
 
 
 def _picked(sites: Sites) -> Iterator[Call]:
