@@ -1,10 +1,14 @@
 """drop-last-eval: the last samples of an evaluation set are left out."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.optimizers import around
 
 LOOKS_AT = "held-out loader"
 WORDS = ("DataLoader",)
@@ -16,9 +20,27 @@ def check(facts: Facts) -> Iterator[Finding]:
         fixed = "deepspeed" in loader.call.file.text
         if loader.split in ("val", "test") and not loader.trained and not fixed:
             alone = loader.call.constant("batch_size", 1, 1) == 1
-            if loader.call.constant("drop_last", 8, False) is True and not alone:
+            if loader.call.constant("drop_last", 8, False) is True and not alone and not _is_endless(loader.call):
                 yield Finding(
                     "`drop_last=True` leaves samples out of the evaluation: which ones depends on the batch size",
                     loader.call.place.location,
                     help="leave `drop_last` at False for validation and test data",
                 )
+
+
+def _is_endless(loader: Call) -> bool:
+    """`cycle(DataLoader(...))`: what goes round and round leaves nothing out for good."""
+    for node in walk(around(loader)):
+        if isinstance(node, ast.Call) and any(given is loader.node for given in node.args):
+            named = loader.file.resolve(node.func, loader.context)
+            if named == "itertools.cycle" or (isinstance(named, Function) and _repeats(named)):
+                return True
+    return False
+
+
+def _repeats(function: Function) -> bool:
+    """A generator that begins anew for ever."""
+    for node in function.nodes:
+        if isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and node.test.value:
+            return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in walk(node))
+    return False
