@@ -245,7 +245,7 @@ def test_an_interrupted_run_leaves_what_it_has_and_nobody_behind(number: int, qu
     """Ctrl-C prints what was measured; after a kill the saved report has it, and no worker lives on."""
     saved = tmp_path / "report.json"
     command = [sys.executable, "-m", "mlcheck", "load", f"{SERVICES}:sound", "--queries", str(queries)]
-    options = ["--workers", "1,2", "--duration", "1", "--json", str(saved)]
+    options = ["--workers", "1,2,4,8", "--duration", "1", "--json", str(saved)]
     mark = {**os.environ, "MLCHECK_TEST_MARK": str(tmp_path)}
     process = subprocess.Popen(command + options, stdout=subprocess.PIPE, text=True, env=mark, cwd=tmp_path)
     until = time.monotonic() + 120
