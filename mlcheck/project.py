@@ -129,7 +129,7 @@ def start_of(experiment: str) -> Start:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise Mistake(f"{experiment}: not valid YAML: {' '.join(str(error).split())}") from error
     entry, arguments = launched(settings.get("entrypoint") if isinstance(settings, dict) else None)
-    if not entry:
+    if not entry or any("$" in word for word in (entry, *arguments)):  # what the shell of the container puts in
         return Start()
     beside = os.path.dirname(experiment) or "."
     module = entry.partition(":")[0].removesuffix(".py").replace("/", ".")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import NamedTuple
 
-_TRIAL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-_PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
-_SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
+
+_TRIAL = pattern(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_PYTHON = pattern(r"(?:\S*/)?python[\d.]*")
+_SETTING = pattern(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _SHELL = frozenset([";", "|", "||", "&", ">", ">>", "<"])
 
 
@@ -25,6 +27,7 @@ class Launch(NamedTuple):
 def launched(entrypoint: object) -> Launch:
     """`model_def:Trial`, `python3 train.py --lr 0.1`, `python3 -m package.train`, and these behind a launch layer."""
     words = _after(_words(entrypoint), "&&")
+    words = words[: next((place for place, word in enumerate(words) if word in _SHELL), len(words))]
     if len(words) == 1 and _TRIAL.fullmatch(words[0]):
         return Launch(words[0])
     while words and _SETTING.fullmatch(words[0]):
@@ -33,8 +36,6 @@ def launched(entrypoint: object) -> Launch:
         words = _behind_layer(words[3:])
         if words[:1] == ["--trial"]:
             return Launch(words[1]) if len(words) > 1 and _TRIAL.fullmatch(words[1]) else Launch()
-    if any(word in _SHELL or "$" in word for word in words):
-        return Launch()
     by_python = bool(words) and _PYTHON.fullmatch(words[0]) is not None
     words = words[1:] if by_python else words
     while by_python and words and words[0].startswith("-") and words[0] != "-m":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,14 +11,9 @@ from typing import ClassVar
 from mlcheck.experiment.dialect import dialect, searcher_problems
 from mlcheck.experiment.document import Document, Entry
 from mlcheck.experiment.fields import EXPERIMENT
+from mlcheck.experiment.launch import launched
 from mlcheck.experiment.shape import Problem
 from mlcheck.experiment.trial_code import Read, TrialCode, only_trial, read_trial
-
-_ENTRY = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
-
-_SCRIPT = re.compile(
-    r"(?:python3?\s+-m\s+determined\.launch\.\w+\s+(?:--\s+)?)?(?:python3?\s+)?(?:-u\s+)?(?P<file>[\w./-]+\.py)\b"
-)
 
 
 @dataclass(frozen=True)
@@ -46,8 +40,8 @@ class Experiment:
 
     def file_nearby(self) -> tuple[str, str] | None:
         """The entrypoint's file, where there is none of that name, and the file beside the config that may be meant."""
-        script = _SCRIPT.match(self.document.text("entrypoint").strip())
-        written = f"{self.module}.py" if self.module else script["file"] if script else ""
+        started = launched(self.document.text("entrypoint")).entry
+        written = f"{self.module}.py" if self.module else started if started.endswith(".py") else ""
         folder = os.path.dirname(self.document.path) or os.curdir
         above = [folder, os.path.join(folder, os.pardir), os.path.join(folder, os.pardir, os.pardir)]
         if not written or "/" in written or "." in written[:-3] or any(_exists(one, written) for one in above):
@@ -87,18 +81,15 @@ def see(document: Document, version: str = "") -> Experiment:
 
     A script is its one trial class, where it has one.
     """
-    entrypoint = document.text("entrypoint").strip()
-    match, script = _ENTRY.fullmatch(entrypoint), _SCRIPT.match(entrypoint)
-    module = match["module"] if match else script["file"].removesuffix(".py") if script else ""
+    entry, _, named = launched(document.text("entrypoint")).entry.partition(":")
+    module = entry.removesuffix(".py")
     if not module or "/" in module:
         return Experiment(document, version=version)
     folder = os.path.dirname(document.path) or os.curdir
     for _ in range(3):
-        name = match["name"] if match else only_trial(folder, module)
+        name = named or only_trial(folder, module)
         code = read_trial(folder, module, name) if name else None
         if code:
             return Experiment(document, module, name, code, version)
         folder = os.path.normpath(os.path.join(folder, os.pardir))
-    return (
-        Experiment(document, module, match["name"], version=version) if match else Experiment(document, version=version)
-    )
+    return Experiment(document, module if named else "", named, version=version)

@@ -113,7 +113,7 @@ def explain(error: ImportError, entry: str) -> None:
     if missing.split(".")[0] == package.ROOT:
         raise EntryError(
             f"{where} imports a part of Determined that mlcheck does not stand in for ({error}): "
-            "it runs PyTorchTrial classes only"
+            "it runs PyTorchTrial classes, and loops that report to the core API"
         ) from error
     if "no known parent package" in str(error):
         named, folder = _in_package(Path(where if where.endswith(".py") else f"{where}.py"))

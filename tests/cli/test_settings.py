@@ -96,7 +96,7 @@ def test_of_a_script_with_one_trial_that_trial_is_probed() -> None:
 
 @pytest.mark.parametrize(
     "entrypoint",
-    ["sh train.sh", "torchrun train.py", "python3 train.py | tee log", "[a, b]", "3", "''", "python3 -c 'import a'"],
+    ["sh train.sh", "torchrun train.py", "python3 train.py --data $DATA", "[a, b]", "3", "''", "python3 -c 'import a'"],
 )
 def test_another_command_is_no_entry_point(entrypoint: str) -> None:
     write("experiment.yaml", f"entrypoint: {entrypoint}\n")

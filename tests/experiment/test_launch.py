@@ -26,6 +26,8 @@ LAYER = "python3 -m determined.launch.torch_distributed"
         (f"{LAYER} -- --trial model_def:Trial", Launch("model_def:Trial")),
         (f"{LAYER} python3 -m package.train", Launch("package.train")),
         ("OMP_NUM_THREADS=1 python3 train.py", Launch("train.py")),
+        ("python3 train.py --lr 1 | tee log", Launch("train.py", ("--lr", "1"))),
+        ("python3 train.py --data $DATA > log", Launch("train.py", ("--data", "$DATA"))),
         ("pip install -r requirements.txt && python3 train.py", Launch("train.py")),
     ],
 )
@@ -37,7 +39,7 @@ def test_a_trial_or_a_program(entrypoint: object, expected: Launch) -> None:
     "entrypoint",
     [
         *(None, 3, [], {}, "", "sh train.sh", "bash -c 'python3 train.py'", "python3", "python3 -m", "python3 -c 'x'"),
-        *("python3 train.py | tee log", "python3 train.py --data $DATA", "python3 'train.py", "deepspeed train.py"),
+        *("python3 'train.py", "deepspeed train.py", "| python3 train.py"),
         *(f"{LAYER}", f"{LAYER} --trial", f"{LAYER} --trial model_def", f"{LAYER} sh train.sh", "train", "a:b:c"),
     ],
 )
