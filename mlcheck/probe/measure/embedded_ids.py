@@ -17,6 +17,7 @@ from mlcheck.trial.trial import NotReached, Trial
 _BATCHES = 6
 _FEW_WORDS = 8
 _FEW_PLACES = 4
+_NONE = "no embedding looks up sequences of ids"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Lookups:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
+        if not any(_has_words(module) for model in trial.models.values() for module in model.modules()):
+            raise NotMeasured(_NONE)
         with _listening(trial) as training:
             for index, batch in enumerate(first_batches(trial, _BATCHES)):
                 trial.train_step(batch, index)
@@ -66,8 +69,12 @@ class Lookups:
             _told(name, table, seen, evaluation.get(name, (table, []))[1]) for name, (table, seen) in training.items()
         ]
         if not tables:
-            raise NotMeasured("no embedding looks up sequences of ids")
+            raise NotMeasured(_NONE)
         return cls(tuple(tables))
+
+
+def _has_words(module: nn.Module) -> bool:
+    return isinstance(module, nn.Embedding) and module.num_embeddings >= _FEW_WORDS
 
 
 _Heard = dict[str, tuple[nn.Embedding, list[Tensor]]]
@@ -79,7 +86,7 @@ def _listening(trial: Trial) -> Iterator[_Heard]:
     hooks = []
     for model in trial.models.values():
         for name, module in model.named_modules():
-            if isinstance(module, nn.Embedding) and module.num_embeddings >= _FEW_WORDS:
+            if _has_words(module):
 
                 def hear(table: nn.Embedding, args: tuple[Any, ...], name: str = name) -> None:
                     ids = args[0] if args and isinstance(args[0], Tensor) else None
