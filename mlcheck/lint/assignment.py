@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from mlcheck.core.dataclasses import replace
-from mlcheck.lint import arithmetic, attributes, containers, cuts, keeping, snapshots
+from mlcheck.lint import arithmetic, attributes, containers, cuts, freezing, keeping, modes, snapshots
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
     TRUE,
@@ -80,6 +80,8 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
             index = None if isinstance(target.slice, ast.Slice) else m.evaluate(target.slice)
             if index is not None:
                 containers.store_item(m, owner, index, value)
+            if isinstance(owner, Symbol) and modes.is_module(value):
+                freezing.freed_unseen(m)
             if not (isinstance(index, Const) and isinstance(index.value, str)):
                 _written_into(m, target.value, owner, value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):

@@ -203,6 +203,9 @@ def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> Non
         modes.freeze(m, owner.owners, value)
         freezing.freeze(m, owner.owners, value, node, owner.one)
         return
+    if isinstance(owner, Symbol) and not owner.split and (name == "requires_grad" or modes.is_module(value)):
+        if value != FALSE:
+            freezing.freed_unseen(m)
     if name == "requires_grad" and isinstance(owner, Object) and modes.is_module(owner):
         freezing.freeze_in_vain(m, owner, value, node)
     key = owner_key(owner)

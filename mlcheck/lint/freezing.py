@@ -23,6 +23,8 @@ def freeze(m: Machine, owners: frozenset[Hashable], value: Value, node: ast.AST,
     fact = Freeze(_asked_at(m, node), owners, one and not always(m), loop, m.fresh(), assumed(m))
     if known is not False:
         _thaw_held(m, owners)
+        if not owners <= m.moded:
+            freed_unseen(m)
     if known is True:
         _thaw(m, fact)
     if known is False:
@@ -58,7 +60,7 @@ def held_frozen(m: Machine, optimizer: Optimizer) -> None:
             if not fact.chosen and not fact.assumed and not around.isdisjoint(fact.owners)
         ]
         last = frozen[-1] if frozen else None
-        if last is None or not _all_frozen(m, owner, last.stamp):
+        if last is None or not _all_frozen(m, owner, last.stamp) or _unseen_since(m) > last.stamp:
             return
         places.add(last.place)
     m.facts.training.frozen_held.append(FrozenHeld(min(places, key=lambda place: place.spot), optimizer))
@@ -70,6 +72,17 @@ def _all_frozen(m: Machine, owner: Hashable, stamp: int) -> bool:
     return all(
         (m.store.get(("born", key)) or 0) < stamp and m.store.get(("frozen", key)) != Const(False) for key in parts
     )
+
+
+def freed_unseen(m: Machine) -> None:
+    """Parameters were set free, or new ones put in, and it is not known which module they belong to."""
+    m.store.set(("freed at",), m.fresh())
+    m.facts.training.frozen_held.clear()
+
+
+def _unseen_since(m: Machine) -> int:
+    """When code that is not known last had a module, or changed some of its parameters."""
+    return max(m.store.get(("freed at",)) or 0, m.store.get(("trained at",)) or 0)
 
 
 def _thaw_held(m: Machine, owners: frozenset[Hashable]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Hashable
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.values import Cut, split_of_name
 
 _VERBS = (
@@ -83,6 +85,21 @@ def is_meant_to_vary(forward: Forward) -> bool:
     """Whether a function around it says that train mode is what it wants: Monte-Carlo dropout, adapting BatchNorm."""
     names = "_".join(forward.functions).lower()
     return any(word in names for word in _VARYING)
+
+
+def draws_again(forward: Forward) -> bool:
+    """Whether a loop around it asks the same of the model in every turn: only what is drawn anew can differ.
+
+    `[model(x) for _ in range(100)]` is Monte-Carlo dropout, or takes the time.
+    """
+    call, loop = forward.place.node, forward.loop
+    if loop is None or not isinstance(call, ast.Call) or not (call.args or call.keywords):
+        return False
+    given = [node for argument in (*call.args, *call.keywords) for node in walk(argument)]
+    if any(isinstance(node, ast.Call | ast.Attribute | ast.NamedExpr) for node in given):
+        return False
+    changed = {node.id for node in walk(loop.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return call in walk(loop.node) and changed.isdisjoint(node.id for node in given if isinstance(node, ast.Name))
 
 
 _ATTACK = pattern(r"attack|adversar|perturb|poison|fgsm|deepfool|pgd(?![a-z])", re.IGNORECASE)

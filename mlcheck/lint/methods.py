@@ -27,6 +27,7 @@ from mlcheck.lint import (
 from mlcheck.lint.certainty import always
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import (
+    FALSE,
     NONE,
     TRUE,
     Args,
@@ -53,6 +54,8 @@ _ITSELF = frozenset(
 _OF_MODULES = frozenset(["forward", "requires_grad_", "state_dict", "load_state_dict"])
 _SAME_PARAMETERS = frozenset(["data", "detach", "to", "cuda", "__iter__", "copy", "values", "items"])
 _PARAMETERS = frozenset(["parameters", "named_parameters", "buffers", "trainable_parameters"])
+_EXCHANGES = ("reset_", "set_", "add_", "resize_", "replace_", "unfreeze")
+"""Methods of libraries' models that bring new parts, or set old ones free: `reset_classifier`, `set_submodule`."""
 _PARTS = frozenset(["children", "modules", "named_modules", "named_children"])
 
 
@@ -136,6 +139,8 @@ def _module(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: K
             if isinstance(owner, Object):
                 return _add_module(m, owner, name, args)
     precision.converted(m, key, name, args, kwargs, node)
+    if name.startswith(_EXCHANGES):
+        freezing.freed_unseen(m)
     if name in _ITSELF:
         return owner
     if name in _PARAMETERS:
@@ -181,6 +186,10 @@ def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs
 
 def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A method of an unknown value: judged by what only one kind of thing has."""
+    if name == "requires_grad_" and not owner.split and args[:1] != [FALSE]:
+        freezing.freed_unseen(m)
+    if name.startswith(_EXCHANGES) and modes.known_as_module(m, owner):
+        freezing.freed_unseen(m)
     if tables.is_table(owner) and (made := tables.method(m, owner, name, args, kwargs)) is not None:
         return made
     if gradients.is_optimizer(m, owner) and name in ("step", "zero_grad", "add_param_group", "state_dict"):

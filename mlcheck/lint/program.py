@@ -129,7 +129,7 @@ class ModuleInfo:
 
     def text_of(self, node: ast.stmt | ast.expr) -> str:
         """All lines it stands on."""
-        return self.source.text[self._starts[node.lineno - 1] : self._starts[node.end_lineno or node.lineno] - 1]
+        return self.source.code[self._starts[node.lineno - 1] : self._starts[node.end_lineno or node.lineno] - 1]
 
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.remarks import without_remarks
 from mlcheck.lint.slim import slimmed
 
 if TYPE_CHECKING:
@@ -39,6 +40,11 @@ class Source:
     @property
     def package(self) -> bool:
         return self.path.replace("\\", "/").rpartition("/")[2] == "__init__.py"
+
+    @cached_property
+    def code(self) -> str:
+        """The text without what is not run, spaces in its place: comments, and strings that nobody takes."""
+        return without_remarks(self.text)
 
     @cached_property
     def walk(self) -> Walk:

@@ -13,14 +13,12 @@ _A_REASON = 6  # letters: `ok`, `fine` and `error` say nothing
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for file in facts.sites.mentioning(["mlcheck:"], tests=True):
-        lines = file.text.splitlines()
-        for found in ignoring(file):
-            facts.sites.seen[LOOKS_AT] += 1
-            if len(found.reason) < _A_REASON:
-                column = lines[found.line - 1].index("#") + 1
-                yield Finding(
-                    f"`{found.text}` does not say why",
-                    Location(found.path, found.line, column, found.line, len(lines[found.line - 1]) + 1),
-                    help=f"write the reason behind it: `{found.text} the teacher is frozen already`",
-                )
+    for file, found in ignoring(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        if len(found.reason) < _A_REASON:
+            line = file.module.source.text.splitlines()[found.line - 1]
+            yield Finding(
+                f"`{found.text}` does not say why",
+                Location(found.path, found.line, line.index("#") + 1, found.line, len(line) + 1),
+                help=f"write the reason behind it: `{found.text} the teacher is frozen already`",
+            )

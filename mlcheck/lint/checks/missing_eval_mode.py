@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
-from mlcheck.lint.judging import evaluates
+from mlcheck.lint.judging import draws_again, evaluates
 from mlcheck.lint.sites import Sites
+from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
 _COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
@@ -26,7 +27,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if forward.trained or (forward.place.spot in trained and forward.grad.kind != "off"):
             continue
-        if forward.unread or not evaluates(forward) or not _left_in_train_mode(forward, for_training):
+        if (
+            forward.unread
+            or draws_again(forward)
+            or not evaluates(forward)
+            or not _left_in_train_mode(forward, for_training)
+        ):
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
@@ -35,9 +41,18 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm behave as in training",
             forward.place.location,
-            help=f"call `{forward.name}.eval()` before the evaluation, and `{forward.name}.train()` after it",
+            help=f"{_made_elsewhere(forward)}call `{forward.name}.eval()` before the evaluation, "
+            f"and `{forward.name}.train()` after it",
             related=tuple(mode.place.location for mode in forward.modes if mode.place),
         )
+
+
+def _made_elsewhere(forward: Forward) -> str:
+    """Which model is meant, where a function of another file evaluates whatever model it is given."""
+    made = forward.module.place if isinstance(forward.module, Object) else None
+    if made is None or made.path == forward.place.path:
+        return ""
+    return f"the model made at {made.path}:{made.location.line} comes here: "
 
 
 def _left_in_train_mode(forward: Forward, for_training: Collection[Place | None]) -> bool:

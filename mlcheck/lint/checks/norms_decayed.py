@@ -37,15 +37,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
 
 
-def _made(file: File, model: ast.expr, context: Context) -> Iterator[tuple[File, ast.expr, Context]]:
+def _made(
+    file: File, model: ast.expr, context: Context, depth: int = _DEPTH
+) -> Iterator[tuple[File, ast.expr, Context]]:
+    """Where the model is made; itself where `model = model.to(device)` leads in circles."""
     for origin in origins(file, model, context):
         node = origin.node
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
             node = node.func.value
-        if node is origin.node:
+        if node is origin.node or not depth:
             yield origin.file, node, origin.context
         else:
-            yield from _made(origin.file, node, origin.context)
+            yield from _made(origin.file, node, origin.context, depth - 1)
 
 
 def _norm(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> str:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Function
@@ -11,6 +12,7 @@ from mlcheck.lint.sites import Function
 LOOKS_AT = "formula of a variational autoencoder"
 WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std")
 _WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std", "log_variance")
+_DOTTED = pattern(r"[\w.]+")
 _VARIANCES = ("logvar", "log_var", "log_variance", "z_logvar", "z_log_var")
 
 
@@ -144,7 +146,8 @@ def _deviation(function: Function, node: ast.BinOp) -> str:
         drawn = function.file.value(noise, function.inner)[0]
         named = function.file.resolve(drawn.func, function.inner) if isinstance(drawn, ast.Call) else None
         name = _raised(function.file.value(factor, function.inner)[0])
-        if named in ("torch.randn_like", "torch.randn") and name.rpartition(".")[2].lower() in _VARIANCES:
+        last = name.rpartition(".")[2].lower() if _DOTTED.fullmatch(name) else ""
+        if named in ("torch.randn_like", "torch.randn") and last in _VARIANCES:
             return name
     return ""
 

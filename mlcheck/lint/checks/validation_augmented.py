@@ -30,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if loader.own_split in ("val", "test") and not loader.trained and not _is_changed(loader):
             steps = _steps(loader)
             drawn = next((step for step in steps if is_random(step)), None)
-            if drawn is not None:
+            if drawn is not None and not _is_meant(facts.sites, loader):
                 yield Finding(
                     f"The {'validation' if loader.own_split == 'val' else 'test'} data is augmented at random: "
                     f"`{name_of(drawn)}` is among its transforms",
@@ -161,6 +161,13 @@ def _is_switch(cls: Class, init: Function, name: str) -> bool:
     item = cls.find("__getitem__")
     tests = [node.test for node in walk(item.node) if isinstance(node, ast.If | ast.IfExp)] if item else []
     return any(f"self.{key}" in ast.unparse(test) and "not " not in ast.unparse(test) for key in kept for test in tests)
+
+
+def _is_meant(sites: Sites, held_out: Loader) -> bool:
+    """Whether the training data beside it is not augmented: then it was no slip, and robustness is measured."""
+    beside = [o for o in sites.once(loaders) if o.split == "train" and o.call.file is held_out.call.file]
+    steps = [_steps(loader) for loader in beside]
+    return any(steps) and not any(is_random(step) for each in steps for step in each)
 
 
 def _steps(loader: Loader) -> list[Origin]:

@@ -29,7 +29,7 @@ class File:
 
     def __init__(self, sites: Sites, module: ModuleInfo, name: str) -> None:
         self.sites, self.module, self.name = sites, module, name
-        self.path, self.text = module.source.path, module.source.text
+        self.path, self.text = module.source.path, module.source.code
         self.meant: dict[tuple[int, int], Named] = {}
 
     resolve = resolved
