@@ -99,7 +99,8 @@ def draws_again(forward: Forward) -> bool:
     if any(isinstance(node, ast.Call | ast.Attribute | ast.NamedExpr) for node in given):
         return False
     changed = {node.id for node in walk(loop.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return call in walk(loop.node) and changed.isdisjoint(node.id for node in given if isinstance(node, ast.Name))
+    asked = {node.id for node in (*given, *walk(call.func)) if isinstance(node, ast.Name)}
+    return call in walk(loop.node) and changed.isdisjoint(asked)
 
 
 _ATTACK = pattern(r"attack|adversar|perturb|poison|fgsm|deepfool|pgd(?![a-z])", re.IGNORECASE)

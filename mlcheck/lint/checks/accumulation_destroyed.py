@@ -30,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             choice = _asked_last(grads, clearing)
             if grads.kind != "fresh" or choice is None or grads.loop not in around:
                 continue
-            if (clearing.key, choice.spot, choice.holds) in steps:
+            if (clearing.key, choice.spot, choice.holds) in steps or _counts_too(clearing, choice, grads.loop):
                 continue
             if step := steps.get((clearing.key, choice.spot, not choice.holds)):
                 yield Finding(
@@ -48,6 +48,19 @@ def _asked_last(grads: Grads, clearing: Clearing) -> Choice | None:
     if choice is not None and choice.earlier is not None and {(choice.spot, True), (choice.spot, False)} <= answers:
         return choice.earlier
     return choice
+
+
+def _counts_too(clearing: Clearing, choice: Choice, loop: ast.AST) -> bool:
+    """Whether what it clears hangs on the same count: `if micro == 1: zero_grad()`, `if micro % n == 0: step()`."""
+    branches = [node for node in walk(loop) if isinstance(node, ast.If)]
+    asked = [branch.test for branch in branches if (branch.test.lineno, branch.test.col_offset) == choice.spot[1:]]
+    counted = {node.id for test in asked for node in walk(test) if isinstance(node, ast.Name)}
+    for branch in branches:
+        inside = any(clearing.place.node in walk(line) for line in branch.body) and not branch.orelse
+        names = {node.id for node in walk(branch.test) if isinstance(node, ast.Name)}
+        if inside and branch.test not in asked and not names.isdisjoint(counted):
+            return True
+    return False
 
 
 def _of_lightning(facts: Facts) -> Iterator[Finding]:

@@ -1,12 +1,13 @@
 """iterable-not-sharded: every worker yields the whole stream, so each sample comes several times."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, canonical
-from mlcheck.lint.sites.loaders import ITERABLE, loaders
+from mlcheck.lint.sites.loaders import ITERABLE, Loader, loaders
 
 LOOKS_AT = "iterable data set"
 WORDS = ("DataLoader",)
@@ -18,6 +19,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(loader.kind == "iterable" for loader in facts.sites.once(loaders))
     for loader in facts.sites.once(loaders):
         if not loader.workers or loader.call.argument("worker_init_fn", 9) is not None or len(loader.data) != 1:
+            continue
+        if _may_be_one(loader):
             continue
         data = loader.data[0]
         cls = data.file.resolve(getattr(data.node, "func", None), data.context)
@@ -35,3 +38,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="ask `torch.utils.data.get_worker_info()` in `__iter__`, and yield this worker's share alone",
                 related=(loader.call.place.location,),
             )
+
+
+def _may_be_one(loader: Loader) -> bool:
+    """Whether the number of workers is set to 1 or none somewhere: `if num_workers > 1: num_workers = 1`."""
+    given = loader.call.argument("num_workers", 5)
+    bindings = loader.call.file.bindings(given.id, loader.call.context) if isinstance(given, ast.Name) else ()
+    values = [given, *(binding.value for binding in bindings)]
+    return any(isinstance(value, ast.Constant) and value.value in (0, 1) for value in values)

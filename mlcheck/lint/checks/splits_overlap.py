@@ -12,6 +12,7 @@ from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
 _WINDOWS = ("lag", "context", "window", "series", "seqlen", "seq_len", "lookback", "look_back", "horizon", "history")
+_SLICED = pattern(r":\]|\[ ?:")
 _SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
@@ -28,7 +29,7 @@ class Slice(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
-        if "torch" not in file.text or ":]" not in file.text or file.is_test or _has_windows(file.text.lower()):
+        if "torch" not in file.text or not _SLICED.search(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue
         for scope, context in file.scopes():
             slices = _slices(scope)
@@ -72,10 +73,9 @@ def _slices(scope: ast.AST) -> dict[str, list[Slice]]:
             counted = _counted(value) if split else set()
             for part in walk(value) if split else ():
                 if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice) and part not in counted:
-                    base = ast.unparse(part.value)
-                    bounds = _bounds(part.slice)
-                    if bounds is not None and stored.get(base.partition(".")[0].partition("[")[0], 0) <= 1:
-                        found.setdefault(base, []).append(Slice(split, part, *bounds))
+                    bounds = _bounds(part.slice) or _as_written(part.slice)
+                    if bounds is not None and _are_settled(part, stored):
+                        found.setdefault(ast.unparse(part.value), []).append(Slice(split, part, *bounds))
     return found
 
 
@@ -102,6 +102,17 @@ def _bounds(node: ast.Slice) -> tuple[float, float, str] | None:
     if low is None or high is None or (low[1] != high[1] and node.lower is not None and node.upper is not None):
         return None
     return low[0], high[0], low[1] or high[1] or "#"
+
+
+def _as_written(node: ast.Slice) -> tuple[float, float, str] | None:
+    """`order[:cut]` is all of `order[:cut]`, whatever that is, and cannot be compared with any other."""
+    calls = any(isinstance(part, ast.Call) for part in walk(node))
+    return None if calls or node.step is not None else (0.0, 1.0, ast.unparse(node))
+
+
+def _are_settled(part: ast.Subscript, stored: dict[str, int]) -> bool:
+    """Whether every name in it is bound once at most, so that it means the same wherever it is written."""
+    return all(stored.get(name.id, 0) <= 1 for name in walk(part) if isinstance(name, ast.Name))
 
 
 def _bound(node: ast.expr) -> tuple[float, str] | None:
