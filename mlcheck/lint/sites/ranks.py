@@ -18,6 +18,7 @@ from mlcheck.lint.values import split_of_name
 INIT = "torch.distributed.init_process_group"
 DDP = "torch.nn.parallel.DistributedDataParallel"
 _RANK = pattern(r"rank|main_process|is_(?:main|master|chief|leader|zero|primary)|gpu\b|\bmaster", re.IGNORECASE)
+_SEVERAL = pattern(r"world_size(?:\(\))? (?:!=|>) 1\b")
 _ONE = pattern(r"rank|main|master|chief|leader|primary", re.IGNORECASE)
 _OWNERS: tuple[str, ...] = (
     "lightning",
@@ -70,8 +71,8 @@ def is_guarded(file: File, context: Context) -> bool:
 
 
 def _leaves(node: ast.stmt) -> bool:
-    """`if rank != 0: return`."""
-    if not isinstance(node, ast.If) or not mentions_rank(node.test):
+    """`if rank != 0: return`, and `if world_size > 1: raise`: what follows is for one process."""
+    if not isinstance(node, ast.If) or not (mentions_rank(node.test) or _SEVERAL.search(ast.unparse(node.test))):
         return False
     return any(isinstance(child, ast.Return | ast.Raise) for child in node.body)
 
