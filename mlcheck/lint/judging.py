@@ -35,18 +35,21 @@ def evaluates(forward: Forward) -> bool:
         return False
     if forward.split in ("val", "test") or any(loop.split in ("val", "test") for loop in forward.loops):
         return not _trains(forward)
-    if (
-        forward.functions
-        and names_evaluation(forward.functions[-1])
-        and not _just_made(forward)
-        and not _tries(forward)
-    ):
+    if _stands_in_evaluation(forward) and not _just_made(forward) and not _tries(forward):
         return not _trains(forward)
     if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
         return False
     if forward.functions and re.search("loss|train", forward.functions[-1].lower()):
         return False  # a part of the training step that needs no gradient, such as samples to learn from
     return forward.restored or forward.loop is not None
+
+
+def _stands_in_evaluation(forward: Forward) -> bool:
+    """Whether a function is named for it: the one around the call, or the one whose loop calls a step by itself."""
+    if not forward.functions:
+        return False
+    around = forward.loop.place.symbol.rpartition(".")[2] if forward.loop is not None else ""
+    return names_evaluation(forward.functions[-1]) or (around in forward.functions and names_evaluation(around))
 
 
 def _tries(forward: Forward) -> bool:

@@ -12,13 +12,13 @@ from mlcheck.lint.frames import Exit
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.store import Delta
-from mlcheck.lint.values import Const, Object, Value
+from mlcheck.lint.values import Const, Object, Value, split_of_name
 
 
 def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
     """Each known item in its turn; else two turns, so that what one leaves meets the next."""
     source = m.evaluate(node.iter)
-    loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
+    loop = Loop(node, m.place(node), containers.split_of_iterable(m, source) or _split_said(node.iter))
     known = elements.finite(m, source)
     loop.exact = known is not None
     binds: list[Callable[[], bool]] = []
@@ -34,6 +34,19 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
 
         binds.append(bind)
     return _turns(m, loop, binds, node.body, node.orelse, endless=False)
+
+
+def _split_said(over: ast.expr) -> str:
+    """What the words of `enumerate(val_loader)`, `self.test_data` and `loaders["val"]` say of the split."""
+    while isinstance(over, ast.Call) and over.args:
+        over = over.args[0]
+    match over:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return split_of_name(name)
+        case ast.Subscript(value=table, slice=key):
+            word = key.value if isinstance(key, ast.Constant) else None
+            return (split_of_name(word) if isinstance(word, str) else "") or _split_said(table)
+    return ""
 
 
 def _count_on(m: Machine, node: ast.For | ast.AsyncFor, source: Value) -> None:

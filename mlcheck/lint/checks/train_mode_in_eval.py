@@ -15,14 +15,16 @@ def check(facts: Facts) -> Iterator[Finding]:
     trained = {forward.place.spot for forward in facts.forwards if forward.trained}
     scored = {forward for loss in facts.losses for forward in getattr(loss.input, "traces", ())}
     for_training = {mode for forward in facts.forwards if forward.trained for mode in forward.modes}
+    learners = {forward.module for forward in facts.forwards if forward.trained}
     for forward in facts.forwards:
         if forward.place.spot in trained or forward.moded == "no" or not evaluates(forward):
             continue
         if forward.unread:  # a pass for BatchNorm's statistics alone
             continue
         around, text = _around(facts, forward)
-        if forward.moded == "unknown" and f"{forward.name}.eval()" not in text:
-            continue  # else its author wants it in eval mode
+        if forward.moded == "unknown" and f"{forward.name}.eval()" not in text:  # else its author wants eval mode
+            if forward.module not in learners or not _is_of_inputs_alone(forward):
+                continue
         held_out = forward.split in ("val", "test") or (
             forward.loop is not None and forward.loop.split in ("val", "test")
         )
@@ -40,6 +42,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{forward.name}.eval()` before the evaluation",
                     related=(forward.place.location,),
                 )
+
+
+def _is_of_inputs_alone(forward: Forward) -> bool:
+    """`model(images)` in a function named for evaluation: a detector that is to tell its losses needs targets too."""
+    call = forward.place.node
+    return is_named_for_evaluation(forward) and isinstance(call, ast.Call) and len(call.args) + len(call.keywords) == 1
 
 
 def _around(facts: Facts, forward: Forward) -> tuple[ast.AST | None, str]:
