@@ -13,7 +13,7 @@ from mlcheck.lint.sites import Class
 
 LOOKS_AT = "kept model"
 _TRAINS = pattern(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
-_EXCHANGES = pattern(r"\.data\s*=[^=]")
+_EXCHANGES = pattern(r"(?<!self)\.data\s*=[^=]")
 """Weights that get another storage leave the one that was kept as it was."""
 _WHY = "`state_dict()` shares its memory with the model: what is kept here changes with every further step"
 
@@ -22,6 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(facts.training.snapshots) + sum(1 for _ in facts.sites.calls("copy.deepcopy"))
     yield from _loaded_again(facts)
     yield from _kept_in_table(facts)
+    yield from _kept_above_loop(facts)
     for snapshot in facts.training.snapshots:
         if snapshot.kind == "state" and snapshot.trained_on and read_later(facts, snapshot):
             yield Finding(
@@ -35,7 +36,7 @@ def _loaded_again(facts: Facts) -> Iterator[Finding]:
     """`self.best = self.model.state_dict()`, and later `self.model.load_state_dict(self.best)`: one and the same."""
     texts = [file.text for file in facts.sites.mentioning(["load_state_dict"])]
     exchanges = any(_EXCHANGES.search(file.text) for file in facts.sites.mentioning([".data"]))
-    if exchanges and not any(facts.sites.calls("step")):
+    if exchanges and not any(file.calls("step") for file in facts.sites.mentioning([".step("])):
         return
     for cls in facts.sites.classes if texts else ():
         if ".state_dict()" not in cls.file.text or ".state_dict()" not in cls.file.module.text_of(cls.node):
@@ -84,6 +85,35 @@ def _kept_in_table(facts: Facts) -> Iterator[Finding]:
                     )
 
 
+def _kept_above_loop(facts: Facts) -> Iterator[Finding]:
+    """`start = model.state_dict()`, and `model.load_state_dict(start)` in a loop that trains it: nothing goes back."""
+    for file in facts.sites.mentioning(["load_state_dict"]):
+        for call in file.calls("load_state_dict"):
+            given, func = call.argument("state_dict", 0), call.node.func
+            if not isinstance(given, ast.Name) or not isinstance(func, ast.Attribute) or not call.loops:
+                continue
+            bound, loop, model = file.bindings(given.id, call.context), call.loops[0].node, ast.unparse(func.value)
+            value = bound[0].value if len(bound) == 1 else None
+            if not isinstance(value, ast.Call) or ast.unparse(value) != f"{model}.state_dict()":
+                continue
+            if value in set(walk(loop)) or stores(loop, model.partition(".")[0]) or not _is_handed(loop, model):
+                continue
+            if _TRAINS.search(file.module.text_of(loop)) is not None:
+                yield Finding(
+                    _WHY,
+                    file.place(value, bound[0].context).location,
+                    help="keep a copy: `copy.deepcopy(model.state_dict())`",
+                    related=(call.place.location,),
+                )
+
+
+def _is_handed(loop: ast.AST, model: str) -> bool:
+    """Whether an optimizer is made of its parameters in the loop, or something is called with it."""
+    calls = (node for node in walk(loop) if isinstance(node, ast.Call))
+    given = {ast.unparse(arg) for call in calls for arg in (*call.args, *(word.value for word in call.keywords))}
+    return not given.isdisjoint((model, f"{model}.parameters()"))
+
+
 def _keeps(node: ast.AST, entry: ast.Subscript, model: str) -> bool:
     """`best["weights"] = model.state_dict()`, `best.update(weights=model.state_dict())`."""
     state = f"{model}.state_dict()"
@@ -97,6 +127,7 @@ def _keeps(node: ast.AST, entry: ast.Subscript, model: str) -> bool:
 
 
 def _is_made_anew(cls: Class, owner: str) -> bool:
-    """Whether the model is another one by the time the weights are loaded."""
+    """Whether the model is another one by the time the weights are loaded; `self.model.to(device)` is the same."""
     sets = [assigned.value for _, assigned in cls.attributes.get(owner[len("self.") :], [])]
-    return sum(not (isinstance(value, ast.Constant) and value.value is None) for value in sets) > 1
+    made = [value for value in sets if value is not None and not (isinstance(value, ast.Constant) and not value.value)]
+    return sum(owner not in ast.unparse(value) for value in made) + sets.count(None) > 1

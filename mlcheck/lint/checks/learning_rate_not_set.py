@@ -12,12 +12,13 @@ from mlcheck.lint.sites.optimizers import OPTIMIZERS
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "learning rate that is set"
-WORDS = (".lr", "learning_rate", "defaults[")
+WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[")
 _RATES = ("lr", "learning_rate")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _in_copies(facts.sites)
     for file in facts.sites.mentioning([".lr", ".learning_rate", "defaults[", "learning_rate"]):
         if "optim" not in file.text:
             continue
@@ -34,6 +35,45 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=f"set it in the groups: `for group in {ast.unparse(owner)}.param_groups: "
                         'group["lr"] = ...`',
                     )
+
+
+def _in_copies(sites: Sites) -> Iterator[Finding]:
+    """`for group in optimizer.state_dict()["param_groups"]: group["lr"] = lr`: each call makes its own dictionaries."""
+    for file in sites.mentioning([".state_dict()['param_groups']", '.state_dict()["param_groups"]']):
+        for node in walk(file.module.source.tree):
+            match node:
+                case ast.Assign(targets=[ast.Subscript(value=group, slice=ast.Constant(value="lr")) as target]):
+                    function = _function_of(file, target)
+                    where = function.inner if function is not None else file.walk.module
+                case _:
+                    continue
+            if (owner := _copied_of(_listed(file, group, where))) is not None:
+                sites.seen[LOOKS_AT] += 1
+                yield Finding(
+                    f"`{ast.unparse(owner)}.state_dict()` is a copy: the learning rate stays what it was",
+                    file.place(target, where).location,
+                    help=f"go over the groups themselves: `for group in {ast.unparse(owner)}.param_groups: ...`",
+                )
+
+
+def _listed(file: File, group: ast.expr, context: Context) -> ast.expr | None:
+    """The list that a parameter group is taken from, by a loop or by its number."""
+    if isinstance(group, ast.Subscript):
+        return group.value
+    bound = file.bindings(group.id, context) if isinstance(group, ast.Name) else []
+    over = bound[0].node if len(bound) == 1 else None
+    return over.iter if isinstance(over, ast.For) and isinstance(over.target, ast.Name) else None
+
+
+def _copied_of(groups: ast.expr | None) -> ast.expr | None:
+    """The optimizer of `optimizer.state_dict()["param_groups"]`."""
+    match groups:
+        case ast.Subscript(
+            value=ast.Call(func=ast.Attribute(value=owner, attr="state_dict"), args=[]),
+            slice=ast.Constant(value="param_groups"),
+        ):
+            return owner
+    return None
 
 
 def _settings(file: File) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.expr, ast.expr]]:

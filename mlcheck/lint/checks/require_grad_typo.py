@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_module, makes_module
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.settings import setting
@@ -117,7 +118,9 @@ def _of_modules(facts: Facts) -> Iterator[Place]:
             if isinstance(owner, ast.Name):
                 bound = file.bindings(owner.id, assigned.context)
                 loops = [binding.node for binding in bound if isinstance(binding.node, ast.For)]
-                if len(loops) == len(bound) > 0 and all(_gives_modules(loop, owner.id) for loop in loops):
+                over = [source(file, loop.iter, assigned.context)[0] for loop in loops]
+                given = zip(loops, over, strict=True)
+                if len(loops) == len(bound) > 0 and all(_gives_modules(*each, owner.id) for each in given):
                     yield file.place(assigned.node, assigned.context)
             elif isinstance(owner, ast.Attribute) and _is_used_as_module(file, owner, assigned.context):
                 yield file.place(assigned.node, assigned.context)
@@ -134,9 +137,8 @@ def _is_used_as_module(file: File, owner: ast.Attribute, context: Context) -> bo
     return re.search(rf"{asked}|{name}\(", text) is not None
 
 
-def _gives_modules(loop: ast.For, name: str) -> bool:
+def _gives_modules(loop: ast.For, over: ast.expr, name: str) -> bool:
     """`for child in model.children()`, `for name, child in list(model.named_children())[:-1]`."""
-    over: ast.expr = loop.iter
     while isinstance(over, ast.Subscript) or (
         isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "list" and over.args
     ):

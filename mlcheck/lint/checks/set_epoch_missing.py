@@ -19,7 +19,8 @@ WORDS = ("DistributedSampler",)
 _SAMPLER = "torch.utils.data.DistributedSampler"
 _NAMES = {_SAMPLER, "torch.utils.data.distributed.DistributedSampler"}
 _EPOCHS = pattern(
-    r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|\bfor\s+\w+\s+in\s+t?range\([^\n]*epochs?\b|while[^\n]*epoch", re.IGNORECASE
+    r"\bfor\s+(?:\w*epoch\w*|ep|e)\s+in\b|\bfor\s+\w+\s+in\s+t?range\([^\n]*epochs?\b|while[^\n]*epoch|epochs?\s*\+=\s*1\b",
+    re.IGNORECASE,
 )
 _TRAINS = pattern(r"backward|optim|epoch|\.fit\(|trainer|train\(\w", re.IGNORECASE)
 _GUARD = pattern(r"^if __name__ ==", re.MULTILINE)

@@ -1,0 +1,42 @@
+"""shuffle-returns-none: the result of shuffling in place is used, which is None."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import File
+
+LOOKS_AT = "shuffling in place"
+WORDS = ("shuffle(",)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    calls = list(facts.sites.calls("random.shuffle", "numpy.random.shuffle"))
+    facts.sites.seen[LOOKS_AT] = len(calls)
+    if not any("torch" in file.text for file in facts.sites.files.values()):
+        return
+    used = {file: _used(file) for file in {call.file for call in calls}}
+    for call in calls:
+        if call.node in used[call.file]:
+            yield Finding(
+                f"`{ast.unparse(call.node.func)}` shuffles in place and returns None, which is what is used here",
+                call.place.location,
+                help="shuffle on a line of its own, or draw a new order: `rng.permutation(...)`",
+            )
+
+
+def _used(file: File) -> set[ast.AST]:
+    """What a name is bound to, a call is given or a function returns, by itself or gathered in a list."""
+    found: set[ast.AST] = set()
+    for node in walk(file.module.source.tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value) if name != "_":
+                found.add(value)
+            case ast.Call(args=args):
+                found.update(args)
+            case ast.Return(value=ast.ListComp() as value):
+                found.add(value)
+    gathered = [node.elt for node in found if isinstance(node, ast.ListComp | ast.GeneratorExp)]
+    return found.union(gathered)
