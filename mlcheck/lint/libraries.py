@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint import containers, cuts, datasets, frameworks, losses, shape_rules, torch_functions
+from mlcheck.lint import containers, cuts, datasets, frameworks, graph, losses, modes, shape_rules, torch_functions
 from mlcheck.lint.builtin_functions import HANDLERS, asked
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.frames import DeadPath
@@ -49,11 +49,14 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
         return made_object(m, name, args, kwargs, node)
     if last in ACTIVATIONS and name.partition(".")[0] == "scipy":
         return Tensor(ACTIVATIONS[last], m.place(node), split_of(*values), traces_of(*values))
-    if name.partition(".")[0] not in SAFE:
+    outside = name.partition(".")[0] not in SAFE
+    if outside:
         m.havoc(values)
     if name in ("builtins.len", "builtins.isinstance", "builtins.hasattr", "builtins.callable", "builtins.type"):
         return asked(m, name, args)
-    return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
+    runs = outside and any(modes.is_module(value) or modes.known_as_module(m, value) for value in values)
+    traces = graph.opaque(m, traces_of(*values)) if runs else traces_of(*values)
+    return Symbol(m.fresh(), "", split_of(*values), traces)
 
 
 def _passed_through(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

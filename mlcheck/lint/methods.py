@@ -157,14 +157,13 @@ def _add_module(m: Machine, owner: Object, name: str, args: Args) -> Value:
     if name == "append" and args:
         containers.append(m, owner, args[0])
         modes.adopt(m, owner, args[0])
-    elif name in ("add_module", "register_module") and len(args) == 2 and isinstance(args[0], Const):
+    elif name in ("add_module", "register_module") and len(args) == 2:
+        label = args[0].value if isinstance(args[0], Const) else f"?{m.fresh()}"  # `add_module(f"block{i}", ...)`
         known = m.store.get(("attrs", owner.id)) or ()
-        m.store.set(("attrs", owner.id), (*known, args[0].value))
-        m.store.set(("a", owner.id, args[0].value), args[1])
+        m.store.set(("attrs", owner.id), (*known, label))
+        m.store.set(("a", owner.id, label), args[1])
         modes.adopt(m, owner, args[1])
-        items = containers.contents(m, owner)
-        if isinstance(items, Tuple):
-            m.store.set(("items", owner.id), Tuple((*items.items, args[1]), items.open))
+        containers.append(m, owner, args[1])
     return owner
 
 

@@ -98,7 +98,7 @@ def _kept_above_loop(facts: Facts) -> Iterator[Finding]:
                 continue
             if value in set(walk(loop)) or stores(loop, model.partition(".")[0]) or not _is_handed(loop, model):
                 continue
-            if _TRAINS.search(file.module.text_of(loop)) is not None:
+            if _TRAINS.search(ast.unparse(loop)) is not None:
                 yield Finding(
                     _WHY,
                     file.place(value, bound[0].context).location,

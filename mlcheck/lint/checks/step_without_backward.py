@@ -1,9 +1,10 @@
 """step-without-backward: an optimizer steps, a loss is computed, and nothing computes gradients of it."""
 
 import ast
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Loop, Loss, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, File, Function
@@ -21,21 +22,20 @@ _ELSEWHERE = (
     "lightning",
 )
 """Words of other ways to come by gradients."""
+_BY_HAND = pattern(r"autograd\.(?:grad|backward)\(|\.grad\b|closure")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _REPORTS = frozenset(["append", "update", "add", "add_scalar", "log", "write", "set_postfix", "insert", "format"])
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in facts.steps})
+    yield from _along_another(facts)
     if not facts.losses:
         return
     nowhere = not facts.backwards and not any(True for _ in facts.sites.mentioning(_ELSEWHERE, tests=True))
     if any(_is_handed_on(file) for file in facts.sites.mentioning(["loss"])):
         return
-    walks: dict[tuple[str, int, int], list[Step]] = {}
-    for step in facts.steps:
-        walks.setdefault(step.place.spot, []).append(step)
-    for steps in walks.values():
+    for steps in _walks(facts):
         last = steps[-1]
         made = facts.training.optimizers.get(last.key)
         given = last.place.node.args if isinstance(last.place.node, ast.Call) else []
@@ -52,6 +52,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="call `loss.backward()` before the step",
                 related=(loss.place.location,),
             )
+
+
+def _walks(facts: Facts) -> Iterable[list[Step]]:
+    """The steps, those of one place together."""
+    found: dict[tuple[str, int, int], list[Step]] = {}
+    for step in facts.steps:
+        found.setdefault(step.place.spot, []).append(step)
+    return found.values()
+
+
+def _along_another(facts: Facts) -> Iterator[Finding]:
+    """`opt_b.zero_grad()`, the loss of another network alone, `opt_b.step()`: the gradients are clean at every step."""
+    backwards = {back.place.spot: back for back in facts.backwards}
+    unseen = {back.place.spot for back in facts.backwards if back.unseen}
+    for steps in _walks(facts):
+        last, made = steps[-1], facts.training.optimizers.get(steps[-1].key)
+        file = facts.sites.at(last.place.path)
+        if made is None or made.handed_on or not made.owners or file is None or _BY_HAND.search(file.text):
+            continue
+        grads = [each for step in steps for each in step.grads]
+        spots = {each.place.spot if each.kind == "clean" and each.place is not None else None for each in grads}
+        back = backwards.get(next(iter(spots)) or ("", 0, 0)) if len(spots) == 1 else None
+        if back is None or back.place.spot in unseen or not back.forwards or any(step.scaler for step in steps):
+            continue
+        names = " and ".join(f"`{name}`" for name in sorted({call.name for call in back.forwards}))
+        yield Finding(
+            f"This step finds no gradients: they were cleared, and the loss since then is of {names} alone",
+            last.place.location,
+            help="compute the loss with the network that this optimizer holds",
+            related=(back.place.location,),
+        )
 
 
 def _left_alone(facts: Facts, steps: Sequence[Step]) -> Loss | None:
