@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import assigned, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
+from mlcheck.lint.sites.kept_slices import kept_slices
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.overwriting import Overwriting, overwritings
 from mlcheck.lint.sites.saved_results import kept_result
@@ -36,6 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield from _beside_itself(function)
             if "] = " in text:
                 yield from _one_for_two(function)
+            yield from _slices_written_over(function)
 
 
 def _beside_itself(function: Function) -> Iterator[Finding]:
@@ -86,6 +88,17 @@ def _one_for_two(function: Function) -> Iterator[Finding]:
                     help=f"`{names[0]} = {names[1]}.clone()`",
                     related=tuple(function.place(write).location for write in writes if write is not None),
                 )
+
+
+def _slices_written_over(function: Function) -> Iterator[Finding]:
+    """`last = x[:, -1:]`, `x[:, :] = x - last`, and `y + last` behind it: by then `last` is zero."""
+    for kept in kept_slices(function):
+        yield Finding(
+            f"`{kept.name}` is a view, and this line changes it: line {kept.read.lineno} does not read what it was",
+            function.place(kept.write).location,
+            help=f"`{kept.name} = ....clone()`, or bind the result to a new name",
+            related=(function.place(kept.view).location,),
+        )
 
 
 def _written_at(function: Function, name: str, after: ast.Assign) -> ast.Assign | None:
