@@ -117,7 +117,7 @@ def put(m: Machine, owner: Value, name: str, value: Value, before: Value | None,
         if made is None or made.owners.isdisjoint(around) or not isinstance(key, int) or value.id < key:
             continue
         if has_parameters(m, value, made.owners):
-            m.facts.training.replaced.append(Replaced(m.place(node), name, value.id, made))
+            m.facts.training.replaced.append(Replaced(m.place(node), name, value.id, made, owner_key(owner)))
 
 
 def unheld(m: Machine, backward: Backward) -> None:

@@ -122,12 +122,13 @@ class SelfCopy:
 
 @dataclass(eq=False, slots=True)
 class Replaced:
-    """A module with parameters of its own became part of one that an optimizer had been given before."""
+    """A module with parameters of its own became part of one, `within`, that an optimizer had been given before."""
 
     place: Place
     name: str
     key: Hashable
     optimizer: Optimizer
+    within: Hashable
 
 
 @dataclass(eq=False, slots=True)

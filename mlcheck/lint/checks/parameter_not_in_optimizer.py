@@ -12,6 +12,7 @@ from mlcheck.lint.sites.injecting import injected
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.optimizers import around, following, handed_out, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
+from mlcheck.lint.values import Symbol
 
 LOOKS_AT = "optimizer"
 _WITHOUT_PARAMETERS = (
@@ -44,12 +45,17 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _replaced(facts: Facts) -> Iterator[Finding]:
     stepped = {step.key for step in facts.steps}
     trained: set[Hashable] = set()
+    unknown: set[Hashable] = set()
     for forward in facts.forwards:
         trained |= forward.touched if forward.trained else set()
+        if forward.trained and isinstance(forward.module, Symbol):  # of which nobody sees what it calls
+            unknown.add(forward.module.key)
     for replaced in facts.training.replaced:
         made = replaced.optimizer
         later = (other for other in facts.training.optimizers.values() if _is_later(other, replaced.key))
-        if made.key not in stepped or made.handed_on or replaced.key not in trained:
+        if made.key not in stepped or made.handed_on:
+            continue
+        if replaced.key not in trained and replaced.within not in unknown:
             continue
         if any(other.owners == made.owners or not other.owners or replaced.key in other.owners for other in later):
             continue
