@@ -68,6 +68,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(line, context).location,
                     help="change them in place, under `torch.no_grad()`: `weight.copy_(...)`, `weight.mul_(...)`",
                 )
+    for file in sites.mentioning(["torch"]):
+        for function in file.functions:
+            for node in function.nodes:
+                match node:
+                    case ast.AnnAssign(target=ast.Attribute() as target, annotation=ast.Call(), value=None):
+                        yield Finding(
+                            f"`{ast.unparse(target)}: ...` is an annotation: Python does not even compute it",
+                            function.place(node).location,
+                            help=f"write `{ast.unparse(target)} = ...`",
+                        )
     sites.seen[LOOKS_AT] = seen
 
 
