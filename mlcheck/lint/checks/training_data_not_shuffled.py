@@ -8,11 +8,12 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
+from mlcheck.lint.nodes import loads
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.makers import Made, made
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.origins import Origin, callers, origins
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -40,6 +41,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 loader.call.place.location,
                 help='shuffle the one for training: `shuffle=split == "train"`',
             )
+        if (asked := _asked_in_vain(loader)) is not None:
+            yield Finding(
+                "`shuffle` is a parameter of the function around, and nothing reads it: the data is never shuffled",
+                loader.call.place.location,
+                help="pass `shuffle=shuffle`",
+                related=(asked.place.location,),
+            )
+            continue
         if loader.split in ("val", "test") or loader.call.constant("shuffle", 2, False) is not False:
             continue
         if loader.owns_order:
@@ -70,6 +79,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="pass `shuffle=True` for the training data",
                 related=(each.loader.call.place.location,),
             )
+
+
+def _asked_in_vain(loader: Loader) -> Call | None:
+    """`def loader(data, shuffle): return DataLoader(data, shuffle=False)`: a call that asks for what is not read."""
+    function = loader.call.function
+    if function is None or "shuffle" not in function.parameters or loader.owns_order:
+        return None
+    if loader.call.constant("shuffle", 2, False) is not False or loads(function.node, "shuffle"):
+        return None
+    names = list(function.parameters)
+    position = names.index("shuffle") - bool(function.receiver)
+    asking = (call for call in callers(loader.call.file.sites, function) if call.constant("shuffle", position) is True)
+    return next(asking, None)
 
 
 def _is_left_in_order(each: Made) -> bool:
