@@ -8,9 +8,10 @@ from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import loads, stores, walk
 from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites.groups import forgotten_groups
 from mlcheck.lint.sites.injecting import injected
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.optimizers import around, following, handed_out, optimizers
+from mlcheck.lint.sites.optimizers import around, following, handed_out, model_given, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
 from mlcheck.lint.values import Symbol
 
@@ -24,9 +25,7 @@ _HANDED_ON = ("add_param_group", "param_groups")
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from first_of_each_line(chain(_replaced(facts), _put_in_later(facts)))
-    yield from _made_anew(facts)
-    yield from _thawed(facts)
-    yield from _left_behind(facts)
+    yield from chain(_made_anew(facts), _thawed(facts), _left_behind(facts), _forgotten(facts))
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
     spoken = set()
     for module in facts.training.unheld:
@@ -67,10 +66,20 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _forgotten(facts: Facts) -> Iterator[Finding]:
+    for made, group, name in forgotten_groups(facts.sites):
+        yield Finding(
+            f"`{name}` is filled with parameters and not added to the groups: no optimizer updates them",
+            made.file.place(group, made.context).location,
+            help="append it, as the groups above",
+            related=(made.place.location,),
+        )
+
+
 def _made_of_a_model(facts: Facts) -> Iterator[tuple[Call, str, str]]:
     """`optimizer = SGD(model.parameters())`: the call, the model's name and the optimizer's."""
     for made in facts.sites.once(optimizers):
-        model, names = _model_given(made), made.file.names_given(made.node)
+        model, names = model_given(made), made.file.names_given(made.node)
         if model and len(names) == 1:
             yield made, model, names[0]
 
@@ -139,20 +148,6 @@ def _goes_on(made: Call, last: ast.Assign, model: str, optimizer: str) -> bool:
 
 def _names(node: ast.Assign, name: str) -> bool:
     return len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
-
-
-def _model_given(made: Call) -> str:
-    """`model` in `SGD(model.parameters())`, `SGD([p for p in model.parameters() if p.requires_grad])` and the like."""
-    given = made.argument("params", 0)
-    params = source(made.file, given, made.context)[0] if given is not None else None
-    if isinstance(params, ast.ListComp | ast.GeneratorExp) and isinstance(params.elt, ast.Name):
-        params = params.generators[0].iter
-    elif isinstance(params, ast.Call) and isinstance(params.func, ast.Name) and params.func.id in ("filter", "list"):
-        params = params.args[-1] if params.args else None
-    func = params.func if isinstance(params, ast.Call) and not params.args else None
-    if not isinstance(func, ast.Attribute) or func.attr != "parameters" or not isinstance(func.value, ast.Name):
-        return ""
-    return func.value.id
 
 
 def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import loads, walk
 from mlcheck.lint.sites.blocks import blocks
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import OPEN, Call
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.project import Sites
@@ -120,3 +121,17 @@ def optimized(call: Call) -> Iterator[Optimized]:
         handed = above.argument(owner.id, position)
         if handed is not None and handed is not OPEN:
             yield Optimized(above, ast.unparse(handed))
+
+
+def model_given(made: Call) -> str:
+    """`model` in `SGD(model.parameters())`, `SGD([p for p in model.parameters() if p.requires_grad])` and the like."""
+    given = made.argument("params", 0)
+    params = source(made.file, given, made.context)[0] if given is not None else None
+    if isinstance(params, ast.ListComp | ast.GeneratorExp) and isinstance(params.elt, ast.Name):
+        params = params.generators[0].iter
+    elif isinstance(params, ast.Call) and isinstance(params.func, ast.Name) and params.func.id in ("filter", "list"):
+        params = params.args[-1] if params.args else None
+    func = params.func if isinstance(params, ast.Call) and not params.args else None
+    if not isinstance(func, ast.Attribute) or func.attr != "parameters" or not isinstance(func.value, ast.Name):
+        return ""
+    return func.value.id
