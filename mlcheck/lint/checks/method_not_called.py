@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
 
 LOOKS_AT = "training-loop method"
 _METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update")
@@ -14,7 +13,6 @@ _METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _own_methods(facts)
-    yield from _states(facts)
     for file in facts.sites.mentioning([*(f".{name}" for name in _METHODS), ".__init__"], tests=True):
         if "torch" not in file.text:
             continue
@@ -27,35 +25,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, file.walk.module).location,
                     help=f"write `{ast.unparse(node)}()`",
                 )
-
-
-def _states(facts: Facts) -> Iterator[Finding]:
-    """`dict(a=a.state_dict(), b=b.state_dict)`."""
-    for file in facts.sites.mentioning([".state_dict,", ".state_dict)", ".state_dict}", ".state_dict\n"]):
-        for node in walk(file.module.source.tree):
-            for named in _named_among_called(node):
-                yield Finding(
-                    f"`{ast.unparse(named)}` is named and not called: the method is kept, and not the state",
-                    file.place(named, file.walk.module).location,
-                    help=f"write `{ast.unparse(named)}()`",
-                )
-
-
-def _named_among_called(node: ast.AST) -> Iterator[ast.Attribute]:
-    """The methods that are named in a table where the state of something else is asked for."""
-    match node:
-        case ast.Dict(values=values):
-            parts: list[ast.expr] = values
-        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
-            parts = [keyword.value for keyword in keywords]
-        case _:
-            return
-    if any(isinstance(part, ast.Call) and _is_state(part.func) for part in parts):
-        yield from (part for part in parts if isinstance(part, ast.Attribute) and _is_state(part))
-
-
-def _is_state(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "state_dict"
 
 
 def _is_super(node: ast.expr) -> bool:

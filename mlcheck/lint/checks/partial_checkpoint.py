@@ -26,6 +26,7 @@ _SCHEDULES = tuple(
     )
 )
 _LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
+_METHOD = "`{}` is the method, not what it returns: the file holds no weights by name"
 _PROGRESS = ("epoch", "epochs", "start_epoch", "step", "iteration")
 
 
@@ -36,12 +37,42 @@ def check(facts: Facts) -> Iterator[Finding]:
         for node, file, context in _parts(call):
             if isinstance(node, ast.Attribute) and node.attr == "state_dict" and _is_method(file, node.value):
                 yield Finding(
-                    f"`{ast.unparse(node)}` is the method, not what it returns: the file holds no weights by name",
+                    _METHOD.format(ast.unparse(node)),
                     file.place(node, context).location,
                     help=f"call it: `{ast.unparse(node)}()`",
                 )
+    yield from _states(facts)
     yield from _resumed_without_optimizer(facts.sites)
     yield from _resumed_without_schedule(facts.sites)
+
+
+def _states(facts: Facts) -> Iterator[Finding]:
+    """`dict(a=a.state_dict(), b=b.state_dict)`."""
+    for file in facts.sites.mentioning([".state_dict,", ".state_dict)", ".state_dict}", ".state_dict\n"]):
+        for node in walk(file.module.source.tree):
+            for named in _named_among_called(node):
+                yield Finding(
+                    _METHOD.format(ast.unparse(named)),
+                    file.place(named, file.walk.module).location,
+                    help=f"call it: `{ast.unparse(named)}()`",
+                )
+
+
+def _named_among_called(node: ast.AST) -> Iterator[ast.Attribute]:
+    """The methods that are named in a table where the state of something else is asked for."""
+    match node:
+        case ast.Dict(values=values):
+            parts: list[ast.expr] = values
+        case ast.Call(func=ast.Name(id="dict"), keywords=keywords):
+            parts = [keyword.value for keyword in keywords]
+        case _:
+            return
+    if any(isinstance(part, ast.Call) and _is_state(part.func) for part in parts):
+        yield from (part for part in parts if isinstance(part, ast.Attribute) and _is_state(part))
+
+
+def _is_state(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "state_dict"
 
 
 def _is_method(file: File, owner: ast.expr) -> bool:
