@@ -44,8 +44,8 @@ def is_module(value: Value) -> bool:
 
 
 def is_module_type(info: ClassInfo) -> bool:
-    """Whether a class of the project derives from nn.Module."""
-    return _is_of_modules(info.libraries)
+    """Whether a class of the project derives from nn.Module; from a library's own, where it has a `forward`."""
+    return _is_of_modules(info.libraries) or info.has_foreign_forward
 
 
 @lru_cache(1024)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import sys
 from array import array
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 
 from mlcheck.core.dataclasses import dataclass, field
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.source import Source
 from mlcheck.lint.values import Class, External, Value
 
@@ -66,6 +68,10 @@ def _returns(node: ast.stmt) -> bool:
     return False
 
 
+_WITH_LAYERS = pattern(r"\btorch\.nn\b|\bfrom torch import[^\n]*\bnn\b")
+_NO_MODULES = sys.stdlib_module_names | {"?", "torch", "builtins", "numpy"}
+
+
 @dataclass(eq=False)
 class ClassInfo:
     node: ast.ClassDef
@@ -101,6 +107,14 @@ class ClassInfo:
                 elif not isinstance(base, Class):
                     names.add("?")
         return frozenset(names)
+
+    @cached_property
+    def has_foreign_forward(self) -> bool:
+        """Whether it is a module by all appearances: `class Net(ME.MinkowskiNetwork)` with a `forward`, beside `nn`."""
+        homes = {name.partition(".")[0] for name in self.libraries}
+        if homes <= _NO_MODULES or self.find("forward") is None:
+            return False
+        return _WITH_LAYERS.search(self.module.source.text) is not None
 
     def find(self, name: str, after: ClassInfo | None = None) -> FunctionInfo | None:
         """The method of that name, along the bases; with `after`, only past that class."""

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call
 
-LOOKS_AT = "optimizer step"
+LOOKS_AT = "step behind a test"
 WORDS = (".step(",)
 
 
