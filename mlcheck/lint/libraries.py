@@ -13,6 +13,13 @@ from mlcheck.lint.machine import Machine
 from mlcheck.lint.torch_functions import made_object
 from mlcheck.lint.values import Args, Const, Kwargs, Params, Symbol, Tensor, Tuple, Value, split_of, traces_of
 
+_BY_NAME = {
+    "timm.create_model": "timm.models",
+    "timm.models.create_model": "timm.models",
+    "torchvision.models.get_model": "torchvision.models",
+}
+"""Functions that make the model whose name they are given, and the home of that model."""
+
 
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A call of the library function or class of that canonical name."""
@@ -38,6 +45,8 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
         return _passed_through(m, name, args, kwargs, node)
     if name.startswith("torch."):
         return torch_functions.call(m, name, args, kwargs, node)
+    if name in _BY_NAME and args and isinstance(args[0], Const) and isinstance(args[0].value, str):
+        return made_object(m, f"{_BY_NAME[name]}.{args[0].value}", args[1:], kwargs, node)
     last = name.rpartition(".")[2]
     if (name.startswith("torchvision.models.") and not last[:1].isupper() and last[:4] != "get_") or last == "resnet":
         return made_object(m, name, args, kwargs, node)

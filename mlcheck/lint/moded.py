@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.machine import Machine
-from mlcheck.lint.modes import MODULE_BASES, children, is_module
+from mlcheck.lint.modes import MODULE_BASES, SEGMENTERS, children, is_module
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
 
@@ -32,6 +32,17 @@ _NORMALISED_FAMILIES: tuple[str, ...] = (
     "efficientnet",
     "googlenet",
 )
+_OF_TIMM = (
+    *_NORMALISED_FAMILIES,
+    "inception",
+    "regnet",
+    "tf_efficientnet",
+    "seresnet",
+    "xception",
+    "resnest",
+    "rexnet",
+)
+_NORMALISED_FAMILIES += ("squeezenet", "r3d_", "mc3_", "r2plus1d_", "fcn_", "deeplabv3_", "lraspp_")
 _NORMALISED_FAMILIES += ("inception", "alexnet", "vgg", "vit", "swin", "convnext", "regnet", "mnasnet", "shufflenet")
 
 
@@ -129,6 +140,10 @@ def _moded_type(m: Machine, value: Object) -> str:
         return "no" if isinstance(dropout, Const) and not dropout.value else "yes"
     if value.type.startswith("torchvision.models."):
         return "yes" if name.lower().startswith(_NORMALISED_FAMILIES) else "unknown"
+    if value.type.startswith("timm.models."):
+        return "yes" if name.startswith(_OF_TIMM) else "unknown"
+    if name in SEGMENTERS:
+        return "yes"
     if value.type.startswith("torch.nn.") or name in _EMBEDDINGS:
         return "no"
     if name in _CONVOLUTIONS and len(value.args) < 4 and not any("drop" in word for word in value.kwargs):

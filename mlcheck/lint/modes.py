@@ -32,6 +32,10 @@ _NAMES = frozenset(
     ]
 )
 WRAPPER = pattern(r"(?:^|_)(?:ddp|fsdp|dp|parallel|engine|compiled|wrapped|dist|distributed)(?:_|$)")
+SEGMENTERS = frozenset(
+    ["Unet", "UnetPlusPlus", "FPN", "PSPNet", "DeepLabV3", "DeepLabV3Plus", "Linknet", "MAnet", "PAN"]
+)
+"""The models of segmentation_models_pytorch whose decoders normalise by batches."""
 OUTSIDE = frozenset(["parameters", "to", "cuda", "cpu", "eval", "train", "state_dict", "load_state_dict", "zero_grad"])
 """What one asks of a module without looking into it."""
 
@@ -59,8 +63,10 @@ def is_module_class(name: str) -> bool:
     if name.startswith("torch.nn."):
         rest = name[len("torch.nn.") :]
         return rest[:1].isupper() and "." not in rest and rest not in ("Parameter", "ParameterList", "DataParallel")
-    if name.startswith("torchvision.models.") or is_graph_layer(name):
+    if name.startswith(("torchvision.models.", "timm.models.")) or is_graph_layer(name):
         return True
+    if name.startswith("segmentation_models_pytorch."):
+        return name.rpartition(".")[2] in SEGMENTERS
     return name.endswith(("LightningModule", ".nn.Module")) or name in MODULE_BASES
 
 
