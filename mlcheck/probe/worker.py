@@ -27,6 +27,7 @@ from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.importing import folder_that_holds
 from mlcheck.trial.reads import Reads
+from mlcheck.trial.script.coroutine import on_common_ground
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import RejectedConfig, Trial, is_program
@@ -40,7 +41,10 @@ def main(text: str) -> None:
     """Answer a job. What the user's code raises is told; what it crashes, the parent tells."""
     channel, job = connect(), Job.loads(text)
     try:
-        _examine(channel, job)
+        if is_program(job.entry):
+            on_common_ground(lambda: _examine(channel, job))
+        else:
+            _examine(channel, job)
     except Exception as error:
         channel.send({"kind": "failed", "error": error_line(error), "traceback": traceback.format_exc()})
     channel.finish()
@@ -123,7 +127,7 @@ def _remedy(error: BaseException, entry: str) -> str:
         return _REJECTED
     if not isinstance(error, ModuleNotFoundError):
         return advice(error)
-    folder = folder_that_holds(error.name or "", entry)
+    folder = folder_that_holds(error.name, entry) if error.name else ""
     return f"its code is in {folder}: start mlcheck there" if folder else _ABSENT
 
 

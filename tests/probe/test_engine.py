@@ -277,3 +277,36 @@ def test_a_probe_that_takes_too_much_memory_is_stopped_and_the_others_go_on(tmp_
     assert "--memory-limit" in stopped.findings[0].help
     assert stopped.findings[0].location.path.endswith("program.py")
     assert {result(report, rule).outcome for rule in rules[1:]} == {Outcome.PASS}
+
+
+UNHARMED = """
+    import torch
+    from torch import nn
+
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for step in range(400):
+        x = torch.randn(8, 4)
+        loss = (model(x) - x.sum(1, keepdim=True)).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        try:
+            loss.backward()
+        except RuntimeError:
+            pass
+        optimizer.step()
+"""
+
+
+def test_a_script_survives_what_torch_raises_in_it(tmp_path: Path) -> None:
+    """Torch walks up the stack for each of its errors, and a script's stands on another than it began on."""
+    (tmp_path / "train.py").write_text(dedent(UNHARMED), encoding="utf-8")
+    asked = ("regression-broadcast", "signal-fades-with-depth", "missing-zero-grad", "parameter-never-changes")
+    report = run_probes(ProbeOptions(entry="train.py", folder=str(tmp_path), only=asked))
+    assert not [one for one in report.results if one.outcome in {Outcome.ERROR, Outcome.FAIL, Outcome.WARN}]
+    assert result(report, "parameter-never-changes").outcome is Outcome.PASS
+
+
+def test_a_package_that_lacks_an_extra_lies_in_no_folder(tmp_path: Path) -> None:
+    report = examine(tmp_path, building="raise ModuleNotFoundError('requirement not met: parser[signatures]')")
+    assert "start mlcheck there" not in result(report, ENTRY_RULE).findings[0].help

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
+from collections.abc import Callable
 from contextlib import suppress
 from traceback import walk_tb
 from types import FrameType
@@ -17,6 +18,18 @@ from mlcheck.trial.script.surroundings import Surroundings
 from mlcheck.trial.traceback import STARTED_IN, is_user_file
 
 _PATIENCE = 20
+
+
+def on_common_ground(examine: Callable[[], None]) -> None:
+    """Call a function such that scripts started within it begin on the same stack as it does.
+
+    When C++ throws, torch walks up the stack. What lies above a greenlet is whatever its starter has left there since:
+    such a walk may end the process. So both are started from here, by one call, which stays as it is.
+    """
+    examiner = greenlet(lambda _: examine())
+    asked = examiner
+    while not examiner.dead:
+        asked = asked.switch(None)
 
 
 class Abandoned(BaseException):
@@ -44,12 +57,18 @@ class Run:
         os.chdir(self._folder)
         self._switch.to_script(watched)
         try:
-            request: Request = self._greenlet.switch(answer)
+            request: Request = self._switch_to_script(answer)
         finally:
             self._switch.to_examiner()
             self._folder = os.getcwd()
             os.chdir(home)
         return request
+
+    def _switch_to_script(self, answer: Answer | Given | None) -> Request:
+        ground = getcurrent().parent
+        begins = not self._greenlet and not self._greenlet.dead
+        told: Request = ground.switch(self._greenlet) if begins and ground else self._greenlet.switch(answer)
+        return told
 
     def ask(self, request: Request) -> Answer | Given | None:
         """On the script's side: wait for the answer."""
