@@ -220,3 +220,59 @@ def test_an_evaluation_without_a_number_has_no_worst_predictions() -> None:
         model.weight.fill_(float("nan"))
     verdict = ask("worst-predictions-unseen", trial_of(model, classes(8), cross_entropy))
     assert verdict.outcome is Outcome.SKIP, verdict.summary
+
+
+class Policy(nn.Module):
+    """What it returns is a distribution, and no tensor."""
+
+    def __init__(self, deaf: bool) -> None:
+        super().__init__()
+        self.mean, self.deaf = nn.Linear(8, 2), deaf
+
+    def forward(self, state: Tensor) -> torch.distributions.Distribution:
+        mean = self.mean(torch.zeros_like(state) if self.deaf else state)
+        inner = torch.distributions.Independent(torch.distributions.Normal(mean, torch.ones_like(mean)), 1)
+        return torch.distributions.TransformedDistribution(inner, [torch.distributions.transforms.TanhTransform()])
+
+
+@pytest.mark.parametrize(("deaf", "outcome"), [(False, Outcome.PASS), (True, Outcome.FAIL)])
+def test_a_model_that_returns_a_distribution(deaf: bool, outcome: Outcome) -> None:
+    def loss(model: nn.Module, state: Tensor) -> Tensor:
+        return -model(state).log_prob(state[:, :2].tanh() * 0.9).mean()
+
+    batches = [torch.randn(32, 8) for _ in range(3)]
+    says(ask("input-ignored", trial_of(Policy(deaf), batches, loss)), outcome)
+
+
+def test_a_model_whose_result_holds_no_tensor_is_left_open() -> None:
+    class Told(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 5)
+
+        def forward(self, x: Tensor) -> Any:
+            result = self.layer(x)
+            return lambda: result
+
+    batches = classes(8)
+    trial = trial_of(Told(), batches, lambda model, batch: F.cross_entropy(model(batch[0])(), batch[1]))
+    for rule in ("input-ignored", "batch-mixing"):
+        says(ask(rule, trial), Outcome.SKIP, "returns no tensors")
+
+
+def test_layers_that_see_no_samples_are_told_from_none() -> None:
+    class Lists(nn.Module):
+        """It is given objects, of which it makes its own rows."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 5)
+
+        def forward(self, given: list[Any]) -> Tensor:
+            return self.layer(torch.stack([one() for one in given]))
+
+    batches = classes(8)
+    trial = trial_of(
+        Lists(), batches, lambda model, batch: F.cross_entropy(model([lambda x=x: x for x in batch[0]]), batch[1])
+    )
+    says(ask("dead-units", trial), Outcome.SKIP, "gets a row for each sample")

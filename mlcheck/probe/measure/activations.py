@@ -102,7 +102,11 @@ class Activations:
                 if seen.samples >= ROWS or index + 1 >= MOST_STEPS or not clock.left():
                     break
         if not seen.layers:
-            raise NotMeasured("the training step runs no linear or convolutional layer")
+            raise NotMeasured(
+                "no linear or convolutional layer of the step gets a row for each sample that its model gets"
+                if seen.others
+                else "the training step runs no linear or convolutional layer of torch.nn"
+            )
         return cls(
             list(seen.units.values()),
             [layer for layer in seen.layers.values() if layer.spread],
@@ -120,6 +124,7 @@ class _Observer(TorchFunctionMode):
         self.units: dict[Any, Units] = {}
         self.layers: dict[nn.Module, Layer] = {}
         self.samples = 0
+        self.others = False
         self.precision = 0.0
         self._names = Names(trial.models)
         self._model = 0
@@ -140,6 +145,7 @@ class _Observer(TorchFunctionMode):
             return
         values = output.detach().float()
         if values.shape[0] != self._model or values.shape[0] < 2:
+            self.others = True
             return
         layer = self.layers.setdefault(module, Layer(self._names.module(module), gain=_gain(module)))
         total = float(values.pow(2).mean())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
+
+_MOST_DEPTH = 4
 
 
 @dataclass(slots=True)
@@ -36,7 +39,10 @@ class CapturedCall:
         seed_all(0)
         with torch.no_grad():
             output = (module or self.module)(*copied(args), **copied(kwargs))
-        return [tensor for _, tensor in leaves(output)]
+        found = list(_held(output))
+        if not found:
+            raise NotMeasured(f"`{self.name}` returns no tensors, nor anything that holds some")
+        return found
 
     def draws_noise(self) -> bool:
         """Whether a pass moves torch's random numbers on."""
@@ -68,6 +74,17 @@ def capture(trial: Trial) -> CapturedCall:
         raise NotMeasured("the model's inputs share no batch dimension (as in graphs), so rows cannot be exchanged")
     times = sum(call.module is module for call in watch.calls)
     return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, sizes.pop(), times)
+
+
+def _held(output: Any, depth: int = 0) -> Iterator[Tensor]:
+    """The tensors of an output, and of what is no container, as a distribution, those that it keeps."""
+    found = [tensor for _, tensor in leaves(output)]
+    yield from found
+    if found or depth >= _MOST_DEPTH:
+        return
+    parts = output if isinstance(output, list | tuple) else getattr(output, "__dict__", {}).values()
+    for part in parts:
+        yield from _held(part, depth + 1)
 
 
 def _is_data(tree: Any) -> bool:

@@ -94,7 +94,8 @@ def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
     for call in modules.calls:
         if call.training or not call.grad or not names.knows(call.module) or not stale & set(call.module.modules()):
             continue
-        trained = any(gradients.traces[id(parameter)].arrivals for parameter in call.module.parameters())
+        traces = [gradients.traces.get(id(parameter)) for parameter in call.module.parameters()]
+        trained = any(trace.arrivals for trace in traces if trace)  # one begun anew meanwhile has other parameters
         if trained and _is_reached(call, reached):
             found.setdefault(names.path(call.module) or type(call.module).__name__, call.place)
     return tuple(found.items()), len({call.module for call in modules.modal} | dropouts.off | dropouts.on)

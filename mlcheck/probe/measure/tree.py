@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import torch
@@ -34,12 +35,7 @@ def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(tree, torch.Tensor):
         return change(tree)
     if isinstance(tree, Mapping):
-        items = {key: rebuild(value, change) for key, value in tree.items()}
-        if isinstance(tree, dict) and type(tree) is not dict:
-            copied = tree.copy()
-            copied.update(items)
-            return copied
-        return items
+        return _like(tree, {key: rebuild(value, change) for key, value in tree.items()})
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(rebuild(value, change) for value in tree))
     if isinstance(tree, (tuple, list)):
@@ -48,6 +44,15 @@ def rebuild(tree: Any, change: Callable[[Any], Any]) -> Any:
         names = [field.name for field in dataclasses.fields(tree) if field.init]
         return dataclasses.replace(tree, **{name: rebuild(getattr(tree, name), change) for name in names})
     return change(tree)
+
+
+def _like(tree: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
+    """A mapping of the same kind with these items: a tokenizer's batch knows how to move, which a dict does not."""
+    if type(tree) is dict or not isinstance(tree, MutableMapping):
+        return items
+    alike = tree.copy() if isinstance(tree, dict) else copy.copy(tree)
+    alike.update(items)
+    return alike
 
 
 def map_tensors(tree: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
@@ -72,12 +77,7 @@ def _rows(tree: Any, index: torch.Tensor, size: int) -> Any:
     if isinstance(tree, torch.Tensor):
         return tree[index.to(tree.device)]
     if isinstance(tree, Mapping):
-        items = {key: _rows(value, index, size) for key, value in tree.items()}
-        if isinstance(tree, dict) and type(tree) is not dict:
-            copied = tree.copy()
-            copied.update(items)
-            return copied
-        return items
+        return _like(tree, {key: _rows(value, index, size) for key, value in tree.items()})
     if isinstance(tree, (tuple, list)) and len(tree) == size and not any(True for _ in leaves(tree)):
         return type(tree)(tree[i] for i in index.tolist())
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
