@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Callable
 from typing import Any
 
@@ -422,3 +423,67 @@ def test_labels_that_are_the_blank_of_ctc(blank: int, first: int, outcome: Outco
         return F.ctc_loss(scores.transpose(0, 1), given, torch.full((4,), 9), lengths, blank=blank)
 
     says(ask("label-out-of-range", trial_of(mlp(8, 7), [torch.randn(4, 9, 8)] * 2, loss)), outcome)
+
+
+class Quantised(nn.Module):
+    """An autoencoder whose codes are looked up, and start so small that an encoder's numbers are large beside them."""
+
+    def __init__(self, last: float) -> None:
+        super().__init__()
+        self.encode, self.decode = nn.Linear(8, 16), nn.Linear(16, 8)
+        self.codes = nn.Parameter(torch.empty(32, 16).uniform_(-1e-3, 1e-3))
+        nn.init.normal_(self.decode.weight, std=last)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        found = self.encode(x)
+        nearest = self.codes[torch.cdist(found, self.codes).argmin(1)]
+        return self.decode(found + (nearest - found).detach()), found, nearest
+
+
+@pytest.mark.parametrize(("last", "outcome"), [(0.2, Outcome.PASS), (3000.0, Outcome.WARN)])
+def test_an_encoder_drawn_towards_its_codes_aims_at_no_data(last: float, outcome: Outcome) -> None:
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        made, found, nearest = model(x)
+        return F.mse_loss(x, made) + F.mse_loss(nearest, found.detach()) + 0.25 * F.mse_loss(nearest.detach(), found)
+
+    verdict = ask("initial-loss-too-high", trial_of(Quantised(last), [torch.randn(32, 8)] * 3, loss))
+    says(verdict, outcome)
+    assert all("test_loss_probes" in str(finding.location) for finding in verdict.findings)
+
+
+@pytest.mark.parametrize(("repeats", "outcome"), [(True, Outcome.WARN), (False, Outcome.SKIP)])
+def test_the_first_of_a_series_may_be_smaller_than_the_rest(repeats: bool, outcome: Outcome) -> None:
+    batches = [(torch.randn(32, 8), 1e-2 * torch.randn(32, 1)) for _ in range(3)]
+    trial = trial_of(mlp(8, 1), batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+    trial.repeats_batches = repeats
+    says(ask("initial-loss-too-high", trial), outcome)
+
+
+@pytest.mark.parametrize(("dim", "outcome"), [(1, Outcome.PASS), (0, Outcome.FAIL)])
+def test_log_probabilities_in_few_bits(dim: int, outcome: Outcome) -> None:
+    """Rounded to eight bits each, many classes' probabilities may sum to a hundredth more than one."""
+    model = nn.Linear(8, 300)
+    batches = [(torch.randn(32, 8), torch.randint(300, (32,))) for _ in range(3)]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.nll_loss(model(batch[0]).bfloat16().log_softmax(dim), batch[1])
+
+    says(ask("nll-without-log-softmax", trial_of(model, batches, loss)), outcome)
+
+
+class Tokens(UserDict[str, Tensor]):
+    """A batch that can do what a dict cannot, as that of a tokenizer."""
+
+    def to(self, device: str) -> Tokens:
+        return Tokens({name: tensor.to(device) for name, tensor in self.items()})
+
+
+@pytest.mark.parametrize(("reduction", "outcome"), [("mean", Outcome.PASS), ("sum", Outcome.WARN)])
+def test_a_batch_that_moves_itself(reduction: str, outcome: Outcome) -> None:
+    def loss(model: nn.Module, batch: Tokens) -> Tensor:
+        given = batch.to("cpu")
+        return F.cross_entropy(model(given["x"]), given["y"], reduction=reduction)
+
+    batches = [Tokens({"x": x, "y": y}) for x, y in classes(8)]
+    says(ask("loss-sums-over-batch", trial_of(mlp(), batches, loss)), outcome)
+    says(ask("cannot-overfit-one-batch", trial_of(mlp(), batches, loss)), Outcome.PASS)

@@ -35,7 +35,8 @@ class LossFact:
     derivative of what backward is called on with respect to this loss: negative where it is maximised.
     `reduction` is the loss's own: `none` where it is one number an element, which the program weighs itself.
     `outside` is the share of targets that lie where `made_by` never gets, `low` and `high` the targets' range.
-    `alone` counts the trained parameters that this loss reaches and no other does.
+    `alone` counts the trained parameters that this loss reaches and no other does. `own_target` says that the target
+    is no data: it is learnt too, or held fast and in no batch.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class LossFact:
     outside: float
     reduction: str = ""
     alone: int = 0
+    own_target: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class FirstLoss:
     the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
     the same for each of the losses. A loss that draws random numbers is averaged over some draws, and `tiled_error` is
     the standard error of its growth. `values` are those of each batch. `plain_mean` says that a term of what backward
-    is called on is a mean with no factor.
+    is called on is a mean with no factor. `in_order` says that the first batches are simply the first of the data.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -95,6 +97,7 @@ class FirstLoss:
     samples: int = 0
     backwards: int = 0
     plain_mean: bool = False
+    in_order: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -122,12 +125,13 @@ class FirstLoss:
             samples=size or 0,
             backwards=first.backwards,
             plain_mean=first.plain_mean,
+            in_order=not trial.repeats_batches,
         )
 
 
 def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossScene], alone: int) -> LossFact:
-    again = [other for scene in scenes for other, _ in scene.seen if (other.kind, other.place) == _key(call)]
-    values = [mean_loss(other) for other in again]
+    here = call.kind, call.place
+    values = [mean_loss(other) for scene in scenes for other, _ in scene.seen if (other.kind, other.place) == here]
     floating = call.target.is_floating_point()
     target = call.target.double()
     low, high = REACHED.get(call.bounded_by, (-math.inf, math.inf))
@@ -147,11 +151,8 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossSce
         outside=float(((target < low) | (target > high)).double().mean()) if floating and target.numel() else 0.0,
         reduction=str(call.options.get("reduction", "")),
         alone=alone,
+        own_target=call.learns_target or (call.swapped and not _targets(scenes[0].batch, [call])),
     )
-
-
-def _key(call: LossCall) -> tuple[str, Location]:
-    return call.kind, call.place
 
 
 def _ignorant(call: LossCall) -> float:

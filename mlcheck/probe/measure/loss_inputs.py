@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -29,6 +30,8 @@ class LossInput:
     `row_sum_error` is the largest distance of a row's sum from 1, `exp_row_sum_error` the same for the
     exponentials. `distributions` says that every row is one, within rounding; `..._when_scrambled` the same for
     inputs scaled up and random, None where the model could not be run on them. `clipped` says that a relu made it.
+    `rounding` is how far a number may be from the one that was meant, as a part of it: a logarithm's goes into its
+    exponential whole.
     """
 
     kind: str
@@ -43,6 +46,7 @@ class LossInput:
     finite: bool
     clipped: bool = False
     distributions_when_scrambled: bool | None = None
+    rounding: float = 0.0
 
     @property
     def distributions(self) -> bool:
@@ -50,7 +54,7 @@ class LossInput:
 
     @property
     def log_distributions(self) -> bool:
-        return self.exp_row_sum_error <= max(self.tolerance, 1e-3)
+        return self.exp_row_sum_error <= max(self.tolerance, 1e-3, self.rounding * math.log(max(self.classes, 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,7 @@ def _summary(calls: list[LossCall], scrambled: list[LossCall] | None) -> LossInp
         )
         if again
         else None,
+        rounding=max(torch.finfo(call.input.dtype).eps for call in calls),
     )
 
 

@@ -24,6 +24,7 @@ class LossScene:
     """One step that changes no parameter, with dropout off and, unless seeded, the others' random numbers."""
 
     def __init__(self, trial: Trial, batch: Any, seed: int = 0) -> None:
+        self.batch = batch
         self._parameters = [p for p in named_parameters(trial.models) if p.requires_grad]
         self._losses = LossWatch(keep_dropout=False, keep_results=True)
         self.seen: list[tuple[LossCall, float | None]] = []

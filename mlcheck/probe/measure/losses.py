@@ -55,6 +55,7 @@ class LossCall:
     its autograd graph through views and reshapes, or empty; `bounded_by` knows `tanh`, `relu` and `softplus` too.
     `node` is the autograd node of the result, `result` the tensor itself where the watch keeps it. `weights` are what
     each element of an unreduced loss counts for in the end, where that is known: 0 for what a mask leaves out.
+    `swapped` says that the program gave the two the other way round, `learns_target` that both are learnt.
     """
 
     kind: str
@@ -67,6 +68,8 @@ class LossCall:
     node: Any = None
     result: torch.Tensor | None = None
     weights: torch.Tensor | None = None
+    swapped: bool = False
+    learns_target: bool = False
 
 
 @dataclass(slots=True)
@@ -228,7 +231,8 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loss
     prediction, target = (given.pop(name) for name in _NAMES.get(func, ("input", "target")))
     if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
         return None
-    if func in _EITHER_WAY and target.requires_grad and not prediction.requires_grad:
+    swapped = func in _EITHER_WAY and target.requires_grad and not prediction.requires_grad
+    if swapped:
         prediction, target = target, prediction
     return LossCall(
         kind=LOSSES.get(func, func.__name__),
@@ -238,4 +242,6 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loss
         place=user_location(),
         made_by=last_operation(prediction, SQUASHING),
         bounded_by=last_operation(prediction, BOUNDED),
+        swapped=swapped,
+        learns_target=target.requires_grad,
     )
