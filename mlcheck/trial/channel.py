@@ -31,7 +31,7 @@ class Channel:
         """Send one message; it restarts the parent's clock, and `time_limit_s` sets it for all that follow."""
         if time_limit_s is not None:
             message = {**message, "time_limit_s": time_limit_s}
-        self._write(json.dumps(message))
+        self._write(json.dumps(message, default=_plain))
 
     def finish(self) -> None:
         """Say that all the work is done: an exit without it is the user's code leaving early."""
@@ -44,6 +44,11 @@ class Channel:
         with self._lock:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
+
+
+def _plain(value: Any) -> Any:
+    """What the user's objects put into a message: a number of NumPy's or a tensor's, or else its text."""
+    return value.item() if getattr(value, "size", None) == 1 and hasattr(value, "item") else str(value)
 
 
 def connect() -> Channel:

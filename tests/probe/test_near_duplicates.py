@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from PIL import Image
 from probe_programs import ask, says, trial_on
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 from torch import Tensor
-from torch.utils.data import Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.trial import Trial
@@ -246,3 +247,16 @@ def test_tiles_side_by_side_and_shapes_that_are_moved_about() -> None:
     assert ask(RULE, split(torch.stack(tiles(24)), share=0.35)).outcome is not Outcome.WARN
     verdict = ask(RULE, split(torch.stack(tiles(24, blank=True)), share=0.35))
     assert "lie over" not in verdict.summary
+
+
+def test_a_split_by_numbers_of_numpy() -> None:
+    """As of a cross-validation: the report names samples, and goes through JSON as plain numbers."""
+    pictures = photographs()
+    folds = [np.arange(120), np.arange(120, 240)]
+    whole = TensorDataset(torch.cat([pictures[:120], GUISES["noise"](pictures)[:120]]), torch.zeros(240))
+    training, validation = (DataLoader(whole, 20, sampler=SubsetRandomSampler(fold)) for fold in folds)
+    trial = between(pictures[:120], pictures[120:])
+    trial.loaders = {"training": training, "validation": validation}
+    verdict = ask(RULE, trial)
+    says(verdict, Outcome.WARN, "120 of 120 validation samples")
+    assert json.dumps([figure.data for figure in verdict.figures if figure.kind == "table"])

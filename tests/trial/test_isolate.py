@@ -305,3 +305,9 @@ def test_connect_outside_of_a_child_says_so() -> None:
 
     with pytest.raises(RuntimeError, match="run_child"):
         connect()
+
+
+def test_what_json_does_not_know_is_told_as_text() -> None:
+    """A sample's name may be whatever the user's data set takes for one."""
+    _, heard = child("from pathlib import Path; channel.send({'sample': Path('a.png')}); channel.finish()")
+    assert heard == [{"sample": "a.png"}]

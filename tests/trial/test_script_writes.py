@@ -37,6 +37,7 @@ os.makedirs("runs/one", exist_ok=True)
 pathlib.Path("runs/one/note.txt").write_text("x")
 os.rename("runs/one/note.txt", "runs/one/moved.txt")
 assert os.listdir("runs/one") == ["moved.txt"]
+assert os.statvfs("runs/one").f_namemax and shutil.disk_usage("runs/one").free
 assert [path.name for path in pathlib.Path("runs/one").iterdir()] == ["moved.txt"]
 pathlib.Path("~/cache.bin").expanduser().write_bytes(b"1")
 os.chdir("runs/one")

@@ -24,6 +24,7 @@ from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.sample_tensors import digest, sample_leaves, sample_texts
 from mlcheck.probe.measure.sketches import sketch
 from mlcheck.trial.generators import seed_all, seed_sample
+from mlcheck.trial.ranks.samples import plain_index
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
@@ -148,8 +149,8 @@ def _indices(loader: DataLoader[Any]) -> list[Any]:
         if type(batches) is torch.utils.data.BatchSampler or batches is None:
             if isinstance(sampler, (RandomSampler, SequentialSampler)):
                 return list(range(min(len(sampler.data_source), _MOST_INDICES)))
-            return sorted(set(islice(iter(sampler), _MOST_INDICES)))
-        return sorted({index for batch in islice(iter(batches), _MOST_INDICES // 64) for index in batch})
+            return sorted(set(map(plain_index, islice(iter(sampler), _MOST_INDICES))))
+        return sorted({plain_index(index) for batch in islice(iter(batches), _MOST_INDICES // 64) for index in batch})
     except (TypeError, AttributeError):
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import random
 import zlib
 from collections.abc import Iterator, Mapping
@@ -35,8 +36,16 @@ def plan(loader: DataLoader[Any]) -> tuple[int, ...]:
             drawn = list(copy.deepcopy(source, {id(loader.dataset): loader.dataset}))
         except Exception:  # a sampler that cannot be copied is judged by what it gives
             return ()
-    flat = [index for entry in drawn for index in (entry if isinstance(entry, list | tuple) else [entry])]
+    flat = [plain_index(index) for entry in drawn for index in (entry if isinstance(entry, list | tuple) else [entry])]
     return tuple(flat) if all(isinstance(index, int) for index in flat) else ()
+
+
+def plain_index(index: Any) -> Any:
+    """A sample's number as Python's own: samplers over a split made by NumPy or torch give theirs."""
+    try:
+        return operator.index(index)
+    except TypeError:
+        return index
 
 
 @contextmanager

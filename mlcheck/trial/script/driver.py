@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
+from mlcheck.core.plural import plural
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.modes import process_cells
 from mlcheck.trial.script.calls import calls_through
@@ -259,6 +260,7 @@ class Driver:
                 tensor.copy_(value)
 
     def _at_its_end(self) -> NotReached:
-        told = f"{self._program.name} ended after {self._steps} training steps: give it arguments for more epochs or "
+        steps = plural(self._steps, "training step")
+        told = f"{self._program.name} ended after {steps}: give it arguments for more epochs or "
         told += f"steps (mlcheck probe {self._program.name} -- ARGUMENTS)"
         return NotReached(told, used_up=self._steps_before > 0)

@@ -55,7 +55,7 @@ class Outputs:
         for owner, name in _names_of(builtins.open):
             self._set(owner, name, opened)
         self._lead(os, self._opening_by_flags, "open")
-        self._lead(os, self._finding, "stat", "lstat", "access")
+        self._lead(os, self._finding, "stat", "lstat", "access", "statvfs")
         self._lead(os, self._entering, "chdir")
         self._lead(os, self._listing, "listdir")
         self._lead(os, self._scanning, "scandir")
