@@ -110,7 +110,7 @@ def test_a_script_that_ends_says_what_to_do(load_script: LoadScript) -> None:
     trial = load_script(SOUND, "--epochs", "1")
     with restored(trial):
         trial.evaluate_step(next(trial.validation_batches()))
-        with pytest.raises(NotReached, match=r"ended after \d+ training steps?: give it arguments for more epochs"):
+        with pytest.raises(NotReached, match=r"ended after \d+ training steps?: give arguments for more epochs"):
             trial.train_step(next(trial.train_batches()), 0)
 
 

@@ -260,7 +260,6 @@ class Driver:
                 tensor.copy_(value)
 
     def _at_its_end(self) -> NotReached:
-        steps = plural(self._steps, "training step")
-        told = f"{self._program.name} ended after {steps}: give it arguments for more epochs or "
-        told += f"steps (mlcheck probe {self._program.name} -- ARGUMENTS)"
-        return NotReached(told, used_up=self._steps_before > 0)
+        name, count = self._program.name, plural(self._steps, "training step")
+        why = f"{name} ended after {count}: give arguments for more epochs or steps (mlcheck probe {name} -- ARGUMENTS)"
+        return NotReached(why, used_up=self._steps_before > 0)
