@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 SQUASHING = {"Softmax": "softmax", "SafeSoftmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
-BOUNDED = {**SQUASHING, "Tanh": "tanh", "Relu": "relu", "Softplus": "softplus"}
+BOUNDED = {**SQUASHING, "Tanh": "tanh", "Relu": "relu", "Softplus": "softplus", "Exp": "exp"}
 _SHAPING = (
     "View",
     "UnsafeView",
@@ -50,6 +50,24 @@ def graph_nodes(root: torch.Tensor, limit: int = 50_000) -> set[Any]:
             continue
         seen.add(node)
         waiting.extend(parent for parent, _ in node.next_functions)
+    return seen
+
+
+_ADDING_UP = ("Neg", "Add", "Sub", "Mul", "Div", "Sum", "Mean", "Stack", "Squeeze", "View", "Alias", "ToCopy", "Clone")
+
+
+def summed_nodes(root: torch.Tensor) -> set[Any]:
+    """The nodes whose results `root` is a sum of, each by a factor that has no graph of its own."""
+    seen: set[Any] = set()
+    waiting: list[Any] = [root.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        name = node.name().split("Backward")[0] if node is not None else ""
+        parents = [parent for parent, _ in node.next_functions if parent is not None] if node is not None else []
+        if name not in _ADDING_UP or node in seen or (name in ("Mul", "Div") and len(parents) > 1):
+            continue
+        seen.add(node)
+        waiting += parents
     return seen
 
 

@@ -185,6 +185,7 @@ REACHED = {
     "tanh": (-1.0, 1.0),
     "relu": (0.0, math.inf),
     "softplus": (0.0, math.inf),
+    "exp": (0.0, math.inf),
 }
 
 

@@ -86,7 +86,8 @@ class LossWatch(TorchFunctionMode):
 
     `keep_dropout=False` makes every functional dropout the identity, those inside `nn.Dropout` too.
     `keep_results=True` keeps the losses with their graphs. `refused` are calls of a loss that raised, `divergences`
-    those of `kl_div`, `alignments` those of `ctc_loss`: neither has one target for each prediction.
+    those of `kl_div`, `alignments` those of `ctc_loss`, `counts` those of `poisson_nll_loss`: what they get is no pair
+    of a prediction and its target.
     """
 
     def __init__(self, keep_dropout: bool = True, keep_results: bool = False) -> None:
@@ -97,6 +98,7 @@ class LossWatch(TorchFunctionMode):
         self.refused: list[LossCall] = []
         self.divergences: list[LossCall] = []
         self.alignments: list[LossCall] = []
+        self.counts: list[LossCall] = []
         self._keep_dropout = keep_dropout
         self._keep_results = keep_results
         self._away = False
@@ -169,6 +171,8 @@ class LossWatch(TorchFunctionMode):
             return _kept(self.divergences, func, args, kwargs)
         if func is F.ctc_loss:
             return _kept(self.alignments, func, args, kwargs)
+        if func is F.poisson_nll_loss:
+            return _kept(self.counts, func, args, kwargs)
         if func not in LOSSES:
             return func(*args, **kwargs)
         call = _loss_call(func, args, kwargs)
@@ -194,7 +198,7 @@ class LossWatch(TorchFunctionMode):
 
 _MODULES_CODE = {kind.forward.__code__ for kind in (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)}
 _NAMES: dict[Any, tuple[str, str]] = {F.ctc_loss: ("log_probs", "targets")}
-_WATCHED = {*LOSSES, F.kl_div, F.ctc_loss, *DROPOUTS, *DRAWING, F.scaled_dot_product_attention}
+_WATCHED = {*LOSSES, F.kl_div, F.ctc_loss, F.poisson_nll_loss, *DROPOUTS, *DRAWING, F.scaled_dot_product_attention}
 
 
 def _called_by_module() -> bool:

@@ -1,0 +1,32 @@
+"""Judges terms of a loss that the weights change, and that the weights are told nothing of."""
+
+from __future__ import annotations
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.finding import Finding
+from mlcheck.core.outcome import Outcome
+from mlcheck.core.plural import plural
+from mlcheck.probe.measure.added_constants import AddedConstant, AddedConstants
+
+
+def check(seen: AddedConstants) -> Verdict:
+    findings = tuple(_finding(one) for one in seen.found)
+    if findings:
+        return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.backwards)
+    told = f"no term without a gradient is in the losses of {plural(seen.backwards, 'backward pass')}"
+    if seen.terms:
+        told = f"{plural(seen.terms, 'plain number')} added to losses do not depend on the weights"
+    return Verdict(Outcome.PASS, told, looked_at=seen.backwards)
+
+
+def _finding(one: AddedConstant) -> Finding:
+    message = (
+        f"a term of {one.value:.3g} is added to the loss ({one.loss:.3g}) and trains nothing: moving the weights "
+        f"changes it by {one.change:.2g}, and the gradient of the loss knows nothing of that"
+    )
+    if one.of_gradient:
+        message += "; it is made of a gradient that was asked for without create_graph=True"
+        help_ = "pass create_graph=True to torch.autograd.grad"
+    else:
+        help_ = "keep its graph: no .item(), .detach() or no_grad on the way; or leave it out and log it by itself"
+    return Finding(message, one.place, help=help_, numbers={"change": one.change, "missing": one.missing})

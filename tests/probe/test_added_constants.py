@@ -1,0 +1,125 @@
+"""Terms of a loss that train nothing, and numbers that are added to losses on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+RULE = "loss-term-without-gradient"
+Term = Callable[[nn.Module, Any], Any]
+
+
+def size(model: nn.Module) -> Tensor:
+    return torch.stack([parameter.square().sum() for parameter in model.parameters()]).sum()
+
+
+def slope(model: nn.Module, x: Tensor, **graph: Any) -> Tensor:
+    x = x.clone().requires_grad_(True)
+    (found,) = torch.autograd.grad(model(x).sum(), x, **graph)
+    return (found.norm(dim=1) - 1).square().mean()
+
+
+def beside(term: Term) -> Trial:
+    return trial_of(mlp(), classes(8), lambda model, batch: cross_entropy(model, batch) + term(model, batch))
+
+
+def without_grad(model: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return model(x).square().mean()
+
+
+IDLE: dict[str, Term] = {
+    "as a python number": lambda m, b: 0.1 * size(m).item(),
+    "detached": lambda m, b: 0.1 * size(m).detach(),
+    "of the weights' data": lambda m, b: 0.1 * sum(p.data.abs().sum() for p in m.parameters()),
+    "under no_grad": lambda m, b: without_grad(m, b[0]),
+    "a gradient without a graph": lambda m, b: 5 * slope(m, b[0]),
+    "subtracted": lambda m, b: -size(m).item(),
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_terms_that_train_nothing(name: str) -> None:
+    verdict = ask(RULE, beside(IDLE[name]))
+    says(verdict, Outcome.WARN, "trains nothing", "changes it by")
+    assert ("create_graph" in verdict.summary) == (name == "a gradient without a graph")
+    assert verdict.findings[0].location.path.endswith("test_added_constants.py")
+
+
+def test_a_term_among_several_that_are_stacked() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return torch.stack([cross_entropy(model, batch), size(model).detach()]).sum() / 2
+
+    says(ask(RULE, trial_of(mlp(), classes(8), loss)), Outcome.WARN, "trains nothing")
+
+
+LIVELY: dict[str, Term] = {
+    "a penalty": lambda m, b: 0.1 * size(m),
+    "a gradient with a graph": lambda m, b: 5 * slope(m, b[0], create_graph=True),
+    "a margin": lambda m, b: 0.3,
+    "a number of the batch": lambda m, b: b[0].mean(),
+    "the fixed part of a likelihood": lambda m, b: torch.log(torch.tensor(6.28)),
+    "a weight that is found anew": lambda m, b: size(m) / size(m).item(),
+    "a count that happens to be there": lambda m, b: 0.0 * without_grad(m, b[0]),
+}
+
+
+@pytest.mark.parametrize("name", LIVELY)
+def test_terms_that_train_or_are_no_matter_of_the_weights(name: str) -> None:
+    assert ask(RULE, beside(LIVELY[name])).outcome is Outcome.PASS
+
+
+def test_a_logarithm_of_a_sum_that_subtracts_its_largest_first() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        scores = model(batch[0]).flatten()
+        top = scores.max().detach()
+        return top + (scores - top).exp().sum().log() - scores.mean()
+
+    assert ask(RULE, trial_of(mlp(), classes(8), loss)).outcome is Outcome.PASS
+
+
+def test_a_value_that_is_told_instead_of_what_is_trained() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        soft = cross_entropy(model, batch)
+        hard = (model(batch[0]).argmax(1) != batch[1]).float().mean()
+        return soft + (hard - soft).detach()
+
+    assert ask(RULE, trial_of(mlp(), classes(8), loss)).outcome is Outcome.PASS
+
+
+def test_what_an_adversary_says_of_real_samples_in_the_other_s_step() -> None:
+    """The generator's loss holds a number that the discriminator's weights move, and it trains none of these."""
+    generator, judge = nn.Linear(4, 8), nn.Linear(8, 1)
+    makers = [torch.optim.Adam(net.parameters(), lr=1e-3) for net in (generator, judge)]
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        real, losses = batch[0], []
+        for index, maker in enumerate(makers):
+            judge.requires_grad_(index == 1)
+            fake = generator(torch.randn(len(real), 4))
+            fake = fake.detach() if index else fake
+            loss = (judge(fake).mean() - judge(real).mean()) * (1 if index else -1)
+            maker.zero_grad()
+            loss.backward()
+            maker.step()
+            losses.append(loss.detach())
+        return {"loss": sum(losses, torch.zeros(()))}
+
+    trial = trial_of(judge, classes(8), cross_entropy, makers[1], step)
+    trial.models = {"generator": generator, "judge": judge}
+    trial.optimizers = {"generator": makers[0], "judge": makers[1]}
+    assert ask(RULE, trial).outcome is Outcome.PASS
+
+
+def test_regression_with_a_bias_beside() -> None:
+    batches = [(torch.randn(16, 8), torch.randn(16, 5))] * 2
+    says(ask(RULE, trial_of(mlp(), batches, lambda m, b: F.mse_loss(m(b[0]), b[1]))), Outcome.PASS, "no term")
