@@ -302,6 +302,23 @@ def test_a_likelihood_that_is_minimised() -> None:
     says(ask("validation-worsens", other), Outcome.WARN, "on training batches", "how it is computed")
 
 
+@pytest.mark.parametrize(
+    ("metric", "smallest", "outcome"),
+    [
+        ("deviance", True, Outcome.WARN),
+        ("deviance", False, Outcome.SKIP),
+        ("psnr", True, Outcome.SKIP),
+    ],
+)
+def test_what_the_search_keeps_the_smallest_of_grows(metric: str, smallest: bool, outcome: Outcome) -> None:
+    def likelihood(model: nn.Module, batch: Any) -> Tensor:
+        return model(batch[0]).log_softmax(1).gather(1, batch[1][:, None]).mean()
+
+    trial = evaluated(lambda m, b: {metric: -float(likelihood(m, b))}, likelihood)
+    trial.searched_metric, trial.searches_smallest = metric, smallest
+    assert ask("validation-worsens", trial).outcome is outcome
+
+
 def test_validation_that_improves_or_only_overfits_passes() -> None:
     says(ask("validation-worsens", evaluated(lambda m, b: {"val_loss": float(cross_entropy(m, b))})), Outcome.PASS)
     other = classes(8, batches=1, size=32)[0][1].roll(1)

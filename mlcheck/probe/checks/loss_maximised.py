@@ -10,17 +10,20 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.lower_bound import LowerBound
 from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.sinking import SHIFT, Sinking
 
 FEW = 20
 FAR = 2.0
 ABYSS = 1e3
 
 
-def check(seen: FirstLoss, bound: LowerBound | None, run: ShortRun | None) -> Verdict:
+def check(seen: FirstLoss, bound: LowerBound | None, sinking: Sinking | None, run: ShortRun | None) -> Verdict:
     judged = [loss for loss in seen.losses if loss.pull is not None]
     raised = [loss for loss in judged if loss.pull is not None and loss.pull < 0]
     if not raised and bound and run and (finding := _bottomless(bound, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=bound.layers)
+    if not raised and sinking and run and (finding := _sinks(sinking, run)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=sinking.layers)
     if not judged:
         return Verdict(Outcome.SKIP, reason="no loss of torch.nn.functional feeds the backward pass")
     if not raised:
@@ -61,7 +64,7 @@ def check(seen: FirstLoss, bound: LowerBound | None, run: ShortRun | None) -> Ve
 
 def _bottomless(bound: LowerBound, run: ShortRun) -> Finding | None:
     """A loss that can fall for ever, and does: below zero, by more than it began with, and ever faster."""
-    losses = run.losses[: next((k for k, loss in enumerate(run.losses) if not math.isfinite(loss)), None)]
+    losses = _finite(run)
     if not bound.falls or len(losses) < FEW:
         return None
     third = len(losses) // 3
@@ -78,3 +81,24 @@ def _bottomless(bound: LowerBound, run: ShortRun) -> Finding | None:
         help="look at the sign of each term: a divergence, a squared distance or a penalty is added",
         numbers={"first": losses[0], "last": min(losses)},
     )
+
+
+def _sinks(seen: Sinking, run: ShortRun) -> Finding | None:
+    """A loss that falls as far as an output is moved, sample by sample, and does in training."""
+    losses = _finite(run)
+    if not seen.found or len(losses) < FEW or losses[-1] > 0 or losses[0] - losses[-1] < abs(losses[0]):
+        return None
+    sink = seen.found[0]
+    return Finding(
+        f"the loss has no lower bound, and training follows it down: from {losses[0]:.3g} to {min(losses):.3g} in "
+        f"{len(losses)} steps. It falls by {sink.fall:.3g} when {SHIFT:g} is {sink.verb} what `{sink.layer}` gives, in "
+        f"{sink.falling} of {sink.asked} samples tried, and rises in none: scores are not normalised (log_softmax), or "
+        "a term has the wrong sign",
+        seen.place,
+        help="give the likelihood normalised scores; look at the sign of each term",
+        numbers={"first": losses[0], "last": min(losses), "fall": sink.fall},
+    )
+
+
+def _finite(run: ShortRun) -> list[float]:
+    return run.losses[: next((k for k, loss in enumerate(run.losses) if not math.isfinite(loss)), None)]

@@ -7,6 +7,7 @@ import re
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
+from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.evaluation import Evaluation
@@ -18,11 +19,14 @@ FEW = 20
 MARGIN = 0.5
 FALL = 0.25
 CLOSE = 0.05
+GROWN = 3.0
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
 
 
 def check(run: ShortRun, searched: Searched | None, evaluation: Evaluation | None) -> Verdict:
     if searched and not searched.smallest and (finding := _falls(searched.metric, run)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
+    if searched and searched.smallest and (finding := _grows(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
     names = [name for name in (run.before[0] if run.before else {}) if LOSSES.search(name.lower())]
     if not names or not run.after or len(run.losses) < FEW:
@@ -81,16 +85,24 @@ def _why(name: str, start: float, run: ShortRun) -> str:
     """Whether the formula is to blame or the data: the same evaluation of training batches tells."""
     if abs(run.losses[0] + start) < CLOSE * abs(start):
         return "before training one is the negative of the other: a sign is wrong"
-    pairs = [(b[name], a[name]) for b, a in zip(*run.on_training) if name in b and name in a]
-    if not pairs or not all(map(math.isfinite, (number for pair in pairs for number in pair))):
+    if (ends := _on_training(name, run)) is None:
         return "the two do not measure the same"
-    before, after = (sum(values) / len(pairs) for values in zip(*pairs))
+    before, after = ends
     told = f"on training batches {name} goes from {before:.4g} to {after:.4g}"
     if after - before > MARGIN * max(abs(before), 0.1):
         return f"{told}, too: it is how it is computed (a sign, exchanged terms, a mode), not the data"
     if after < before:
         return f"{told}, so it is the data: validation inputs or targets are prepared in another way"
     return f"the two do not measure the same ({told})"
+
+
+def _on_training(name: str, run: ShortRun) -> tuple[float, float] | None:
+    """What the metric is for training batches, before the short run and after it."""
+    pairs = [(b[name], a[name]) for b, a in zip(*run.on_training) if name in b and name in a]
+    if not pairs or not all(map(math.isfinite, (number for pair in pairs for number in pair))):
+        return None
+    before, after = (sum(values) / len(pairs) for values in zip(*pairs))
+    return before, after
 
 
 def _falls(metric: str, run: ShortRun) -> Finding | None:
@@ -108,6 +120,21 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         help="look at the sign of the loss and at the order of its arguments, then at the metric",
         numbers={"before": start, "after": end},
     )
+
+
+def _grows(metric: str, run: ShortRun) -> Finding | None:
+    """The metric that the search keeps the smallest of, where training makes it many times as large."""
+    pairs = [(b[metric], a[metric]) for b, a in zip(run.before, run.after) if metric in b and metric in a]
+    if LOSSES.search(metric.lower()) or best(metric) == "largest" or not pairs or len(run.losses) < FEW:
+        return None
+    first, last = _ends(run.losses)
+    start, end = (sum(values) / len(pairs) for values in zip(*pairs))
+    if run.backwards > run.steps or not last < first or start <= 0 or not end > GROWN * start or end <= 1:
+        return None
+    trained = _on_training(metric, run)
+    if any(a <= b for b, a in pairs) or trained is None or not trained[1] > GROWN * trained[0] > 0:
+        return None
+    return _fault(metric, start, end, first, last, run.steps, _why(metric, start, run))
 
 
 def _ends(losses: list[float]) -> tuple[float, float]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -63,14 +64,17 @@ class LowerBound:
         clock, names = Clock(min(SECONDS, seconds / 8)), Names(trial.models)
         batch = first_batches(trial, 1)[0]
         calls: Counter[nn.Module] = Counter()
-        with _counted(_layers(trial), calls):
-            value, place = _loss(trial, batch)
-        layers = [layer for layer in _layers(trial) if calls[layer] == 1][-_MOST_LAYERS:]
+        with counted(weighted_layers(trial), calls):
+            value, place = loss_with(trial, batch)
+        layers = [layer for layer in weighted_layers(trial) if calls[layer] == 1][-_MOST_LAYERS:]
         falls, tried = [], 0
         for layer in reversed(layers):
             if not clock.left():
                 break
-            losses = [value, *(_loss(trial, batch, layer, factor)[0] for factor in FACTORS)]
+            losses = [
+                value,
+                *(loss_with(trial, batch, layer, partial(torch.mul, other=factor))[0] for factor in FACTORS),
+            ]
             finite = losses[: next((k for k, loss in enumerate(losses) if not math.isfinite(loss)), len(losses))]
             tried += 1
             if _falls(finite):
@@ -78,15 +82,20 @@ class LowerBound:
         return cls(tried, tuple(falls), place)
 
 
-def _layers(trial: Trial) -> list[nn.Module]:
+def weighted_layers(trial: Trial) -> list[nn.Module]:
     found = [module for model in trial.models.values() for module in model.modules() if isinstance(module, _WEIGHTED)]
     return [module for module in dict.fromkeys(found) if any(p.requires_grad for p in module.parameters())]
 
 
-def _loss(trial: Trial, batch: Any, layer: nn.Module | None = None, factor: float = 1.0) -> tuple[float, Location]:
-    """What backward is called on in one step that changes nothing, and where."""
+Change = Callable[[Tensor], Tensor]
+
+
+def loss_with(
+    trial: Trial, batch: Any, layer: nn.Module | None = None, change: Change = torch.clone
+) -> tuple[float, Location]:
+    """What backward is called on in one step that changes nothing but a layer's output, and where."""
     watch = GradientWatch([])
-    with restored(trial), stilled(trial), _enlarged(layer, factor), watch:
+    with restored(trial), stilled(trial), _changed(layer, change), watch:
         seed_all(_SEED)
         try:
             trial.train_step(copied(batch), 0)
@@ -100,7 +109,7 @@ def _loss(trial: Trial, batch: Any, layer: nn.Module | None = None, factor: floa
 
 
 @contextmanager
-def _counted(layers: list[nn.Module], calls: Counter[nn.Module]) -> Iterator[None]:
+def counted(layers: list[nn.Module], calls: Counter[nn.Module]) -> Iterator[None]:
     """Within, the calls of each layer that a gradient can go back through are counted."""
 
     def count(module: nn.Module, *_: object) -> None:
@@ -115,15 +124,15 @@ def _counted(layers: list[nn.Module], calls: Counter[nn.Module]) -> Iterator[Non
 
 
 @contextmanager
-def _enlarged(layer: nn.Module | None, factor: float) -> Iterator[None]:
+def _changed(layer: nn.Module | None, change: Change) -> Iterator[None]:
     if layer is None:
         yield
         return
 
-    def enlarge(_module: nn.Module, _inputs: object, output: object) -> object:
-        return output * factor if isinstance(output, Tensor) and torch.is_grad_enabled() else output
+    def changed(_module: nn.Module, _inputs: object, output: object) -> object:
+        return change(output) if isinstance(output, Tensor) and torch.is_grad_enabled() else output
 
-    handle = layer.register_forward_hook(enlarge)
+    handle = layer.register_forward_hook(changed)
     try:
         yield
     finally:
