@@ -189,3 +189,30 @@ def test_a_training_that_carries_nothing_over(
     assert (verdict.outcome is Outcome.PASS) is beaten
     if not beaten:
         says(verdict, Outcome.WARN, "no better than the commonest class (0.100)", "the nearest neighbour has 0.950")
+
+
+def measured(x: Tensor, y: Tensor, cut: int = 900) -> Trial:
+    """A regression that is evaluated by the loss that it is trained on."""
+
+    def loss(model: Any, batch: Any) -> Tensor:
+        return F.mse_loss(model(batch[0])[:, 0], batch[1])
+
+    parts = TensorDataset(x[:cut], y[:cut]), TensorDataset(x[cut:], y[cut:])
+    trial = trial_on(*parts, model=mlp(x.shape[1], 1), loss=loss)
+    model = trial.models["model"]
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"val_error": float(loss(model, batch))}
+
+    trial.evaluate_step = evaluate
+    return trial
+
+
+def test_targets_that_nothing_tells() -> None:
+    x = numbers(1300)
+    y = x[:, 0].abs() + x[:, 1] * x[:, 2]
+    shuffle = torch.randperm(1300, generator=torch.Generator().manual_seed(3))
+    says(ask("labels-unrelated", measured(x, y[shuffle])), Outcome.WARN, "nothing tells the targets", "a linear model")
+    assert ask("labels-unrelated", measured(x, y)).outcome is not Outcome.WARN
+    assert ask("labels-unrelated", measured(x.sign(), y[shuffle])).outcome is not Outcome.WARN  # codes, not numbers

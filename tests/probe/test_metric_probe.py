@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from sklearn.metrics import f1_score, roc_auc_score
 from torch import Tensor, nn
@@ -246,3 +247,74 @@ def test_a_loss_that_is_summed_in_validation_alone(training: str, validation: st
     verdict = ask("metric-wrong", trial_of(model, classes(8), squares, evaluate=evaluate))
     assert verdict.outcome is outcome, verdict.summary
     assert outcome is Outcome.PASS or "depends on the batch size" in verdict.summary
+
+
+def tagged(accuracy: Callable[[Tensor, Tensor], Tensor]) -> Trial:
+    """A tagger of sentences of unequal length: what is filled up has the label -100."""
+    model = nn.Sequential(nn.Embedding(12, 8), nn.Linear(8, 4))
+    generator = torch.Generator().manual_seed(4)
+    batches = []
+    for _ in range(3):
+        words = torch.randint(12, (10, 9), generator=generator)
+        ends = torch.randint(3, 10, (10, 1), generator=generator)
+        batches.append((words, torch.where(torch.arange(9) < ends, words % 4, -100)))
+
+    def loss(net: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(net(batch[0]).flatten(0, 1), batch[1].flatten())
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            scores = model(batch[0])
+            known = F.cross_entropy(scores.flatten(0, 1), batch[1].flatten())
+            return {"val_loss": float(known), "tag_accuracy": float(accuracy(scores, batch[1]))}
+
+    trial = trial_of(model, batches, loss, evaluate=evaluate)
+    trial.validation_batches = lambda: iter(batches)
+    return trial
+
+
+def _right(scores: Tensor, tags: Tensor) -> Tensor:
+    return (scores.argmax(-1) == tags) & (tags != -100)
+
+
+def test_an_accuracy_of_tags_divided_by_sentences() -> None:
+    verdict = ask("metric-wrong", tagged(lambda s, y: _right(s, y).sum() / len(y)))
+    says(verdict, Outcome.WARN, "tag_accuracy is", "where every prediction is right")
+
+
+@pytest.mark.parametrize(
+    "accuracy",
+    [
+        lambda s, y: _right(s, y).sum() / (y != -100).sum(),
+        lambda s, y: 100 * _right(s, y).sum() / (y != -100).sum(),
+        lambda s, y: (_right(s, y) | (y == -100)).all(1).float().mean(),
+        lambda s, y: (_right(s, y) & (y > 0)).sum() / (y > 0).sum(),
+        lambda s, y: _right(s[:, :-1], y[:, 1:]).sum() / (y[:, 1:] != -100).sum(),
+    ],
+    ids=["of words", "per cent", "of whole sentences", "of some tags", "of the next place"],
+)
+def test_accuracies_of_tags_as_they_should_be(accuracy: Any) -> None:
+    assert ask("metric-wrong", tagged(accuracy)).outcome is Outcome.PASS
+
+
+def test_codes_of_each_place_are_no_scores_of_its_label() -> None:
+    """Queries of few-shot episodes: the nearest of four centres is said, an output is a code."""
+    model, places = nn.Linear(3, 6), torch.randn(4, 6, generator=torch.Generator().manual_seed(1))
+    batches = [(x, y) for x, y in classes(5, 3, classes=4)]
+    batches = [(x, y[:, None].repeat(1, 5)) for x, y in batches]
+
+    def near(net: nn.Module, batch: Any) -> Tensor:
+        return -torch.cdist(net(batch[0]), places.expand(len(batch[0]), -1, -1))
+
+    def loss(net: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(near(net, batch).flatten(0, 1), batch[1].flatten())
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            scores = near(model, batch)
+            known = F.cross_entropy(scores.flatten(0, 1), batch[1].flatten())
+            return {"val_loss": float(known), "accuracy": float((scores.argmax(2) == batch[1]).float().mean())}
+
+    trial = trial_of(model, batches, loss, evaluate=evaluate)
+    trial.validation_batches = lambda: iter(batches)
+    assert ask("metric-wrong", trial).outcome is Outcome.PASS

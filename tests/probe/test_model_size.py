@@ -115,3 +115,17 @@ def test_a_linear_layer_over_a_whole_map_and_a_recurrence_over_thousands_of_step
 )
 def test_ordinary_models(trial: Any) -> None:
     assert ask(RULE, trial()).outcome in (Outcome.PASS, Outcome.SKIP)
+
+
+@pytest.mark.parametrize(("width", "outcome"), [(2100, Outcome.WARN), (900, Outcome.PASS)])
+def test_a_flattened_map_that_is_widened(width: int, outcome: Outcome) -> None:
+    """1,024 numbers of a map to 2,100 hidden units; to 900 there are less than two million weights."""
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 1), nn.ReLU(), nn.Flatten(), nn.Linear(1024, width), nn.ReLU(), nn.Linear(width, 5)
+    )
+    assert ask(RULE, on(model, 1, 8, 8)).outcome is outcome
+
+
+def test_a_flattened_map_that_is_narrowed() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 49, 1), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 700), nn.Linear(700, 5))
+    assert ask(RULE, on(model, 1, 8, 8)).outcome is Outcome.PASS

@@ -267,3 +267,11 @@ def test_an_epoch_of_the_config_is_a_pass_over_the_data(records: int, outcome: O
     assert ask("records-per-epoch-wrong", trial).outcome is Outcome.SKIP
     trial.planned = Planned(20, "epochs", "the config's max_length", records)
     says(ask("records-per-epoch-wrong", trial), outcome, f"records_per_epoch is {records}")
+
+
+def test_a_rate_of_zero_is_no_square() -> None:
+    trial = scheduled(lambda o: schedules.LambdaLR(o, lambda k: 1 - k / 300))
+    for group in trial.optimizers["optimizer"].param_groups:
+        group["lr"] = group["initial_lr"] = 0.0
+    trial.schedulers["scheduler"].base_lrs = [0.0]
+    assert Asked(trial).verdict(RULE).outcome is Outcome.PASS

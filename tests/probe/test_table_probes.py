@@ -83,6 +83,31 @@ def test_one_label_for_all() -> None:
     says(ask("labels-constant", regressed(numbers(), torch.full((600,), 0.3))), Outcome.FAIL, "nothing to learn")
 
 
+def levels(y: Tensor) -> Tensor:
+    """The cumulative levels of an ordinal regression."""
+    return (y[:, None] > torch.arange(3)).float()
+
+
+@pytest.mark.parametrize(("top", "outcome"), [(1, Outcome.WARN), (4, Outcome.SKIP)])
+def test_constant_labels_that_a_loss_gets_in_another_form(top: int, outcome: Outcome) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.binary_cross_entropy_with_logits(model(batch[0]), levels(batch[1]))
+
+    y = torch.randint(top, (600,), generator=draws(2))
+    verdict = ask("labels-constant", trial_on(TensorDataset(numbers(), y), None, mlp(8, 3), loss))
+    assert verdict.outcome is outcome, verdict.summary
+
+
+def test_an_adversary_and_a_label_that_nobody_reads() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        real, other = model(batch[0])[:, 0], model(batch[0].flip(1))[:, 0]
+        ones = F.binary_cross_entropy_with_logits(real, torch.ones_like(real))
+        return ones + F.binary_cross_entropy_with_logits(other, torch.zeros_like(other))
+
+    y = torch.zeros(600).long()
+    assert ask("labels-constant", trial_on(TensorDataset(numbers(), y), None, mlp(8, 1), loss)).outcome is Outcome.PASS
+
+
 def test_one_constant_target_of_three() -> None:
     x = numbers()
     y = torch.stack([x[:, 0], torch.zeros(600), x[:, 1] ** 2], dim=1)
@@ -209,7 +234,12 @@ def leaking(kind: str) -> Trial:
     if kind == "regression":
         target = x[:, 0] * x[:, 1] + 0.1 * numbers(seed=3)[:, 0]
         return regressed(torch.cat([x, 3 * target[:, None] - 7], dim=1), target)
-    leak = {"coded": y.float() / 3, "nearly": y + 0.01 * numbers(seed=4)[:, 0]}[kind]
+    seldom = torch.where(torch.arange(600) % 50 == 0, 4.0 * torch.rand(600, generator=draws(6)), y.float())
+    leak = {
+        "coded": y.float() / 3,
+        "nearly": y + 0.01 * numbers(seed=4)[:, 0],
+        "but for a few": seldom + 0.01 * numbers(seed=4)[:, 0],
+    }[kind]
     return classified(torch.cat([x, leak[:, None]], dim=1), y)
 
 
@@ -218,6 +248,7 @@ def leaking(kind: str) -> Trial:
     [
         ("coded", "the input `batch[0][:, 8]` has one value for each class"),
         ("nearly", "the input `batch[0][:, 8]` alone gives 100 % of the labels"),
+        ("but for a few", "the input `batch[0][:, 8]` alone gives 9"),
         ("regression", "the input `batch[0][:, 8]` is the target `batch[1]` itself"),
     ],
 )

@@ -43,19 +43,58 @@ def test_dropout_by_hand_in_evaluation(form: str) -> None:
     says(ask("random-evaluation", program(FORMS[form], always=False)), Outcome.PASS)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda h: h + 0.1 * torch.randn_like(h),
-        lambda h: h * (torch.rand_like(h) > 0.5),
-        lambda h: torch.where(torch.rand_like(h) > 0.5, h, 0.0),
-        lambda h: 3 * h * (torch.rand_like(h) > 0.1),
-    ],
-)
-def test_noise_and_masks_that_hide_a_part_are_left_open(change: Any) -> None:
-    """What is sampled, or hidden to be filled in, is drawn in evaluation on purpose."""
-    verdict = ask("random-evaluation", program(change))
+HIDING: dict[str, Any] = {
+    "zeros and ones": lambda h: h * (torch.rand_like(h) > 0.5),
+    "scaled by something else": lambda h: 3 * h * (torch.rand_like(h) > 0.1),
+}
+ADDING: dict[str, Any] = {
+    "noise": lambda h: h + 0.1 * torch.randn_like(h),
+    "noise in place": lambda h: h.clone().add_(torch.rand_like(h).mul(0.2)),
+}
+SAMPLED: dict[str, Any] = {
+    "a choice": lambda h: torch.where(torch.rand_like(h) > 0.5, h, 0.0),
+    "of a learnt size": lambda h: h + h.abs() * torch.randn_like(h),
+}
+
+
+@pytest.mark.parametrize("form", [*HIDING, *ADDING])
+def test_a_classifier_that_is_disturbed_in_evaluation(form: str) -> None:
+    change = {**HIDING, **ADDING}[form]
+    said = "sets values to 0 at random" if form in HIDING else "adds random numbers"
+    says(ask("random-evaluation", program(change)), Outcome.WARN, said, "in evaluation too")
+    says(ask("random-evaluation", program(change, always=False)), Outcome.PASS)
+
+
+@pytest.mark.parametrize("form", SAMPLED)
+def test_what_a_classifier_samples_is_left_open(form: str) -> None:
+    verdict = ask("random-evaluation", program(SAMPLED[form]))
     assert verdict.outcome is Outcome.INCONCLUSIVE, verdict.summary
+
+
+@pytest.mark.parametrize("form", [*HIDING, *ADDING])
+def test_what_is_hidden_to_be_filled_in_is_left_open(form: str) -> None:
+    """Masked and denoising autoencoders hide, or disturb, a part of their input in evaluation on purpose."""
+    trial = program({**HIDING, **ADDING}[form])
+    batches = [(x, x[:, :5]) for x, _ in classes(8)]
+
+    def rebuilt(model: Any, batch: Any) -> Tensor:
+        return (model(batch[0]) - batch[1]).square().mean()
+
+    again = trial_of(trial.models["model"], batches, rebuilt)
+    assert ask("random-evaluation", again).outcome is Outcome.INCONCLUSIVE
+
+
+def test_an_evaluation_under_noise_on_purpose() -> None:
+    trial = program(lambda h: h)
+    model = trial.models["model"]
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        model.eval()
+        noisy = batch[0] + 0.1 * torch.randn_like(batch[0])
+        return {"val_loss": F.cross_entropy(model(noisy), batch[1]).item()}
+
+    trial.evaluate_step = evaluate
+    assert ask("random-evaluation", trial).outcome is Outcome.INCONCLUSIVE
 
 
 class Dropping(nn.Module):

@@ -21,6 +21,8 @@ LITTLE = 0.1
 FEW = 100
 MANY = 500
 FEW_STEPS = 60
+EXPLAINED = 0.05
+MOST_COLUMNS = 64
 COMMON = 0.7
 NOTHING = 2.0
 CERTAIN = 8.0
@@ -42,7 +44,9 @@ def check(passes: Passes, first: FirstLoss, samples: Samples | None, run: ShortR
     message = "" if augmented else _fault(mine, theirs, across, _same_classes(training, held_out))
     if not message and held_out and across and run and mine.samples >= MANY // 2 and len(held_out.y) >= FEW:
         if not augmented or _validation_tells_none(samples, theirs):
-            message = _nothing_tells(baselines(training, held_out), mine, across, run)
+            found = baselines(training, held_out)
+            message = _nothing_tells(found, mine, across, run) or _nothing_told(found, held_out, first, across, run)
+            message = message if mine.p >= PRESENT else ""
     if message:
         finding = Finding(
             message,
@@ -127,6 +131,26 @@ def _nothing_tells(found: Baselines | None, mine: Signal, across: Signal, run: S
         f"nothing tells the labels: on {found.asked} validation samples the commonest class has {chance:.3f}, the "
         f"nearest neighbour {found.neighbour:.3f}, a linear model {found.linear:.3f}, yours after {run.epochs:.2g} "
         f"epochs {own:.3f}; in training neighbours share a label as by chance (p = {mine.p:.2g} in {mine.samples})"
+    )
+
+
+def _nothing_told(found: Baselines | None, held_out: Examples, first: FirstLoss, across: Signal, run: ShortRun) -> str:
+    """The same of numbers that a squared error is given as they are: none explains any of their variance."""
+    if found is None or found.measure == "accuracy" or run.predictions is None or len(first.losses) != 1:
+        return ""
+    loss, variance = first.losses[0], float(held_out.y.var(correction=0))
+    as_they_are = loss.low >= float(held_out.y.min()) - variance and loss.high <= float(held_out.y.max()) + variance
+    if loss.kind != "mse_loss" or not as_they_are or run.steps < FEW_STEPS or run.epochs < 1 or not variance:
+        return ""
+    own = 1 - run.predictions.mean / variance
+    if held_out.x.shape[1] > MOST_COLUMNS or not bool((held_out.x != held_out.x.round()).any()):
+        return ""  # pictures and ids lie near each other for other reasons
+    if across.p < PRESENT or max(found.linear, own) > EXPLAINED or not math.isfinite(own):
+        return ""
+    return (
+        f"nothing tells the targets: of their variance in {found.asked} validation samples a linear model explains "
+        f"{100 * max(found.linear, 0):.2g} %, yours after {run.epochs:.2g} epochs {100 * max(own, 0):.2g} %; samples "
+        f"that lie near each other have near targets as by chance (p = {across.p:.2g})"
     )
 
 

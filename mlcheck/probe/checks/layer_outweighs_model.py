@@ -12,6 +12,7 @@ HEAVY = 2_000_000
 MOST = 0.8
 WIDE = 4096
 LONG = 1000
+WIDENED = 2
 _SHOWN = 30
 
 
@@ -46,7 +47,8 @@ def check(seen: ModelSize, *, share: float = MOST, steps: int = LONG) -> Verdict
 
 def _too_wide(module: ModuleSize, seen: ModelSize, most: float) -> Finding | None:
     share = module.parameters / max(seen.parameters, 1)
-    if not module.flattens or module.features < WIDE or module.parameters < HEAVY or share < most:
+    widens = module.features > 0 and module.parameters >= WIDENED * module.features**2
+    if not module.flattens or module.parameters < HEAVY or share < most or (module.features < WIDE and not widens):
         return None
     shape = " x ".join(map(str, module.flattens))
     return Finding(

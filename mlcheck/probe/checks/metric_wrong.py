@@ -25,6 +25,8 @@ _NAMES = {
 }
 _MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse)(?:$|[_\W])")
 _SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
+_PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
+_BY_CLASS = re.compile(r"balanced|macro|mean|class|avg|average")
 CLOSE = 2e-3
 APART = 0.006
 UNEVEN = 0.05
@@ -205,9 +207,10 @@ def _not_a_share(name: str, answered: Answered | None) -> Finding | None:
 
 
 def _is_off(name: str, one: Answers) -> bool:
-    """Where a class is missing from the labels, an average over classes may stay below 1."""
+    """Where a class is missing from the labels, an average over classes may stay below 1; an accuracy is none."""
     best = one.at_best(name)
-    return best <= one.wrong[name] or (one.complete and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
+    plain = one.complete or bool(_PLAIN.search(name.lower()) and not _BY_CLASS.search(name.lower()))
+    return best <= one.wrong[name] or (plain and min(abs(best - 1), abs(best / 100 - 1)) > 1 - LEAST)
 
 
 def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss | None) -> Finding | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.evaluation import Evaluation
+from mlcheck.probe.measure.first_loss import FirstLoss
+
+_OF_CLASSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
 
 
-def check(seen: Evaluation) -> Verdict:
+def check(seen: Evaluation, first: FirstLoss | None) -> Verdict:
     differing = {name: pair for name, pair in seen.metrics.items() if _differ(*pair)}
     where = f"; {seen.first_difference} is the first to differ" if seen.first_difference else ""
     if seen.dropouts and (differing or seen.first_difference):
@@ -25,6 +30,10 @@ def check(seen: Evaluation) -> Verdict:
         name, place = seen.training[0]
         message = f"two evaluations of a batch differ: {name} is in training mode{_pair(differing)}"
         return Verdict(Outcome.WARN, message, findings=(Finding(message, place),), looked_at=2)
+    if (disturbed := _disturbed(seen)) and first and _classifies(first):
+        message = f"{disturbed} in evaluation too, and two evaluations of a batch differ{_pair(differing)}"
+        finding = Finding(message, (*seen.hiding, *seen.jittering)[0], help="do so only where self.training is True")
+        return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)
     if not seen.repeats and not seen.draws:
         reason = "the program draws its batches itself, in the order of its data: none can be evaluated twice"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=2)
@@ -34,6 +43,19 @@ def check(seen: Evaluation) -> Verdict:
         Outcome.INCONCLUSIVE,
         reason=f"two evaluations of a batch differ{_pair(differing)}: {source}. Fix its seed if the metric must repeat",
         looked_at=2,
+    )
+
+
+def _disturbed(seen: Evaluation) -> str:
+    if seen.hiding:
+        return "the model sets values to 0 at random"
+    return "the model adds random numbers to its values" if seen.jittering else ""
+
+
+def _classifies(first: FirstLoss) -> bool:
+    """One class a sample is what the model is trained to tell: nothing is to be filled in, denoised or sampled."""
+    return bool(first.losses) and all(
+        loss.kind in _OF_CLASSES and math.prod(loss.target_shape) == first.samples for loss in first.losses
     )
 
 

@@ -79,7 +79,7 @@ def _fault(course: Course, seen: PlannedRates) -> str:
 
 def _is_squared(course: Course) -> bool:
     """Whether the function that gives a factor gives the rate; of a base rate near 1 both are the same."""
-    return course.base < LARGE and abs(max(course.rates) / course.base**2 - 1) < CLOSE
+    return 0 < course.base < LARGE and abs(max(course.rates) / course.base**2 - 1) < CLOSE
 
 
 def _dead_from(rates: Sequence[float], least: float) -> int | None:

@@ -14,6 +14,8 @@ from mlcheck.probe.measure.passes import Passes
 
 NEARLY = {True: 0.99, False: 0.999}
 WORSE = 0.03
+SELDOM = 0.03
+TIMES = 15
 
 
 def check(passes: Passes, first: FirstLoss) -> Verdict:
@@ -81,7 +83,9 @@ def _fault(table: Examples, best: Giveaway, name: str) -> str:
             f"the input `{name}` has one value for each class of `{table.target}` in all of {len(table.y):,} samples: "
             "it is the label in another form"
         )
-    if best.alone >= NEARLY[table.classes] and best.without < best.alone - WORSE:
+    sure = best.alone >= NEARLY[table.classes] and best.without < best.alone - WORSE
+    far = table.classes and 1 - best.alone <= SELDOM and 1 - best.without > max(WORSE, TIMES * (1 - best.alone))
+    if sure or far:
         measure = f"{100 * best.alone:.4g} % of the labels" if table.classes else f"R² {best.alone:.4f} of the target"
         rest = f"{100 * best.without:.3g} %" if table.classes else f"R² {best.without:.3f}"
         return f"the input `{name}` alone gives {measure}, where the nearest neighbours in all others give {rest}"

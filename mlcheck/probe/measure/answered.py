@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.probe.measure.logged import metrics_of
+from mlcheck.probe.measure.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
@@ -24,6 +25,7 @@ from mlcheck.trial.trial import Trial
 BATCHES = 2
 SCALES = (1.0, 40.0)  # as chances, and as scores of which a softmax or sigmoid makes certainty
 _MOST_CLASSES = 1000
+_LEFT_OUT = -100
 
 Metrics = dict[str, float]
 
@@ -67,18 +69,27 @@ class Answered:
 
 
 def _answers(trial: Trial, batch: Any) -> Answers | None:
-    given, outputs = _evaluated(trial, batch, None)
+    losses = LossWatch()
+    with losses:
+        given, outputs = _evaluated(trial, batch, None)
     labels = [leaf for _, leaf in leaves(batch) if _is_classes(leaf)]
     pairs = [(output, label) for output in outputs for label in labels if _classes(output, label)]
+    if pairs and pairs[0][0].shape[:-1] == pairs[0][1].shape and pairs[0][0].ndim > 2:  # or else codes of something
+        scored = [call.input.flatten() for call in losses.calls if call.kind == "cross_entropy"]
+        pairs = [pair for pair in pairs if any(torch.equal(one, pair[0].flatten()) for one in scored)]
     if len(pairs) != 1 or not given:
         return None
     output, label = pairs[0]
     classes = _classes(output, label)
-    others = (label.long() + 1) % max(2, int(label.max()) + 1)
+    known = label.long().clamp(min=0)  # below 0 is what a loss leaves out
+    others = (known + 1) % max(2, int(label.max()) + 1)
     right, wrong = (
         tuple(_evaluated(trial, batch, _scores(output, said, classes, scale))[0] for scale in SCALES)
-        for said in (label.long(), others)
+        for said in (known, others)
     )
+    if label.ndim == 2 and output.ndim == 3:  # a program may compare each place with the label of the next
+        ahead = _scores(output, known.roll(-1, 1), classes, SCALES[-1])
+        right = (*right, _evaluated(trial, batch, ahead)[0])
     worst = {name: min(metrics.get(name, value) for metrics in wrong) for name, value in wrong[0].items()}
     return Answers(len(label), given, worst, right, _holds_all(label, max(2, classes)))
 
@@ -112,7 +123,9 @@ def _number(value: Any) -> float | None:
 
 
 def _is_classes(leaf: Tensor) -> bool:
-    if leaf.is_complex() or not leaf.numel() or not leaf.ndim or bool((leaf < 0).any()):
+    if leaf.is_complex() or not leaf.numel() or not leaf.ndim or bool((leaf < 0).all()):
+        return False
+    if bool(((leaf < 0) & (leaf != _LEFT_OUT)).any()) or (leaf.ndim < 2 and bool((leaf < 0).any())):
         return False
     return not leaf.is_floating_point() or bool(((leaf == 0) | (leaf == 1)).all())
 
@@ -126,6 +139,8 @@ def _classes(output: Tensor, label: Tensor) -> int:
     if output.ndim != label.ndim + 1 or output.ndim < 2:
         return 0
     count = output.shape[1] if _beside(output, output.shape[1]) == label.shape else 0
+    if not count and output.ndim > 2 and output.shape[:-1] == label.shape:
+        count = output.shape[-1]
     return count if int(label.max()) < count <= _MOST_CLASSES and not label.is_floating_point() else 0
 
 
@@ -144,6 +159,7 @@ def _holds_all(label: Tensor, classes: int) -> bool:
 def _scores(output: Tensor, said: Tensor, classes: int, scale: float) -> Tensor:
     """The output of a model that says `said`, and no doubt about it."""
     if classes > 1:
-        return torch.nn.functional.one_hot(said, classes).movedim(-1, 1) * scale
-    certain = said.double().reshape(output.shape)
-    return certain if scale == 1 else (2 * certain - 1) * scale
+        certain = torch.nn.functional.one_hot(said, classes) * scale
+        return certain if certain.shape == output.shape else certain.movedim(-1, 1)
+    sure = said.double().reshape(output.shape)
+    return sure if scale == 1 else (2 * sure - 1) * scale

@@ -33,7 +33,8 @@ class Evaluation:
     `changed_buffers` and `changed_parameters` were altered by evaluating. `metrics` holds the two values of
     every metric, `first_difference` the module whose output was the first to differ, `draws` the places where
     the evaluation drew random numbers. `repeats` is False where the program draws its batches itself, so that the
-    two need not have been the same. `first_nan` is the first module that gave NaN.
+    two need not have been the same. `first_nan` is the first module that gave NaN. `hiding` and `jittering` are places
+    of a model in evaluation mode that multiply values by random zeros and ones, and that add random numbers.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -51,6 +52,8 @@ class Evaluation:
     place: Location
     repeats: bool = True
     first_nan: str = ""
+    hiding: tuple[Location, ...] = ()
+    jittering: tuple[Location, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -78,6 +81,8 @@ class Evaluation:
             first_nan=next(
                 (names.module(m) for m, kept in first.outputs if any(bool(t.isnan().any()) for t in kept)), ""
             ),
+            hiding=first.hiding,
+            jittering=first.jittering,
         )
 
 
@@ -93,6 +98,7 @@ class _Pass:
         with thinning, self.losses, self.modules:
             found = metrics_of(trial, copied(batch))
         self.metrics = found
+        self.hiding, self.jittering = (tuple(dict.fromkeys(at)) for at in (thinning.hiding, thinning.jittering))
         self.dropouts = [
             *self.losses.dropouts,
             *(FunctionalDropout(_BY_HAND, place, _ALWAYS) for place in thinning.places),

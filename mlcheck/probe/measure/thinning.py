@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
@@ -16,18 +17,23 @@ from mlcheck.probe.measure.place import user_location
 
 _ABOUT = 0.35
 _TIMES = {torch.mul, Tensor.mul, Tensor.mul_, Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__}
+_PLUS = {torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__radd__, Tensor.__iadd__}
 _OVER = {torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, Tensor.__itruediv__}
 
 
 class Thinning(TorchFunctionMode):
     """While entered, keeps the `places` that multiply values by such a mask, scaled before, with it or after.
 
-    A mask that is not scaled is none of these: what hides a part of the input has a task that is to fill it in.
+    A mask that is not scaled is none of these: what hides a part of the input may have a task that is to fill it in.
+    Such are the `hiding` places; `jittering` are those that add random numbers of a size that is written in the code;
+    both within a model in evaluation mode.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.places: list[Location] = []
+        self.hiding: list[Location] = []
+        self.jittering: list[Location] = []
         self._random: dict[int, Tensor] = {}
         self._masked: dict[int, tuple[Tensor, float]] = {}
         self._scaled: dict[int, tuple[Tensor, float]] = {}
@@ -49,6 +55,8 @@ class Thinning(TorchFunctionMode):
             self._multiply(tensors[0], tensors[1], result)
         elif func in _TIMES | _OVER and len(tensors) == 1:
             self._scale(tensors[0], _factor(func, args), result)
+        elif func in _PLUS and len(tensors) == 2:
+            self._add(tensors[0], tensors[1])
 
     def _multiply(self, one: Tensor, other: Tensor, result: Tensor) -> None:
         mask, values = (one, other) if id(one) in self._random else (other, one)
@@ -62,6 +70,13 @@ class Thinning(TorchFunctionMode):
             self.places.append(user_location())
         elif kept == 1:
             self._masked[id(result)] = (result, share)
+            self.hiding += [user_location()] if 0 < share < 1 and _in_evaluation() else []
+
+    def _add(self, one: Tensor, other: Tensor) -> None:
+        noise, values = (one, other) if id(one) in self._random else (other, one)
+        varies = id(noise) in self._random and noise.numel() > 1 and bool((noise != noise.flatten()[0]).any())
+        if varies and id(values) not in self._random and noise.is_floating_point() and values.shape == noise.shape:
+            self.jittering += [user_location()] if _in_evaluation() else []
 
     def _scale(self, values: Tensor, factor: float, result: Tensor) -> None:
         if factor <= 1:
@@ -70,6 +85,17 @@ class Thinning(TorchFunctionMode):
             self.places.append(user_location())
         else:
             self._scaled[id(result)] = (result, factor)
+
+
+def _in_evaluation() -> bool:
+    """Whether the nearest module whose `forward` this is part of is in evaluation mode."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        owner = frame.f_locals.get("self") if frame.f_code.co_name == "forward" else None
+        if isinstance(owner, nn.Module):
+            return not owner.training
+        frame = frame.f_back
+    return False
 
 
 def _makes_up(factor: float, share: float) -> bool:
