@@ -1,0 +1,109 @@
+"""Generators that work for their discriminator, and games as they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+RULE = "adversary-helps"
+Of = Callable[[Tensor], Tensor]
+
+
+def bce(one: float) -> Of:
+    return lambda scores: F.binary_cross_entropy_with_logits(scores, torch.full_like(scores, one))
+
+
+GAMES: dict[str, tuple[Of, Of, Of]] = {
+    "non-saturating": (bce(1.0), bce(0.0), bce(1.0)),
+    "saturating": (bce(1.0), bce(0.0), lambda s: -bce(0.0)(s)),
+    "smoothed labels": (bce(0.9), bce(0.0), bce(1.0)),
+    "Wasserstein": (lambda s: -s.mean(), lambda s: s.mean(), lambda s: -s.mean()),
+    "the other way round": (lambda s: s.mean(), lambda s: -s.mean(), lambda s: s.mean()),
+    "hinge": (lambda s: F.relu(2 - s).mean(), lambda s: F.relu(2 + s).mean(), lambda s: -s.mean()),
+    "softplus": (lambda s: F.softplus(-s).mean(), lambda s: F.softplus(s).mean(), lambda s: F.softplus(-s).mean()),
+}
+
+
+def game(real: Of, made: Of, aim: Of, frozen: bool = False, every: int = 1, conditional: bool = False) -> Trial:
+    torch.manual_seed(5)
+    maker, judge = nn.Linear(4, 8), nn.Sequential(nn.Linear(16 if conditional else 8, 16), nn.Tanh(), nn.Linear(16, 1))
+    opt_m, opt_j = (torch.optim.Adam(net.parameters(), lr=1e-3) for net in (maker, judge))
+
+    def asked(x: Tensor, beside: Tensor) -> Tensor:
+        return judge(torch.cat([x, beside], 1) if conditional else x)
+
+    def step(batch: Any, index: int) -> dict[str, Tensor]:
+        x = batch[0]
+        fake = maker(torch.randn(len(x), 4))
+        opt_j.zero_grad()
+        loss = real(asked(x, x)) + made(asked(fake.detach(), x))
+        loss.backward()
+        opt_j.step()
+        if (index + 1) % every == 0:
+            judge.requires_grad_(not frozen)
+            opt_m.zero_grad()
+            aim(asked(fake, x)).backward()
+            opt_m.step()
+            judge.requires_grad_(True)
+        return {"loss": loss.detach()}
+
+    trial = trial_of(judge, classes(8), cross_entropy, opt_j, step)
+    trial.models = {"maker": maker, "judge": judge}
+    trial.optimizers = {"maker": opt_m, "judge": opt_j}
+    return trial
+
+
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_maker_that_works_for_its_judge(name: str, frozen: bool) -> None:
+    real, made, aim = GAMES[name]
+    says(ask(RULE, game(real, made, lambda s: -aim(s), frozen)), Outcome.FAIL, "works for `judge`, not against it")
+    assert ask(RULE, game(real, made, aim, frozen)).outcome is Outcome.PASS
+
+
+def test_a_maker_that_steps_more_seldom() -> None:
+    real, made, aim = GAMES["Wasserstein"]
+    assert ask(RULE, game(real, made, aim, every=3)).outcome is Outcome.PASS
+    assert ask(RULE, game(real, made, made, every=3)).outcome is Outcome.FAIL
+
+
+def test_what_cannot_be_told() -> None:
+    def squares(to: float) -> Of:
+        return lambda scores: (scores - to).square().mean()
+
+    assert ask(RULE, game(squares(1.0), squares(0.0), squares(1.0))).outcome in (Outcome.INCONCLUSIVE, Outcome.SKIP)
+    real, made, aim = GAMES["non-saturating"]
+    assert ask(RULE, game(real, made, aim, conditional=True)).outcome is Outcome.SKIP
+
+
+def test_two_models_that_work_together() -> None:
+    """An encoder and a decoder with an optimizer each lower one loss."""
+    encode, decode = nn.Linear(8, 3), nn.Linear(3, 8)
+    optimizers = [torch.optim.Adam(net.parameters(), lr=1e-3) for net in (encode, decode)]
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss = F.mse_loss(decode(encode(batch[0])), batch[0])
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+        return {"loss": loss.detach()}
+
+    trial = trial_of(encode, classes(8), cross_entropy, optimizers[0], step)
+    trial.models = {"encode": encode, "decode": decode}
+    trial.optimizers = {"encode": optimizers[0], "decode": optimizers[1]}
+    assert ask(RULE, trial).outcome in (Outcome.SKIP, Outcome.INCONCLUSIVE)
+
+
+def test_one_optimizer() -> None:
+    assert ask(RULE, trial_of(mlp(), classes(8), cross_entropy)).outcome is Outcome.SKIP
