@@ -62,9 +62,10 @@ def test_a_mask_the_wrong_way_round(words: bool) -> None:
     assert ask(RULE, program(Joint(lambda real: ~real, words), words)).outcome is Outcome.PASS
 
 
-def test_a_mask_of_numbers() -> None:
+@pytest.mark.parametrize("least", [-torch.inf, torch.finfo(torch.float32).min])
+def test_a_mask_of_numbers(least: float) -> None:
     def hide(seen: Tensor) -> Tensor:
-        return torch.zeros(seen.shape).masked_fill(~seen, -torch.inf)
+        return torch.zeros(seen.shape).masked_fill(~seen, least)
 
     assert ask(RULE, program(Joint(hide))).outcome is Outcome.PASS
     assert ask(RULE, program(Joint(lambda real: hide(~real)))).outcome is Outcome.FAIL

@@ -27,6 +27,7 @@ _ATTENDING = {
 }
 FEW_PLACES = 2
 MOST_CALLS = 64
+HIDDEN = -1e4  # libraries add the least number of a type instead of minus infinity
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def _joint(given: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
     key, mask = given["key"].detach(), given.get("key_padding_mask")
     if mask is None or key.ndim != 3:
         return None
-    return key.transpose(0, 1), ~mask if mask.dtype == torch.bool else mask > -torch.inf
+    return key.transpose(0, 1), ~mask if mask.dtype == torch.bool else mask > HIDDEN
 
 
 def _single(given: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
@@ -94,7 +95,7 @@ def _single(given: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
     key, mask = given["key"].detach(), given.get("attn_mask")
     if mask is None or key.ndim != 4 or mask.ndim != 4 or len(mask) != len(key):
         return None
-    seen = (mask if mask.dtype == torch.bool else mask > -torch.inf).flatten(1, 2).any(1)
+    seen = (mask if mask.dtype == torch.bool else mask > HIDDEN).flatten(1, 2).any(1)
     return key.transpose(1, 2).flatten(2), seen
 
 
