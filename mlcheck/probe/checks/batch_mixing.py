@@ -45,6 +45,17 @@ def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
 
 def _strayed(pairing: Pairing) -> Verdict:
     one = pairing.strayed[0]
+    if one.places > 1:
+        own, reached = (f"place {at % one.places} of sample {at // one.places}" for at in (one.own, one.reached))
+        message = (
+            f"the loss compares predictions with other places' targets: with another `{part_of('batch', one.name)}` at "
+            f"{own} the gradient of its own prediction stays, bit for bit, and that at {reached} changes; under other "
+            "random numbers that of another one"
+        )
+        finding = Finding(
+            message, pairing.place, help="look for what is drawn at random before the loss: a permutation"
+        )
+        return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
     message = (
         f"the loss compares predictions with other samples' targets: with another `{part_of('batch', one.name)}` for "
         f"sample {one.own} the gradient of its own prediction stays, bit for bit, and that of sample {one.reached} "

@@ -92,8 +92,8 @@ def _sinks(seen: Sinking, run: ShortRun) -> Finding | None:
     return Finding(
         f"the loss has no lower bound, and training follows it down: from {losses[0]:.3g} to {min(losses):.3g} in "
         f"{len(losses)} steps. It falls by {sink.fall:.3g} when {SHIFT:g} is {sink.verb} what `{sink.layer}` gives, in "
-        f"{sink.falling} of {sink.asked} samples tried, and rises in none: scores are not normalised (log_softmax), or "
-        "a term has the wrong sign",
+        f"{sink.falling} of {sink.asked} samples tried, and rises in none: a term has the wrong sign, or scores are "
+        "not normalised (log_softmax)",
         seen.place,
         help="give the likelihood normalised scores; look at the sign of each term",
         numbers={"first": losses[0], "last": min(losses), "fall": sink.fall},

@@ -26,16 +26,21 @@ from mlcheck.trial.trial import Trial
 ROWS = 5
 _FEW = 3
 _SECONDS = 4.0
+_MOST_PLACES = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Strayed:
-    """A tensor of the batch whose row `own` alone decides the gradient of the prediction in row `reached`."""
+    """A tensor of the batch whose row `own` alone decides the gradient of the prediction in row `reached`.
+
+    Of `places` a row, where it is above 1, the numbers count the places of all rows: those of one row are exchanged.
+    """
 
     name: str
     own: int
     reached: int
     asked: int
+    places: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +60,52 @@ class Pairing:
             raise NotMeasured("the program draws its batches itself: none can be given to it twice")
         batch = first_batches(trial, 1)[0]
         size = batch_size(batch)
-        if size is None or size < 2 * ROWS:
+        several = [name for name, tensor in leaves(batch) if tensor.ndim == 2 and 1 < tensor.shape[1] <= _MOST_PLACES]
+        if size is None or (size < 2 * ROWS and not several):
             raise NotMeasured("the batch has too few samples side by side")
         clock, before = Clock(min(_SECONDS, seconds / 10)), _gradients(trial, batch, size)
         if not before.rows:
             raise NotMeasured("no gradient of a prediction with one row a sample was seen")
-        names = [name for name, tensor in leaves(batch) if tensor.ndim and len(tensor) == size]
+        names = [name for name, tensor in leaves(batch) if tensor.ndim and len(tensor) == size >= 2 * ROWS]
         found: list[Strayed | None] = []
         for name in names:
             with suppress(Exception):  # a program may refuse a sample that is made of two
                 found.append(_astray(trial, batch, name, before, clock))
+        for name in several if not any(found) else ():
+            with suppress(Exception):
+                found.append(_scattered(trial, batch, name, size, clock))
         return cls(tuple(one for one in found if one), len(found), before.place)
+
+
+def _scattered(trial: Trial, batch: Any, name: str, size: int, clock: Clock) -> Strayed | None:
+    """A place of a row that decides the gradient of another one, and of yet another under other random numbers.
+
+    What is shifted by one place, or read backwards, decides the same one each time.
+    """
+    tensor = dict(leaves(batch))[name]
+    found: list[tuple[int, int]] = []
+    for own in torch.linspace(1, tensor.numel() - 2, ROWS).long().tolist():
+        changed = copied(batch)
+        values = dict(leaves(changed))[name].data.view(-1)
+        row = values.view(len(tensor), -1)[own // tensor.shape[1]]
+        other = row[row != values[own]]
+        if not len(other):
+            continue
+        values[own] = other[0]
+        reached = [_reached(trial, batch, changed, size, tuple(tensor.shape), seed) for seed in (0, 1, 2)]
+        if any(len(one) > 1 for one in reached) or all(own in one for one in reached) or not clock.left():
+            return None
+        found += [(own, other) for one in reached for other in one if other != own]
+        if len({frozenset(one) for one in reached}) == 1:
+            return None
+    return Strayed(name, *found[0], len(found), tensor.shape[1]) if len(found) >= _FEW else None
+
+
+def _reached(trial: Trial, batch: Any, changed: Any, size: int, shape: tuple[int, ...], seed: int) -> set[int]:
+    """The places whose gradient the change reaches, counted through all rows, of outputs that have such places."""
+    pairs = zip(_gradients(trial, batch, size, seed).rows, _gradients(trial, changed, size, seed).rows, strict=True)
+    flat = [(a.flatten(0, 1), b.flatten(0, 1)) for a, b in pairs if tuple(a.shape[:2]) == shape]
+    return {place for a, b in flat for place in range(len(a)) if not same_bits(a[place], b[place])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +149,7 @@ def _exchanged(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
             yield row, changed
 
 
-def _gradients(trial: Trial, batch: Any, size: int) -> _Gradients:
+def _gradients(trial: Trial, batch: Any, size: int, seed: int = 0) -> _Gradients:
     seen: list[Tensor] = []
 
     def reply(output: Any) -> Any:
@@ -120,7 +160,7 @@ def _gradients(trial: Trial, batch: Any, size: int) -> _Gradients:
 
     watch = GradientWatch([])
     with restored(trial), stilled(trial), LossWatch(keep_dropout=False), watch, ModuleWatch(reply=reply):
-        seed_all(0)
+        seed_all(seed)
         trial.train_step(copied(batch), 0)
     place = watch.backwards[0].place if watch.backwards else Location()
     return _Gradients(seen, place)

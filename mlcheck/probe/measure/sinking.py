@@ -72,8 +72,8 @@ class Sinking:
             value, place = loss_with(trial, batch)
         layers = [layer for layer in reversed(weighted_layers(trial)) if calls[layer]][:LAST]
         found = []
-        shifts = product((SHIFT, -SHIFT), [(one, column) for one in layers for column in _columns(one, layers[0])])
-        for by, (layer, column) in shifts:
+        outputs = [(layer, column) for layer in layers for column in _columns(layer, layers[0])]
+        for (layer, column), by in product(outputs, (SHIFT, -SHIFT)):
             moved = _Moved(trial, batch, layer, column, by)
             if clock.left() and (fall := _fall(moved, value)):
                 falling, asked = _one_by_one(moved, value)
