@@ -29,7 +29,8 @@ def join_cells(machine: Machine, cell: Key, values: Sequence[Any], key: Hashable
             return present[0]
         return join_values(machine, present, key if len(present) == 2 == len(values) else None)
     if tag == "mode":
-        return _joined_modes(frozenset().union(*present))
+        unset = len(present) < len(values) and cell[1] not in machine.made  # else it was made on one of the paths
+        return _joined_modes(frozenset([Mode("unknown")] if unset else ()).union(*present))
     if tag in ("grads", "scaling"):
         return None if tag == "grads" and not present else guards.united(present)
     if tag == "grad":

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Hashable
 from itertools import pairwise
 
-from mlcheck.lint import certainty, expressions, graph
+from mlcheck.lint import certainty, cuts, expressions, graph
 from mlcheck.lint.facts import Loss, Place
 from mlcheck.lint.machine import Machine
 from mlcheck.lint.values import Args, Kwargs, Object, Select, Tensor, Traces, Value, traces_of
@@ -111,4 +111,4 @@ def activated(m: Machine, kind: str, given: Value | None, node: ast.AST, split: 
     """What a softmax or sigmoid returns. A second softmax is put on record: it is half of a cross-entropy."""
     if kind in _AGAIN and isinstance(given, Tensor) and given.kind == "softmax":
         m.facts.losses.append(Loss(m.place(node), _AGAIN[kind], given, None))
-    return Tensor(kind, m.place(node), split, traces)
+    return Tensor(kind, m.place(node), split, cuts.ended(m, traces, node) if m.grad.kind == "off" else traces)

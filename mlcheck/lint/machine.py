@@ -46,6 +46,7 @@ class Machine(ABC):
         self.visited: set[ast.AST] = set()
         self.parents: dict[Hashable, Hashable] = {}
         self.moded: set[Hashable] = set()
+        self.made: set[Hashable] = set()  # modules that the program makes, and that began in train mode
         self.habits: dict[ast.AST, Habit] = {}
         self.nested: dict[ast.AST, Value] = {}
         self.closed_over: set[Hashable] = set()

@@ -132,6 +132,7 @@ def _holds_evaluating(m: Machine, value: Object, depth: int = 3) -> bool:
 def born(m: Machine, made: Object) -> None:
     """A new module is in train mode."""
     m.moded.add(made.id)
+    m.made.add(made.id)
     stamp = m.stamp()
     m.store.set(("born", made.id), stamp)
     m.store.set(("mode", made.id), frozenset([Mode("train", None, m.now(), stamp)]))

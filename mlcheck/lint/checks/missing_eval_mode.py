@@ -27,16 +27,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if forward.trained or (forward.place.spot in trained and forward.grad.kind != "off"):
             continue
-        if (
-            forward.unread
-            or draws_again(forward)
-            or not evaluates(forward)
-            or not _left_in_train_mode(forward, for_training)
-        ):
+        if forward.unread or not evaluates(forward) or not _left_in_train_mode(forward, for_training):
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
-        if any(_is_chosen(facts.sites, mode) for mode in forward.modes):
+        if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
         yield Finding(
             f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm behave as in training",

@@ -21,6 +21,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     wraps = list(facts.sites.calls(DDP))
     facts.sites.seen[LOOKS_AT] = len(wraps)
     for wrap in wraps:
+        if wrap.file.is_test:
+            continue
         near = {wrap.file.path, *wrap.file.imports}
         texts = [file.text for file in facts.sites.files.values() if file.path in near]
         if any(word in text for text in texts for word in _ONE_EACH) or is_guarded(wrap.file, wrap.context):

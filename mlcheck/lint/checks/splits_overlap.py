@@ -12,7 +12,7 @@ from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
 _WINDOWS = ("lag", "context", "window", "series", "seqlen", "seq_len", "lookback", "look_back", "horizon", "history")
-_SLICED = pattern(r":\]|\[ ?:")
+_SLICE = pattern(r"\w+\[[^\[\]\n]*:[^\[\]\n]*\]")
 _SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
@@ -29,7 +29,7 @@ class Slice(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
-        if "torch" not in file.text or not _SLICED.search(file.text) or file.is_test or _has_windows(file.text.lower()):
+        if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue
         for scope, context in file.scopes():
             slices = _slices(scope)
@@ -43,6 +43,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=f"let one part of `{base}` begin where the other ends",
                         related=(file.place(learnt.node, context).location,),
                     )
+
+
+def _may_share(text: str) -> bool:
+    """Whether a slice reaches to the end, or the same one is written twice."""
+    slices = _SLICE.findall(text)
+    return ":]" in text or len(set(slices)) < len(slices)
 
 
 def _has_windows(text: str) -> bool:
@@ -70,9 +76,10 @@ def _slices(scope: ast.AST) -> dict[str, list[Slice]]:
             continue
         for target, value in _pairs(node.targets[0], node.value):
             split = split_of_name(target)
-            counted = _counted(value) if split else set()
-            for part in walk(value) if split else ():
-                if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice) and part not in counted:
+            parts = [part for part in walk(value) if isinstance(part, ast.Subscript)] if split else []
+            counted = _counted(value) if any(isinstance(part.slice, ast.Slice) for part in parts) else set()
+            for part in parts:
+                if isinstance(part.slice, ast.Slice) and part not in counted:
                     bounds = _bounds(part.slice) or _as_written(part.slice)
                     if bounds is not None and _are_settled(part, stored):
                         found.setdefault(ast.unparse(part.value), []).append(Slice(split, part, *bounds))

@@ -52,10 +52,12 @@ def _into_former(call: Call) -> Iterator[Finding]:
     model = ast.unparse(func.value)
     if _is_shared(call, model):
         return
-    for line in _behind(call):
+    behind = _behind(call)
+    for number, line in enumerate(behind):
         if isinstance(line, ast.Assign) and [ast.unparse(target) for target in line.targets] == [model]:
             made = before_methods(line.value, _RETURN_SELF)
-            if makes_module(call.file, made, call.context) and not _reads(line.value, model):
+            again = any(f"{model}.load_state_dict(" in ast.unparse(later) for later in behind[number + 1 :])
+            if makes_module(call.file, made, call.context) and not _reads(line.value, model) and not again:
                 yield Finding(
                     f"A new `{model}` replaces the one that the weights were loaded into, which nobody has used",
                     call.file.place(line, call.context).location,

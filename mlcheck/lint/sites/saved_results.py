@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.judging import names_evaluation
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source
@@ -15,6 +16,7 @@ from mlcheck.lint.sites.scopes import Context
 _KEEP = frozenset(["sigmoid", "tanh", "softmax", "log_softmax", "exp", "sqrt", "relu"])
 _LAYERS = frozenset(f"torch.nn.{name}" for name in ("Sigmoid", "Tanh", "Softmax", "LogSoftmax", "ReLU"))
 _NO_GRADIENT = ("no_grad", "inference_mode", "detach(", "set_grad_enabled")
+_INFERS = ("generate", "sample", "decode", "detect", "greedy", "beam")
 _DEPTH = 4
 
 
@@ -24,11 +26,21 @@ def kept_result(function: Function, change: Overwriting) -> ast.Call | None:
     text = function.file.module.text_of(function.node) + "".join(map(ast.unparse, function.node.decorator_list))
     if not isinstance(node, ast.Name) or change.is_layer or any(word in text for word in _NO_GRADIENT):
         return None
+    if _only_infers(function):
+        return None
     bound = latest(function.file, node, function.inner)
     if bound is None or bound.kind != "value" or not isinstance(bound.value, ast.Call):
         return None
     given = _operand(function, bound.value, bound.context)
     return bound.value if given is not None and _is_learned(function, given, bound.context) else None
+
+
+def _only_infers(function: Function) -> bool:
+    """`generate` or `predict`, which no other method calls."""
+    methods = function.cls.methods.values() if function.cls is not None else ()
+    text = "".join(function.file.module.text_of(method.node) for method in methods if method is not function)
+    named = names_evaluation(function.name) or function.name.startswith(_INFERS)
+    return named and f".{function.name}(" not in text
 
 
 def _owner(node: ast.AST) -> ast.expr | None:
