@@ -41,8 +41,9 @@ def _in_function(file: File, function: Function) -> Iterator[Finding]:
         if call is None or _is_cut_later(function, node) or _is_maximised(function, node):
             continue
         name = ast.unparse(call.func)
+        harm = "its graph is kept for nothing" if "target" in name else "the loss moves it as well"
         yield Finding(
-            f"The target that is learnt from is computed by `{name}` with gradients: the loss moves it as well",
+            f"The target that is learnt from is computed by `{name}` with gradients: {harm}",
             file.place(call, context).location,
             help=f"call `{name}` under `torch.no_grad()`, or `.detach()` the target",
             related=(file.place(node, context).location,),

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_attribute, walk
 from mlcheck.lint.sites import Call, Function, Sites, canonical
-from mlcheck.lint.sites.guards import conditions, in_forward
+from mlcheck.lint.sites.guards import conditions, in_forward, own_attribute
 from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.settings import setting
@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if conditions(call.context) and not _is_applied_at_once(call):
             continue
-        if call.name in CONTAINERS and not holds_parameters(call.file, call.node, call.context):
+        if call.name in CONTAINERS and (_is_of_own(call) or not holds_parameters(call.file, call.node, call.context)):
             continue
         layer = f"nn.{call.name.rpartition('.')[2]}"
         if call.name in LEARNING | CONTAINERS:
@@ -63,6 +63,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="make it in `__init__` and keep it as an attribute",
             )
+
+
+def _is_of_own(call: Call) -> bool:
+    """`nn.Sequential(self.first, *self.middle)`: nothing in it is new."""
+    parts = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.node.args]
+    return bool(parts) and all(own_attribute(part, call.function) for part in parts)
 
 
 def _taken_from_tables(sites: Sites) -> Iterator[Call]:

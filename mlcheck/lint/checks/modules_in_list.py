@@ -24,6 +24,7 @@ _REGISTERS = (
     "_parameters",
 )
 _READS = ("len", "enumerate", "zip", "range", "reversed", "iter", "isinstance", "print", "sorted", "all", "any", "sum")
+_HOLD = ("Sequential", "ModuleList", "add_module", "register_module")
 _TAKES = r"\.(?:parameters|named_parameters|state_dict|to|cuda|train|eval|load_state_dict)\("
 
 
@@ -237,6 +238,7 @@ def _is_registered(cls: Class, name: str) -> bool:
                 last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
                 given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args]
                 given += [] if last in ("list", "tuple") else [_values_of(arg) for arg in given]
+                given += [arg.value for arg in call.args if isinstance(arg, ast.Subscript) and last in _HOLD]
                 if last not in _READS and any(isinstance(a, ast.Attribute) and a.attr == name for a in given):
                     return True
     return False
