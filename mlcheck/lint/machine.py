@@ -45,8 +45,7 @@ class Machine(ABC):
         self.kept: set[str] = set()  # of those loaded, the ones that no root takes back
         self.visited: set[ast.AST] = set()
         self.parents: dict[Hashable, Hashable] = {}
-        self.moded: set[Hashable] = set()
-        self.made: set[Hashable] = set()  # modules that the program makes, and that began in train mode
+        self.moded, self.made = set[Hashable](), set[Hashable]()  # of the second it is known that they began training
         self.habits: dict[ast.AST, Habit] = {}
         self.nested: dict[ast.AST, Value] = {}
         self.closed_over: set[Hashable] = set()
