@@ -268,6 +268,14 @@ def test_what_a_script_raises_comes_out(load_script: LoadScript) -> None:
         load_script("import nothing_of_this_name")
 
 
+OWN_PARSER = """
+import argparse, sys
+class Own(argparse.ArgumentParser):
+    def error(self, message):
+        sys.exit(2)
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -279,6 +287,10 @@ def test_what_a_script_raises_comes_out(load_script: LoadScript) -> None:
         ),
         (
             "import argparse; p = argparse.ArgumentParser(); p.add_argument('--rate', required=True); p.parse_args()",
+            "refuses its arguments: the following arguments are required: --rate; give others after `--`",
+        ),
+        (
+            OWN_PARSER + "p = Own(); p.add_argument('--rate', required=True); p.parse_args()",
             "refuses its arguments: the following arguments are required: --rate; give others after `--`",
         ),
         ("import torch; torch.nn.Linear(2, 2)(torch.ones(2)); raise SystemExit", "arguments with which it trains"),

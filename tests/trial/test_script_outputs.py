@@ -143,3 +143,30 @@ def test_a_library_is_led_once_it_is_imported(lead: Lead, tmp_path: Path, monkey
     monkeypatch.delitem(sys.modules, "h5py")
     assert (tmp_path / "theirs.h5").read_text(encoding="utf-8") == "a"
     assert [os.path.basename(path) for path in outputs.scratch.redirected] == ["new.h5", "theirs.h5", "other.h5"]
+
+
+MAPPED = """
+import ctypes, os
+
+def memory_map(path, mode="r"):
+    if ctypes.CDLL(None).open(os.fsencode(path), os.O_RDONLY) < 0:
+        raise FileNotFoundError(path)
+"""
+
+
+def test_what_python_wrote_is_found_by_a_library_that_maps_it(
+    lead: Lead, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for pyarrow, by which a cache of a data set is read that was made a moment ago."""
+    (tmp_path / "pyarrow.py").write_text(MAPPED, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+    outputs = lead("scratch")
+    pyarrow = import_module("pyarrow")
+    Path("cache.arrow").write_bytes(b"rows")
+    pyarrow.memory_map("cache.arrow")
+    with pytest.raises(FileNotFoundError):
+        pyarrow.memory_map("absent.arrow")
+    outputs.uninstall()
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    assert not Path("cache.arrow").exists()

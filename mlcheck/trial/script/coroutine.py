@@ -116,8 +116,8 @@ class Run:
 
 
 def _refused(left: SystemExit) -> str:
-    """What argparse said before it left; empty where something else did."""
+    """What argparse, or a parser made from its own, said before it left; empty where something else did."""
     for frame, _ in walk_tb(left.__traceback__):
-        if frame.f_code is ArgumentParser.error.__code__:
-            return str(frame.f_locals["message"])
+        if frame.f_code.co_name == "error" and isinstance(frame.f_locals.get("self"), ArgumentParser):
+            return str(frame.f_locals.get("message", ""))
     return ""

@@ -38,6 +38,7 @@ OPENERS = (
     Opener("tables", "open_file", 0, "filename", "mode"),
     Opener("cv2", "imwrite", 0, "filename", "w"),
     Opener("cv2", "imread", 0, "filename", "r"),
+    Opener("pyarrow", "memory_map", 0, "path", "mode"),
     Opener("pyarrow.parquet", "write_table", 1, "where", "w"),
     Opener("pyarrow.parquet", "read_table", 0, "source", "r"),
     Opener("pyarrow.parquet", "ParquetWriter.__init__", 1, "where", "w"),

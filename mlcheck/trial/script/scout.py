@@ -192,7 +192,7 @@ class Scout:
             how += f" after {error_line(end.handled)}" if end and end.handled else ""
             raise EntryError(
                 f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "
-                "process; give it arguments with which it trains (mlcheck probe train.py -- ARGUMENTS), or name the "
+                f"process; give it arguments with which it trains (mlcheck probe {name} -- ARGUMENTS), or name the "
                 "trial or function in it that does (module:Name)"
             )
         training, companions = self._training()
