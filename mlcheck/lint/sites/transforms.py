@@ -93,8 +93,10 @@ def _begun(origin: Origin, listed: ast.expr) -> list[Origin]:
 def _added(origin: Origin, listed: ast.expr, depth: int) -> list[Origin]:
     """The steps added to the list later, where that certainly happens in the call that is followed."""
     steps: list[Origin] = []
-    if not isinstance(listed, ast.Name) or origin.entered is None:
+    if not isinstance(listed, ast.Name):
         return steps
+    if origin.entered is None:
+        return _appended_above(origin, listed)
     for node, context in origin.file.walk.mutations.get(listed.id, ()):
         called = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
         if isinstance(node, ast.Call) and node.args and origin.entered.runs(context):
@@ -103,6 +105,23 @@ def _added(origin: Origin, listed: ast.expr, depth: int) -> list[Origin]:
     for binding in origin.file.bindings(listed.id, origin.context):
         if isinstance(binding.node, ast.AugAssign) and origin.entered.runs(binding.context):
             steps += _elements(Origin(origin.file, binding.node.value, binding.context, -1, origin.entered), depth)
+    return steps
+
+
+def _appended_above(origin: Origin, listed: ast.Name) -> list[Origin]:
+    """The steps that lines of the same function append above the use; none where one of them may not run."""
+    file, steps = origin.file, list[Origin]()
+    function = file.function_around(origin.context)
+    for node, context in file.walk.mutations.get(listed.id, ()):
+        if file.function_around(context) is not function:
+            continue
+        match node:
+            case ast.Call(func=ast.Attribute(attr="append"), args=[step]) if node.lineno < listed.lineno:
+                steps.append(Origin(file, step, context))
+            case _:
+                return []
+        if any(outer.kind in ("if", "loop", "try") for outer in context.outwards()):
+            return []
     return steps
 
 
