@@ -41,7 +41,8 @@ def finite(m: Machine, value: Value) -> list[Value] | None:
 def element(m: Machine, value: Value) -> Value:
     """What one turn of a loop over this value meets."""
     if isinstance(value, Select):
-        return element(m, value.then)
+        one = element(m, value.then)
+        return _either(one, element(m, value.other)) if _is_of_params(value.other) else one
     found = containers.contents(m, value)
     if isinstance(found, Table):
         return m.symbol()
@@ -63,6 +64,24 @@ def element(m: Machine, value: Value) -> Value:
         row = value.shape.row if value.shape else None
         return Symbol(("element", m.fresh()), "", containers.split_of_iterable(m, value), value.traces, row)
     return Symbol(("element", m.fresh()))
+
+
+def _is_of_params(value: Value) -> bool:
+    """`model.parameters()`, `model.named_parameters()`; of one model or another."""
+    if isinstance(value, Select):
+        return _is_of_params(value.then) and _is_of_params(value.other)
+    if isinstance(value, Object):
+        return value.type == "builtins.dict_items" and all(isinstance(arg, Params) for arg in value.args)
+    return isinstance(value, Params)
+
+
+def _either(one: Value, other: Value) -> Value:
+    """A parameter of the one model or of the other; with its name, where both have one."""
+    if isinstance(one, Params) and isinstance(other, Params):
+        return Params(one.owners | other.owners, one=True)
+    if isinstance(one, Tuple) and isinstance(other, Tuple) and len(one.items) == len(other.items):
+        return Tuple(tuple(map(_either, one.items, other.items)))
+    return one
 
 
 def _blurred(m: Machine, rows: tuple[Value, ...]) -> Value:

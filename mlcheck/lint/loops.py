@@ -38,8 +38,9 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
 
 def _split_said(over: ast.expr) -> str:
     """What the words of `enumerate(val_loader)`, `self.test_data` and `loaders["val"]` say of the split."""
-    while isinstance(over, ast.Call) and over.args:
-        over = over.args[0]
+    if isinstance(over, ast.Call):
+        found = {_split_said(arg) for arg in over.args} - {""}
+        return found.pop() if len(found) == 1 else ""
     match over:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return split_of_name(name)
