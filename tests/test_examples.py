@@ -27,6 +27,7 @@ NAMED_OTHERWISE = {
     "hang": "entry-does-not-run",
     "loader_raises_at_17": "unreadable-sample",
     "nan_loss": "non-finite-gradient",
+    "parameter_never_changes": "backward-without-step",
     "random_evaluation": "functional-dropout-unflagged",
     "script_without_eval": "missing-eval-mode",
 }
@@ -40,6 +41,7 @@ READ = {
     "clip_before_unscale",
     "missing_zero_grad",
     "nll_without_log_softmax",
+    "parameter_never_changes",
     "parameter_without_gradient",
     "random_evaluation",
     "script_without_eval",

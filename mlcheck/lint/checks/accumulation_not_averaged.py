@@ -1,21 +1,26 @@
 """accumulation-not-averaged: the gradients of several batches are summed, and nothing divides them."""
 
 import ast
+import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Grads, Place, Step
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "accumulated step"
+_SHRINKS = pattern(r"^[ \t]*(\w+) (?:= \1 /|/=)", re.MULTILINE)
 _DIVIDING = ("div", "div_", "true_divide", "mul", "mul_", "sum", "accumulate", "no_sync", "step_optimizer")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in steps_by_choice(facts).values()})
     files = {file.path: file for file in facts.sites.files.values()}
+    yield from _divided_too_late(facts)
     steps = steps_by_choice(facts)
     for step in facts.steps:
         for grads in step.grads:
@@ -33,6 +38,50 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="divide the loss by the number of batches that make one step",
                     related=(step.place.location,),
                 )
+
+
+def _divided_too_late(facts: Facts) -> Iterator[Finding]:
+    """`loss.backward()`, and beneath it `loss = loss / every`, where `i % every` says when to step."""
+    for file in facts.sites.mentioning([".backward("]):
+        shrunk = set(_SHRINKS.findall(file.text))
+        for call in file.calls("backward") if shrunk else ():
+            loop, owner = call.loops[0].node if call.loops else None, getattr(call.node.func, "value", None)
+            if loop is None or not isinstance(owner, ast.Name) or call.node.args or owner.id not in shrunk:
+                continue
+            periods = {ast.unparse(node.right) for node in walk(loop) if _is_remainder(node)}
+            divided = [line for line in walk(loop) if _divided_by(line, owner.id) in periods]
+            if len(divided) == 1 and divided[0] in _beneath(loop, call.node):
+                yield Finding(
+                    f"`{owner.id}` is divided after its backward pass: the gradients are those of the whole loss",
+                    file.place(divided[0], call.context).location,
+                    help="divide it before `backward()`",
+                    related=(call.place.location,),
+                )
+
+
+def _is_remainder(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)
+
+
+def _divided_by(line: ast.AST, name: str) -> str:
+    """`n` of `loss = loss / n` and `loss /= n`."""
+    match line:
+        case ast.Assign(targets=[ast.Name(id=target)], value=ast.BinOp(left=ast.Name(id=old), op=ast.Div(), right=by)):
+            return ast.unparse(by) if target == old == name else ""
+        case ast.AugAssign(target=ast.Name(id=target), op=ast.Div(), value=by):
+            return ast.unparse(by) if target == name else ""
+    return ""
+
+
+def _beneath(loop: ast.AST, call: ast.Call) -> list[ast.stmt]:
+    """The statements after that of a call, in its block."""
+    for node in walk(loop):
+        for _, block in ast.iter_fields(node):
+            if isinstance(block, list):
+                for number, line in enumerate(block):
+                    if isinstance(line, ast.Expr) and line.value is call:
+                        return block[number + 1 :]
+    return []
 
 
 def _is_plain(facts: Facts, step: Step) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.lengths import ends_with_a_step
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "accumulated step"
@@ -31,7 +32,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if (clearing.key, choice.spot, choice.holds) in steps:
                 continue
-            if step := steps.get((clearing.key, choice.spot, not choice.holds)):
+            step = steps.get((clearing.key, choice.spot, not choice.holds))
+            if step is not None and not ends_with_a_step(facts.sites, step.place):
                 yield Finding(
                     "This clears what the batches after the last step of an epoch have gathered: they train nothing",
                     clearing.place.location,

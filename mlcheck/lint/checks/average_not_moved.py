@@ -32,6 +32,7 @@ class _Blend(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     blends = [blend for file in facts.sites.mentioning([".parameters()"]) for blend in _blends(file.calls("zip"))]
     facts.sites.seen[LOOKS_AT] = len(blends)
+    yield from _overwritten(facts, blends)
     held = {name for made in facts.sites.once(optimizers) for name in _held(made)} if blends else set()
     for blend in blends:
         place = blend.function.place(blend.loop).location
@@ -47,6 +48,44 @@ def check(facts: Facts) -> Iterator[Finding]:
                 blend.function.place().location,
                 help="call it after each step of the optimizer",
             )
+
+
+def _overwritten(facts: Facts, blends: list[_Blend]) -> Iterator[Finding]:
+    """`ema.load_state_dict(model.state_dict())` in a loop, around another that moves `ema` step by step."""
+    for file in facts.sites.mentioning([".load_state_dict("]) if blends else ():
+        for call in file.calls("load_state_dict"):
+            match call.node:
+                case ast.Call(
+                    func=ast.Attribute(value=average),
+                    args=[ast.Call(func=ast.Attribute(value=model, attr="state_dict"))],
+                ):
+                    pair = (last_name(average), last_name(model))
+                case _:
+                    continue
+            loop = call.loops[0] if call.loops else None
+            if loop is None or call.context is not loop or not _AVERAGE.search(pair[0]):
+                continue
+            inner = [node for node in walk(loop.node) if isinstance(node, ast.For) and node is not loop.node]
+            if any(_blends_in(call, node, pair, blends) for node in inner):
+                yield Finding(
+                    f"This makes `{pair[0]}` the model of now, and what its steps have averaged is lost",
+                    call.place.location,
+                    help=f"leave this out: `{pair[0]}` follows by its own update",
+                )
+
+
+def _blends_in(call: Call, loop: ast.For, pair: tuple[str, str], blends: list[_Blend]) -> bool:
+    """Whether the loop moves the one towards the other, itself or by a function that is given both."""
+    for blend in blends:
+        if (blend.moved, blend.followed) == pair and any(node is blend.loop for node in walk(loop)):
+            return True
+        names = list(blend.function.parameters)
+        for node in walk(loop) if {blend.moved, blend.followed} <= set(names) else ():
+            if isinstance(node, ast.Call) and call.file.resolve(node.func, call.context) is blend.function:
+                given = dict(zip(names, map(last_name, node.args), strict=False))
+                if (given.get(blend.moved), given.get(blend.followed)) == pair:
+                    return True
+    return False
 
 
 def _blends(zips: list[Call]) -> Iterator[_Blend]:

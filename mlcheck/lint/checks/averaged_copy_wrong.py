@@ -13,6 +13,7 @@ from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import callers, origins
+from mlcheck.lint.sites.swapping import never_given_back
 
 LOOKS_AT = "averaged copy"
 WORDS = ("parameters()", "state_dict()")
@@ -27,6 +28,7 @@ _OFF = pattern(r"no_grad|inference_mode|set_grad_enabled")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from never_given_back(facts.sites)
     for file in facts.sites.mentioning(["parameters()", "state_dict()"]):
         for average in _averages(file):
             facts.sites.seen[LOOKS_AT] += 1

@@ -11,6 +11,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Class, File, Function, Sites
+from mlcheck.lint.sites.contexts_without_step import never_asked
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.training import Optimizer
 
@@ -26,6 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         told.add((finding.location.path, finding.location.line))
         yield finding
     yield from _in_one_branch(facts.sites)
+    yield from never_asked(facts.sites)
     for made in facts.sites.once(optimizers):
         for finding in chain(_only_cleared(facts.sites, made), _nobody_steps(facts.sites, made)):
             if (finding.location.path, finding.location.line) not in told:

@@ -1,10 +1,13 @@
 """batch-norm-batch-of-one: batch statistics of a single sample."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import UNKNOWN, Call
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loaders import loaders
 
 LOOKS_AT = "data loader"
@@ -19,9 +22,9 @@ _UNMOVED = pattern(r"momentum=0(?:\.0*)?\s*[,)]")
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
-        if not loader.trained or loader.split in ("val", "test") or loader.call.constant("batch_size", 1, 1) != 1:
+        if not loader.trained or loader.split in ("val", "test") or _size(loader.call) != 1:
             continue
-        if loader.call.argument("batch_sampler", 4) is not None or loader.call.argument("collate_fn", 6) is not None:
+        if loader.call.argument("collate_fn", 6) is not None:
             continue
         files = {loader.call.file.path, *loader.call.file.imports}
         norms = [call for call in facts.sites.calls(*_NORMS) if call.file.path in files]
@@ -34,3 +37,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="use a larger batch, or `nn.GroupNorm`, which normalises each sample by itself",
                 related=(norms[0].place.location,),
             )
+
+
+def _size(loader: Call) -> object:
+    """The number of samples in a batch, of PyTorch's own sampler of batches too."""
+    sampler = loader.argument("batch_sampler", 4)
+    if sampler is None:
+        return loader.constant("batch_size", 1, 1)
+    made, context = source(loader.file, sampler, loader.context)
+    if not isinstance(made, ast.Call) or loader.file.called(made, context) != "torch.utils.data.BatchSampler":
+        return UNKNOWN
+    return Call(loader.file, made, context).constant("batch_size", 1, UNKNOWN)

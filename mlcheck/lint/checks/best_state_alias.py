@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import own_nodes, stores, walk
 from mlcheck.lint.rereading import read_later
 from mlcheck.lint.sites import Class
+from mlcheck.lint.sites.saved_twice import written_over
 
 LOOKS_AT = "kept model"
 _TRAINS = pattern(r"\.step\(|\btrain\w*\(|\bfit\w*\(")
@@ -19,6 +20,7 @@ _WHY = "`state_dict()` shares its memory with the model: what is kept here chang
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from written_over(facts.sites)
     facts.sites.seen[LOOKS_AT] = len(facts.training.snapshots) + sum(1 for _ in facts.sites.calls("copy.deepcopy"))
     yield from _loaded_again(facts)
     yield from _kept_in_table(facts)

@@ -1,15 +1,21 @@
 """clip-before-unscale: gradients are clipped while they are multiplied by the loss scale."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import Call, Function, Sites
 
 LOOKS_AT = "gradient clipping"
 WORDS = ("clip_grad",)
 
 
+_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
+
+
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _other_unscaled(facts.sites)
     for clip in facts.clips:
         if {state.kind for state in clip.states} == {"scaled"}:
             name = clip.name.rpartition(".")[2]
@@ -19,3 +25,35 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="call `scaler.unscale_(optimizer)` between the backward and the clipping",
                 related=tuple(state.place.location for state in clip.states if state.place),
             )
+
+
+def _other_unscaled(sites: Sites) -> Iterator[Finding]:
+    """`scaler.unscale_(opt_d)`, a clip, and `scaler.step(opt_g)`, in a function that unscales and steps no other."""
+    for clip in sites.calls(*_CLIPS):
+        function = clip.function
+        if function is None or "unscale_(" not in function.file.module.text_of(function.node):
+            continue
+        unscaled, stepped = _given(function, "unscale_"), _given(function, "step")
+        if len(unscaled) != 1 or len(stepped) != 1 or ast.dump(unscaled[0][1]) == ast.dump(stepped[0][1]):
+            continue
+        (before, one), (after, other) = unscaled[0], stepped[0]
+        values = [function.file.value(node, function.inner)[0] for node in (one, other)]
+        if before.node.lineno < clip.node.lineno < after.node.lineno and values[0] is not values[1]:
+            yield Finding(
+                f"`{ast.unparse(one)}` is unscaled, and `{ast.unparse(other)}` is stepped: its gradients are clipped "
+                "while they are still multiplied by the loss scale",
+                clip.place.location,
+                help=f"`unscale_({ast.unparse(other)})`",
+                related=(before.place.location, after.place.location),
+            )
+
+
+def _given(function: Function, method: str) -> list[tuple[Call, ast.expr]]:
+    """The calls of a method of one argument in a function, with what they are given."""
+    return [
+        (call, call.node.args[0])
+        for call in function.file.calls(method)
+        if call.function is function
+        and len(call.node.args) == 1
+        and isinstance(call.node.args[0], ast.Name | ast.Attribute)
+    ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites import Call, Context, File, Sites, canonical
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_one_rank, mentions_rank
@@ -19,10 +19,18 @@ _COLLECTIVES = (
 )
 _NAMES = tuple(f"torch.distributed.{name}" for name in _COLLECTIVES)
 
+_FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
+_STATES = "torch.distributed.checkpoint.state_dict"
+_GATHERED = (
+    *(f"{_FSDP}.{name}" for name in ("state_dict_type", "full_optim_state_dict", "optim_state_dict")),
+    *(f"{_STATES}.{name}" for name in ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict")),
+)
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(*_NAMES)) if any(True for _ in facts.sites.mentioning(["distributed"])) else []
     facts.sites.seen["collective"] = len(calls)
+    yield from _sharded_state(facts.sites)
     for call in calls:
         guard = _guard(call)
         if guard is None:
@@ -34,6 +42,20 @@ def check(facts: Facts) -> Iterator[Finding]:
                 f"`{call.name.rpartition('.')[2]}` needs all ranks, and this branch is taken by one: it waits for ever",
                 call.place.location,
                 help="move it out of the branch",
+                related=(call.file.place(guard.test, call.context).location,),
+            )
+
+
+def _sharded_state(sites: Sites) -> Iterator[Finding]:
+    """The weights of a sharded model, which all ranks put together, asked for by one."""
+    for call in sites.calls(*_GATHERED):
+        guard = _guard(call)
+        if guard is not None and call.argument("group") is None:
+            yield Finding(
+                f"`{call.name.rpartition('.')[2]}` gathers the shards of all ranks, and this branch is taken by one: "
+                "it waits for ever",
+                call.place.location,
+                help="gather on all ranks, and save on one",
                 related=(call.file.place(guard.test, call.context).location,),
             )
 

@@ -31,6 +31,10 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if _is_declared(call, owner) or _is_used_as_module(call, owner) or _is_in_list(call, owner):
                 yield _finding(ast.unparse(owner), call.place)
+    for call in facts.sites.calls("functools.partial", "builtins.map"):
+        given = call.node.args[0] if call.node.args else None
+        if isinstance(given, ast.Attribute) and given.attr == "forward" and _is_module_object(call, given.value):
+            yield _finding(ast.unparse(given.value), call.place)
     for call in facts.sites.calls("torch.utils.checkpoint.checkpoint"):
         given = call.node.args[0] if call.node.args else None
         if isinstance(given, ast.Attribute) and given.attr == "forward" and _is_in_list(call, given.value):
@@ -43,6 +47,19 @@ def _finding(name: str, place: Place) -> Finding:
         place.location,
         help=f"call the module itself: `{name}(...)`",
     )
+
+
+def _is_module_object(call: Call, owner: ast.expr) -> bool:
+    """Whether it is a module by what it was made of, by its annotation or by its use; not the object itself."""
+    if isinstance(owner, ast.Name) and call.function is not None and owner.id == call.function.receiver:
+        return False
+    made, context = call.file.value(owner, call.context)
+    if isinstance(made, ast.Call):
+        made, context = call.file.value(before_methods(made, _RETURN_SELF), context)
+        named = call.file.resolve(made.func, context) if isinstance(made, ast.Call) else None
+        if isinstance(named, Class | str):
+            return is_module(named) if isinstance(named, Class) else is_module_name(named)
+    return _is_declared(call, owner) or _is_used_as_module(call, owner) or _is_in_list(call, owner)
 
 
 def _is_declared(call: Call, owner: ast.expr) -> bool:

@@ -27,8 +27,15 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _told_by_default(facts.sites, calls)
     yield from _by_hand(facts.sites)
     for call in calls:
-        function, fixed = call.function, _fixed_flag(facts.sites, call)
-        if fixed:
+        function, fixed, method = call.function, _fixed_flag(facts.sites, call), _method_as_flag(call)
+        if method:
+            yield Finding(
+                f"`{call.name.rpartition('.')[2]}` drops in evaluation too: `self.{method}` is a method, "
+                "which counts as true in every mode",
+                call.place.location,
+                help="pass `training=self.training`",
+            )
+        elif fixed:
             yield Finding(
                 f"`{call.name.rpartition('.')[2]}` drops in evaluation too: `self.{fixed}` is set once, "
                 "and `eval()` does not change it",
@@ -105,6 +112,15 @@ def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
                         help=f"pass `{flag.id}=self.training`",
                         related=(call.place.location,),
                     )
+
+
+def _method_as_flag(call: Call) -> str:
+    """`train` of `F.dropout(x, p, self.train)` in a module."""
+    flag, function = call.argument("training", 2) if call.name in _DROPOUT else None, call.function
+    name = own_attribute(flag, function) if flag is not None else ""
+    if name not in ("train", "eval") or function is None or function.cls is None or not is_module(function.cls):
+        return ""
+    return "" if function.cls.attribute(name) or "property" in ast.unparse(function.cls.node) else name
 
 
 def _fixed_flag(sites: Sites, call: Call) -> str:

@@ -8,7 +8,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Forward
 from mlcheck.lint.sites import AttributeSet, Class, Function
-from mlcheck.lint.sites.modules import module_classes
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import latest, origin
+from mlcheck.lint.sites.modules import holds_parameters, module_classes
 from mlcheck.lint.values import Object
 
 _LETS_GO = pattern(r"detach|repackage|\.data\b|no_grad")
@@ -68,7 +70,9 @@ def _kept_inside(facts: Facts) -> Iterator[Finding]:
         forward = cls.methods.get("forward")
         for name, sets in cls.attributes.items() if forward is not None else ():
             inside = [assigned for function, assigned in sets if function is forward]
-            if len(inside) != 1 or len(sets) != 2 or forward is None or not _feeds_itself(cls, inside[0], name):
+            if len(inside) != 1 or len(sets) != 2 or forward is None:
+                continue
+            if not _feeds_itself(cls, inside[0], name) and not _queues(cls, forward, inside[0], name):
                 continue
             if not _is_let_go(facts, forward, name):
                 yield Finding(
@@ -89,6 +93,37 @@ def _feeds_itself(cls: Class, assigned: AttributeSet, name: str) -> bool:
         ("LSTM", "GRU", "RNN")
     )
     return recurrent and any(ast.unparse(given) == f"self.{name}" for given in call.args)
+
+
+def _queues(cls: Class, forward: Function, assigned: AttributeSet, name: str) -> bool:
+    """`self.queue = torch.cat([keys, self.queue])[:size]` of what a layer of the module returned."""
+    made = assigned.value.value if isinstance(assigned.value, ast.Subscript) else assigned.value
+    if cls.file.called(made, assigned.context) != "torch.cat" or not isinstance(made, ast.Call) or not made.args:
+        return False
+    parts = made.args[0].elts if isinstance(made.args[0], ast.List | ast.Tuple) else []
+    others = [part for part in parts if ast.unparse(part) != f"self.{name}"]
+    reads = [node for node in forward.nodes if ast.unparse(node) == f"self.{name}" and node not in parts]
+    return len(others) == 1 == len(parts) - 1 and len(reads) > 1 and _is_learned(cls, forward, others[0])
+
+
+def _is_learned(cls: Class, forward: Function, node: ast.expr) -> bool:
+    """Whether a layer with parameters made it, or what a function of torch made it of."""
+    made, context = origin(cls.file, node, forward.inner)
+    if isinstance(made, ast.Tuple) and isinstance(node, ast.Name):
+        bound = latest(cls.file, node, forward.inner)
+        made = made.elts[bound.item] if bound is not None and 0 <= bound.item < len(made.elts) else made
+    if not isinstance(made, ast.Call):
+        return False
+    layer = own_attribute(made.func, forward)
+    sets = cls.attributes.get(layer, [])
+    if layer:
+        return (
+            len(sets) == 1
+            and sets[0][1].value is not None
+            and holds_parameters(cls.file, sets[0][1].value, sets[0][1].context)
+        )
+    of_torch = cls.file.called(made, context).startswith("torch.nn.functional.")
+    return of_torch and bool(made.args) and _is_learned(cls, forward, made.args[0])
 
 
 def _is_let_go(facts: Facts, forward: Function, name: str) -> bool:

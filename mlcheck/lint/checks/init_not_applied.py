@@ -34,11 +34,28 @@ def check(facts: Facts) -> Iterator[Finding]:
                         function.place().location,
                         help=_how(function),
                     )
+    yield from _asked_for_one(sites)
     for cls in sites.once(module_classes):
         for call in _too_early(cls):
             seen += 1
             yield call
     sites.seen[LOOKS_AT] = seen
+
+
+def _asked_for_one(sites: Sites) -> Iterator[Finding]:
+    """`isinstance(module, nn.Conv2d or nn.Linear)`, which asks for the first alone: a class is true."""
+    for file in sites.mentioning(["isinstance("]):
+        for call in file.calls("isinstance"):
+            kinds = call.node.args[1] if len(call.node.args) == 2 else None
+            if not isinstance(kinds, ast.BoolOp) or not isinstance(kinds.op, ast.Or):
+                continue
+            names = [file.resolve(kind, call.context) for kind in kinds.values]
+            if all(isinstance(name, str) and name.startswith("torch.nn.") for name in names):
+                yield Finding(
+                    f"`{ast.unparse(kinds)}` is `{ast.unparse(kinds.values[0])}`: other layers are left out",
+                    call.place.location,
+                    help=f"`({', '.join(map(ast.unparse, kinds.values))})`",
+                )
 
 
 def _how(function: Function) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_attribute, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.modules import text_of
 from mlcheck.lint.sites.origins import returns
@@ -30,6 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from refused(facts.sites, modules)
     for cls in modules:
         yield from _no_optimizer(cls)
+        yield from _closure_left_out(cls)
         step = cls.methods.get("training_step")
         if step is None or "?" in cls.libraries:
             continue
@@ -135,6 +136,25 @@ def _is_of_project(cls: Class, node: ast.Call, step: Function) -> bool:
     """A call of a project function outside of the class, which may do the step."""
     named = cls.file.resolve(node.func, step.inner)
     return isinstance(named, Function) and named.cls not in cls.line
+
+
+def _closure_left_out(cls: Class) -> Iterator[Finding]:
+    """`optimizer_step` that steps without the closure, in which Lightning runs `training_step` and backward."""
+    hook = cls.methods.get("optimizer_step")
+    names = list(hook.parameters) if hook is not None else []
+    if hook is None or len(names) < 5 or "automatic_optimization" in text_of(cls):
+        return
+    if hook.node.args.vararg or hook.node.args.kwarg or any(loads(line, names[4]) for line in hook.node.body):
+        return
+    for node in hook.nodes:
+        if isinstance(node, ast.Call) and is_attribute(node.func, names[3], "step") and not node.args:
+            if not node.keywords:
+                yield Finding(
+                    "The optimizer is stepped without its closure, which is what runs `training_step` and backward: "
+                    "nothing is trained",
+                    hook.place(node).location,
+                    help=f"`{names[3]}.step(closure={names[4]})`",
+                )
 
 
 def _by_hand(cls: Class, step: Function) -> Iterator[Finding]:

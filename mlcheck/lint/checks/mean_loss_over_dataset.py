@@ -15,6 +15,7 @@ from mlcheck.lint.values import Const
 
 LOOKS_AT = "loss"
 _DATA_SETS = ("dataset", "_set", "trainset", "testset", "valset")
+_BY_LENGTH = pattern(r"/\s*len\(")
 _BATCH_SIZE = pattern(r"len\(\w+\)|\w+\.size\((?:dim=)?0\)|\w+\.shape\[0\]")
 
 
@@ -135,7 +136,7 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if any(word not in text for word in ("+=", "len(")):
+            if "+=" not in text or not _BY_LENGTH.search(text):
                 continue
             for name, values in _added_up(file, scope, context).items():
                 for division in (
@@ -176,7 +177,17 @@ def _is_count(file: File, node: ast.expr, context: Context) -> bool:
     if isinstance(named, Function) and not named.node.decorator_list:
         given = list(returns(named))
         return bool(given) and all(_counts(source(named.file, each, named.inner)[0]) for each in given)
-    return _counts(node)
+    return _counts(node) or _is_weighed(node)
+
+
+def _is_weighed(node: ast.expr) -> bool:
+    """`loss.item() * x.size(0)`: the mean of a batch, as many times as it has samples."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return False
+    sides = [node.left, node.right]
+    sizes = [_BATCH_SIZE.fullmatch(ast.unparse(side)) is not None for side in sides]
+    other = sides[1 - sizes.index(True)] if sizes.count(True) == 1 else None
+    return isinstance(other, ast.Call) and last_name(other.func) == "item"
 
 
 def _counts(node: ast.expr) -> bool:

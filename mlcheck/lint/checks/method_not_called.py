@@ -4,15 +4,21 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import File
 
 LOOKS_AT = "training-loop method"
+_UNASKED = pattern(r"\)\.(?:any|all)\b(?! *\()")
+_OWNERS = ("torch.", "numpy.")
 _METHODS = ("zero_grad", "backward", "step", "eval", "train", "detach_", "update")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _own_methods(facts)
+    yield from _unasked(facts)
     for file in facts.sites.mentioning([*(f".{name}" for name in _METHODS), ".__init__"], tests=True):
         if "torch" not in file.text:
             continue
@@ -29,6 +35,37 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _is_super(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def _unasked(facts: Facts) -> Iterator[Finding]:
+    """`if torch.isnan(loss).any:`, which is a method and true of every tensor."""
+    for file in facts.sites.mentioning([").any", ").all"], tests=True):
+        if not _UNASKED.search(file.text):
+            continue
+        for node in walk(file.module.source.tree):
+            for part in _asked(node.test) if isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp) else ():
+                if _is_of_tensor(file, part.value):
+                    yield Finding(
+                        f"`{ast.unparse(part)}` is a method, and always counts as true: nothing is asked of the tensor",
+                        file.place(part, file.walk.module).location,
+                        help=f"write `{ast.unparse(part)}()`",
+                    )
+
+
+def _asked(test: ast.expr) -> Iterator[ast.Attribute]:
+    """The methods `any` and `all` themselves, where their truth decides."""
+    if isinstance(test, ast.BoolOp):
+        for value in test.values:
+            yield from _asked(value)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _asked(test.operand)
+    elif isinstance(test, ast.Attribute) and test.attr in ("any", "all"):
+        yield test
+
+
+def _is_of_tensor(file: File, owner: ast.expr) -> bool:
+    """`torch.isnan(x)`, `(a == b)`: what a function of the libraries returns, or a comparison."""
+    return isinstance(owner, ast.Compare) or file.called(owner, file.walk.module).startswith(_OWNERS)
 
 
 def _own_methods(facts: Facts) -> Iterator[Finding]:

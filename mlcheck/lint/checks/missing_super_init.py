@@ -21,6 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for cls in facts.sites.once(module_classes):
         yield from _skipped(cls)
         yield from _begun_twice(cls)
+        yield from _of_dataclass(cls)
         init = cls.methods.get("__init__")
         if (
             init is None
@@ -97,6 +98,24 @@ def _begins_itself(init: Function) -> bool:
     owners = (node.func.value for node in calls if isinstance(node.func, ast.Attribute))
     named = (init.file.resolve(owner, init.inner) for owner in owners if isinstance(owner, ast.Name | ast.Attribute))
     return any(isinstance(name, str) and canonical(name) == MODULE for name in named)
+
+
+def _of_dataclass(cls: Class) -> Iterator[Finding]:
+    """A `@dataclass` that makes layers in `__post_init__`: the constructor written for it calls nobody's."""
+    made = cls.methods.get("__post_init__")
+    decorators = [getattr(node, "func", node) for node in cls.node.decorator_list]
+    named = [cls.file.resolve(node, cls.defined.context) for node in decorators]
+    if made is None or named != ["dataclasses.dataclass"] or cls.libraries != {MODULE} or len(cls.line) > 1:
+        return
+    if "__init__" in cls.methods or "__new__" in cls.methods or any("__init__" in ast.unparse(n) for n in made.nodes):
+        return
+    layers = [layer.node for layer in _assigned_layers(cls, made)]
+    if layers:
+        yield Finding(
+            f"`{cls.name}` assigns a layer and `nn.Module.__init__` never runs: this raises AttributeError",
+            made.place(min(layers, key=lambda node: node.lineno)).location,
+            help="make `super().__init__()` the first line of `__post_init__`",
+        )
 
 
 def _starts_well(body: list[ast.stmt]) -> bool:

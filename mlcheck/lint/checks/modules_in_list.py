@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.holders import hidden_in_objects
-from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, is_plain, module_classes, text_of
+from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.registering import registered_over
 
@@ -29,9 +29,7 @@ _TAKES = r"\.(?:parameters|named_parameters|state_dict|to|cuda|train|eval|load_s
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    for cls in facts.sites.once(module_classes):
-        if not is_plain(cls):
-            continue
+    for cls in dict.fromkeys(base for each in facts.sites.once(module_classes) for base in with_mixins(each)):
         for call in registered_over(cls):
             yield Finding(
                 "Every turn registers its layer under one name, in place of the one before: one alone is trained",

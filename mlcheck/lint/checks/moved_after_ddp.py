@@ -19,7 +19,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     wraps = list(facts.sites.calls(DDP))
     facts.sites.seen["distributed model"] = len(wraps)
     for wrap in wraps:
-        for name in wrap.file.names_given(wrap.node):
+        for name in (*wrap.file.names_given(wrap.node), *_attributes(wrap)):
             move = _move(wrap, name)
             if move is not None:
                 yield Finding(
@@ -31,22 +31,33 @@ def check(facts: Facts) -> Iterator[Finding]:
                 )
 
 
+def _attributes(wrap: Call) -> Iterator[str]:
+    """`self.model` of `self.model = DDP(...)`."""
+    for assigned in wrap.file.walk.attributes:
+        if assigned.value is wrap.node:
+            yield ast.unparse(assigned.target)
+
+
 def _move(wrap: Call, name: str) -> Call | None:
     """The first move of the name after the wrap in the same function, with nothing bound to it in between."""
     for call in wrap.file.calls(*_MOVES):
         owner = call.node.func
         if not isinstance(owner, ast.Attribute) or call.node.lineno <= (wrap.node.end_lineno or 0):
             continue
-        if not isinstance(owner.value, ast.Name) or owner.value.id != name or call.function is not wrap.function:
+        if ast.unparse(owner.value) != name or call.function is not wrap.function:
             continue
-        bindings = wrap.file.bindings(name, wrap.context)
-        between = [
-            binding for binding in bindings if wrap.node.lineno < getattr(binding.node, "lineno", 0) < call.node.lineno
-        ]
+        between = [line for line in _bound_at(wrap, name) if wrap.node.lineno < line < call.node.lineno]
         if between or wrap.context.excludes(call.context) or _has_trained(wrap, call, name):
             return None
         return None if _was_there(wrap, call) else call
     return None
+
+
+def _bound_at(wrap: Call, name: str) -> list[int]:
+    """The lines that bind the name or set the attribute."""
+    lines = [getattr(binding.node, "lineno", 0) for binding in wrap.file.bindings(name, wrap.context)]
+    sets = (each for each in wrap.file.walk.attributes if ast.unparse(each.target) == name)
+    return lines + [each.node.lineno for each in sets]
 
 
 def _was_there(wrap: Call, move: Call) -> bool:
@@ -62,7 +73,7 @@ def _has_trained(wrap: Call, move: Call, name: str) -> bool:
     """Whether the model was called, or handed to somebody, before it is moved: off the GPU at the end, perhaps."""
     lines = range((wrap.node.end_lineno or 0) + 1, move.node.lineno)
     return any(
-        isinstance(node, ast.Call) and any(last_name(part) == name for part in (node.func, *node.args))
+        isinstance(node, ast.Call) and any(ast.unparse(part) == name for part in (node.func, *node.args))
         for node in walk(around(wrap))
         if getattr(node, "lineno", 0) in lines
     )

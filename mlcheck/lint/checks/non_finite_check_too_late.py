@@ -21,6 +21,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for loop, context in file.walk.loops:
             for block in _blocks(loop):
+                for test, step in _kept(loop, block):
+                    if file.place(step, context).spot in steps:
+                        yield Finding(
+                            "The step is passed over, and its gradients stay: the next backward adds to them",
+                            file.place(test, context).location,
+                            help="call `zero_grad()` before `continue`, or before each `backward()`",
+                            related=(file.place(step, context).location,),
+                        )
                 for test, name, step in _late(block):
                     facts.sites.seen[LOOKS_AT] += 1
                     if file.place(step, context).spot not in steps:
@@ -57,6 +65,27 @@ def _late(block: list[ast.stmt]) -> Iterator[tuple[ast.If, str, ast.Call]]:
                 if step is not None and _asks(statement.test, name):
                     yield statement, name, step
         lost = {name: step for name, step in lost.items() if not stores(statement, name)}
+
+
+def _kept(loop: ast.AST, block: list[ast.stmt]) -> Iterator[tuple[ast.If, ast.Call]]:
+    """`backward()`, `if not isfinite(norm): continue`, `optimizer.step()`, `optimizer.zero_grad()`, in this order."""
+    ran, left = False, None
+    for statement in block:
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        name = last_name(call.func) if isinstance(call, ast.Call) else ""
+        ran = ran or (name == "backward" and isinstance(call, ast.Call) and not call.keywords)
+        leaves = isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Continue)
+        if isinstance(statement, ast.If) and leaves and ran and left is None and _tests(statement.test):
+            left = statement
+        elif left is not None and isinstance(call, ast.Call) and name == "step" and not call.args:
+            clears = [n.lineno for n in walk(loop) if isinstance(n, ast.Attribute) and n.attr in ("zero_grad", "grad")]
+            if clears and min(clears) > call.lineno:
+                yield left, call
+            return
+
+
+def _tests(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call) and last_name(node.func) in _ASKS for node in walk(test))
 
 
 def _asks(test: ast.expr, name: str) -> bool:

@@ -10,6 +10,8 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import assigned, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
+from mlcheck.lint.sites.aliases import held_against_itself
+from mlcheck.lint.sites.arguments import changed_for_the_caller
 from mlcheck.lint.sites.kept_slices import kept_slices
 from mlcheck.lint.sites.modules import is_module, text_of
 from mlcheck.lint.sites.overwriting import Overwriting, overwritings
@@ -37,6 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield from _beside_itself(function)
             if "] = " in text:
                 yield from _one_for_two(function)
+                yield from held_against_itself(function)
             yield from _slices_written_over(function)
 
 
@@ -116,6 +119,7 @@ def _in_modules(sites: Sites) -> Iterator[Finding]:
     for cls in sites.classes:
         if not is_module(cls):
             continue
+        yield from changed_for_the_caller(sites, cls)
         for function in cls.methods.values():
             if function.name == "__init__":
                 continue

@@ -6,11 +6,12 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
-from mlcheck.lint.nodes import loads, stores, walk
+from mlcheck.lint.nodes import last_name, loads, stores, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.groups import forgotten_groups
 from mlcheck.lint.sites.injecting import injected
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.named_groups import left_out_by_name
 from mlcheck.lint.sites.optimizers import around, following, handed_out, model_given, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
 from mlcheck.lint.values import Symbol
@@ -26,6 +27,7 @@ _HANDED_ON = ("add_param_group", "param_groups")
 def check(facts: Facts) -> Iterator[Finding]:
     yield from first_of_each_line(chain(_replaced(facts), _put_in_later(facts)))
     yield from chain(_made_anew(facts), _thawed(facts), _left_behind(facts), _forgotten(facts))
+    yield from left_out_by_name(facts.sites)
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
     spoken = set()
     for module in facts.training.unheld:
@@ -95,13 +97,15 @@ def _put_in_later(facts: Facts) -> Iterator[Finding]:
                     help="make the optimizer after the last change to the model",
                     related=(made.place.location,),
                 )
-        for call in injected(made, model, name):
-            yield Finding(
-                f"`{ast.unparse(call.func)}` puts layers in after the optimizer was made: they are never updated",
-                made.file.place(call, made.context).location,
-                help="make the optimizer after the last change to the model",
-                related=(made.place.location,),
-            )
+            for call in injected(where, held, optimizer):
+                what = "copies the model" if last_name(call.func) == "deepcopy" else "puts layers in"
+                yield Finding(
+                    f"`{ast.unparse(call.func)}` {what} after the optimizer was made: the new parameters "
+                    "are never updated",
+                    where.file.place(call, where.context).location,
+                    help="make the optimizer after the last change to the model",
+                    related=(made.place.location,),
+                )
 
 
 def _made_anew(facts: Facts) -> Iterator[Finding]:

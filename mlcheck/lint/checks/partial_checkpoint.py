@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.saved_states import under_other_names
 
 LOOKS_AT = "checkpoint save"
 _STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
@@ -42,6 +43,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call it: `{ast.unparse(node)}()`",
                 )
     yield from _states(facts)
+    for place, saved, meant in under_other_names(facts.sites):
+        yield Finding(
+            f"The state of `{saved}` is saved under the name of `{meant}`, whose own is lost",
+            place.location,
+            help=f"`{meant}.state_dict()`",
+        )
     yield from _resumed_without_optimizer(facts.sites)
     yield from _resumed_without_schedule(facts.sites)
 

@@ -9,13 +9,22 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Function
 from mlcheck.lint.sites.loaders import Loader, loaders
 from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.sorted_rows import left_sorted
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader",)
+WORDS = ("DataLoader", "pack_padded_sequence")
 _ADDS = ("append", "extend")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    for given, made in left_sorted(facts.sites):
+        yield Finding(
+            "The rows are sorted by their length and returned in that order: row 0 is no longer the caller's first",
+            given.location,
+            help="put them back: `out[order.argsort()]`; or leave the order to "
+            "`pack_padded_sequence(..., enforce_sorted=False)`",
+            related=(made.location,),
+        )
     for loader in facts.sites.once(loaders):
         function = loader.call.function
         if function is None or loader.trained or loader.call.constant("shuffle", 2, False) is not True:

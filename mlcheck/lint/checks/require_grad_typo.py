@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File
+from mlcheck.lint.sites.freezing import compared, of_copies
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.modules import is_module, makes_module
 from mlcheck.lint.sites.origins import Origin, origins
@@ -26,6 +27,18 @@ def check(facts: Facts) -> Iterator[Finding]:
             "`requires_grad` of a module is an attribute like any other: its parameters keep theirs",
             place.location,
             help="call `requires_grad_(...)` of the module, or set `requires_grad` of each of its parameters",
+        )
+    for place, name in compared(facts.sites):
+        yield Finding(
+            f"This compares `{name}` and changes nothing",
+            place.location,
+            help=f"assign it, with one `=`: `{name} = ...`",
+        )
+    for place in of_copies(facts.sites):
+        yield Finding(
+            "The values of a `state_dict` are no parameters: `requires_grad` of the model's own stays as it is",
+            place.location,
+            help="loop over `named_parameters()`",
         )
     for place, name in _whole_names(facts):
         yield Finding(

@@ -5,13 +5,16 @@ from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop, Step
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites.schedules import stepped_too_often
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.schedules import shrunk_every_batch, stepped_too_often
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
 
 LOOKS_AT = "learning-rate scheduler"
-WORDS = ("schedule",)
+WORDS = ("schedule", "param_groups")
+_BY_EPOCH = ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR", "LambdaLR", "LinearLR", "PolynomialLR")
+_MEASURED = frozenset(["loss", "acc", "accuracy", "metric", "score", "auc", "f1"])
+_COUNTED = frozenset(["epoch", "step", "iteration", "iter", "epochs", "steps", "i"])
 _BATCHES = 1000
 _NOTHING_LEFT = 1e-6
 _LAST_EPOCH = 300
@@ -32,6 +35,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="step it where the optimizer steps",
             related=(stepped.place.location, made.file.place(made.node, made.context).location),
         )
+    yield from _given_a_loss(facts)
+    for place, test in shrunk_every_batch(facts.sites):
+        yield Finding(
+            f"`{ast.unparse(test)}` holds for every batch of the epoch: each of them shrinks the learning rate",
+            place.location,
+            help="change it once, before the loop over the batches",
+        )
     for step in facts.training.scheduler_steps:
         optimizer = owner_key(step.scheduler.optimizer) if step.scheduler.optimizer is not None else None
         if optimizer is None or not step.when.loops or step.given:
@@ -47,6 +57,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                 if given := _in_batches(step.scheduler):
                     message = f"`{given}` counts batches, and the scheduler is stepped once for many of them"
                     yield _finding(step, message, "step it after every `optimizer.step()`")
+
+
+def _given_a_loss(facts: Facts) -> Iterator[Finding]:
+    """`scheduler.step(val_loss)` of a schedule whose `step` takes the number of the epoch."""
+    for step in facts.training.scheduler_steps:
+        node = step.place.node
+        given = node.args[0] if isinstance(node, ast.Call) and len(node.args) == 1 else None
+        if given is None or step.scheduler.name not in _BY_EPOCH or _plateau_too(facts, step):
+            continue
+        names = {last_name(part).lower() for part in walk(given) if isinstance(part, ast.Name | ast.Attribute)}
+        names |= {last_name(part).lower() for value in _added(facts, step, names) for part in walk(value)}
+        words = {word for name in names for word in name.split("_")}
+        if words & _MEASURED and not words & _COUNTED:
+            yield _finding(
+                step,
+                f"`{step.scheduler.name}` takes `{ast.unparse(given)}` for the number of the epoch",
+                "call `step()` without it, or use `ReduceLROnPlateau`",
+            )
+
+
+def _added(facts: Facts, step: SchedulerStep, names: set[str]) -> Iterator[ast.expr]:
+    """What `total += loss.item()` adds to one of these names in the same file."""
+    file = facts.sites.at(step.place.path)
+    for node in walk(file.module.source.tree) if file is not None else ():
+        if isinstance(node, ast.AugAssign) and last_name(node.target).lower() in names:
+            yield node.value
+
+
+def _plateau_too(facts: Facts, step: SchedulerStep) -> bool:
+    """Whether what is stepped may be another schedule."""
+    return any(True for _ in facts.sites.mentioning(["Plateau"], tests=True)) or step.scheduler.optimizer is None
 
 
 def _stand_together(loop: ast.AST, step: SchedulerStep, other: Step) -> bool:

@@ -20,6 +20,7 @@ _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _unused_part(facts)
     yield from _part_of_the_other(facts)
+    yield from _unread_numbers(facts)
     for loader in facts.sites.once(loaders):
         data, file = loader.dataset, loader.call.file
         if not isinstance(data, ast.Attribute) or data.attr != "dataset":
@@ -56,6 +57,39 @@ def _unused_part(facts: Facts) -> Iterator[Finding]:
                     help=f"give the loader `{part}`",
                     related=(split.place.location,),
                 )
+
+
+def _unread_numbers(facts: Facts) -> Iterator[Finding]:
+    """A loader that trains on all of the data, of which `Subset(data, valid_numbers)` is held out beside it."""
+    for subset in facts.sites.calls("torch.utils.data.Subset"):
+        data, numbers = subset.argument("dataset", 0), subset.argument("indices", 1)
+        if not isinstance(data, ast.Name) or not isinstance(numbers, ast.Name):
+            continue
+        if split_of_name(numbers.id) not in ("val", "test"):
+            continue
+        body = around(subset)
+        parts = next((pair for node in walk(body) if (pair := _two(node)) is not None and numbers.id in pair), None)
+        other = next((name for name in parts or () if name != numbers.id), "")
+        if not other or loads(body, other):
+            continue
+        for loader in facts.sites.once(loaders):
+            call = loader.call
+            whole = isinstance(loader.dataset, ast.Name) and loader.dataset.id == data.id
+            if whole and loader.trained and call.function is subset.function:
+                yield Finding(
+                    f"`{data.id}` is the whole data set, and `{other}`, the part that was split off, is never used",
+                    call.place.location,
+                    help=f"give the loader `Subset({data.id}, {other})`",
+                    related=(subset.place.location,),
+                )
+
+
+def _two(node: ast.AST) -> tuple[str, str] | None:
+    """`train, valid` of `train, valid = split(...)`."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=other)])]):
+            return one, other
+    return None
 
 
 def _part_of_the_other(facts: Facts) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.reported_best import best_of_epochs
 from mlcheck.lint.sites.trainers import decided_by_test
 from mlcheck.lint.values import split_of_name
 
@@ -32,6 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     yield from _handed_in(facts.sites)
     yield from _by_trainers(facts.sites)
+    yield from best_of_epochs(facts.sites)
     for file in facts.sites.mentioning(["test", "Test"]):
         if "torch" not in file.text or not _DECIDES.search(file.text):
             continue

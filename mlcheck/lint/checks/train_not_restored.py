@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts, Forward, Place
+from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import belongs_to_attack
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.values import Object, Symbol
@@ -26,13 +26,40 @@ def check(facts: Facts) -> Iterator[Finding]:
         for mode in forward.modes:
             if mode.kind != "eval" or mode.place is None or mode.when is None:
                 continue
-            if forward.when.later_turn(mode.when) is not None and not _of_a_later_phase(facts, mode.place, forward):
+            if _left_by_helper(facts, mode, forward):
+                yield Finding(
+                    f"`{forward.name}` is put into eval mode here, and the training after it never calls `train()`",
+                    mode.place.location,
+                    help=f"give back the mode that was found, or call `{forward.name}.train()` before training",
+                    related=(forward.place.location,),
+                )
+            elif forward.when.later_turn(mode.when) is not None and not _of_a_later_phase(facts, mode.place, forward):
                 yield Finding(
                     f"`{forward.name}` is put into eval mode here, and the next iteration trains it without `train()`",
                     mode.place.location,
                     help=f"call `{forward.name}.train()` after the evaluation, before training goes on",
                     related=(forward.place.location,),
                 )
+
+
+def _left_by_helper(facts: Facts, mode: Mode, forward: Forward) -> bool:
+    """Whether a function switched the mode, ran the model without gradients and returned, before a loop that trains.
+
+    Who calls `eval()` beside the loop itself may want it so.
+    """
+    if mode.place is None or mode.when is None or not forward.learns or len(forward.modes) != 1:
+        return False
+    inside, now = mode.when.calls, forward.when.calls
+    if len(inside) == 0 or now[: len(inside)] == inside or not forward.loops:
+        return False
+    if mode.when.loops or forward.place.symbol == mode.place.symbol:
+        return False
+    return any(
+        other.grad.kind == "off"
+        and other.when.calls[: len(inside)] == inside
+        and not other.touched.isdisjoint(forward.touched)
+        for other in facts.forwards
+    )
 
 
 def _of_a_later_phase(facts: Facts, switched: Place, forward: Forward) -> bool:

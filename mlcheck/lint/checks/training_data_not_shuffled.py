@@ -10,13 +10,14 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import loads
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
+from mlcheck.lint.sites.drawn_orders import not_followed
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.makers import Made, made
 from mlcheck.lint.sites.origins import Origin, callers, origins
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader",)
+WORDS = ("DataLoader", "randperm", "permutation")
 _ORDERED = pattern(
     r"time|series|forecast|window|stock|sequen|temporal|replay|buffer|rollout|stream"
     r"|random|dummy|fake|synthetic|onevar|noop|ones",
@@ -34,6 +35,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 "The data is shuffled unless it is for training",
                 loader.call.place.location,
                 help="pass `shuffle` the other way round",
+            )
+        if _is_left_by_hook(loader):
+            yield Finding(
+                "The training data is not shuffled: the loader takes the place of the Trainer's own, which shuffles",
+                loader.call.place.location,
+                help="pass `shuffle=True`, or `sampler=self._get_train_sampler()`",
             )
         if _is_in_table(loader):
             yield Finding(
@@ -70,6 +77,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 loader.call.place.location,
                 help="pass `shuffle=True`, or a sampler that draws at random",
             )
+    for place, drawn in not_followed(facts.sites):
+        yield Finding(
+            "A random order is drawn and not followed: the batches are cut from the data as it lies",
+            place.location,
+            help="index with the piece of the order that was cut for the batch",
+            related=(drawn.place.location,),
+        )
     for each in facts.sites.once(made):
         if each.trained and each.split in ("", "train") and _is_left_in_order(each):
             yield Finding(
@@ -103,6 +117,17 @@ def _is_left_in_order(each: Made) -> bool:
         return False
     kinds = {kind_of_data(origin) for origin in each.data}
     return kinds == {"map"} and not any(_is_ordered(origin) or _shuffles_itself(origin) for origin in each.data)
+
+
+def _is_left_by_hook(loader: Loader) -> bool:
+    """`get_train_dataloader` of a Trainer of Transformers that hands `self.train_dataset` to a plain loader."""
+    call = loader.call
+    hook = call.function is not None and call.function.name == "get_train_dataloader" and call.cls is not None
+    if not hook or call.cls is None or not any(name.endswith("Trainer") for name in call.cls.libraries):
+        return False
+    given = [call.argument(*each) for each in (("shuffle", 2), ("sampler", 3), ("batch_sampler", 4))]
+    own = loader.dataset is not None and ast.unparse(loader.dataset) == "self.train_dataset"
+    return own and given == [None] * 3 and not any(word in call.file.text for word in ("Iterable", "streaming"))
 
 
 def _shuffles_the_rest(loader: Loader) -> bool:

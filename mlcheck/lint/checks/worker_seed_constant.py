@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function, canonical
 from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "worker_init_fn"
 WORDS = ("DataLoader",)
@@ -25,6 +26,14 @@ def check(facts: Facts) -> Iterator[Finding]:
         if given is None:
             continue
         node, context = loader.call.file.value(given, loader.call.context)
+        begun = _already_called(loader.call.file, node, context)
+        if begun is not None:
+            yield Finding(
+                f"`{begun.name}` is called here, once, and returns nothing: no worker runs it",
+                loader.call.file.place(node, context).location,
+                help=f"hand over the function itself: `worker_init_fn={begun.name}`",
+                related=(begun.place().location,),
+            )
         seeding = _seeding(loader.call.file, node, context)
         if seeding is not None:
             file, call, where = seeding
@@ -34,6 +43,17 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="add the worker's number to the seed: `np.random.seed(seed + worker_id)`",
                 related=(loader.call.place.location,),
             )
+
+
+def _already_called(file: File, node: ast.expr, context: Context) -> Function | None:
+    """The function of `worker_init_fn=seed_worker(0)`, where it returns nothing."""
+    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    if not isinstance(named, Function) or named.node.decorator_list or isinstance(named.node, ast.AsyncFunctionDef):
+        return None
+    gives = any(isinstance(part, ast.Yield | ast.YieldFrom) for part in named.nodes) or any(
+        True for _ in returns(named)
+    )
+    return None if gives else named
 
 
 def _called_in_worker(file: File, node: ast.expr, context: Context) -> Function | None:

@@ -17,6 +17,9 @@ _MANY: Final = 10**6
 """The length of a loader, and the end of a range: a number that no batch that is tried reaches."""
 _PERIOD: Final = 4
 _TRIED: Final = 3 * _PERIOD
+_SHORT: Final = 11
+"""The length of a loader whose last batch is tried: one that no small period divides."""
+_LENGTH: Final = "len()"
 _DEPTH: Final = 12
 _OPERATORS: Final[dict[type[ast.AST], Callable[[Any, Any], Any]]] = {
     ast.Add: operator.add,
@@ -60,8 +63,9 @@ def meet(file: File, loop: Context, first: list[Branch], second: list[Branch]) -
     if counter is None or len(periods) > 1:
         return False
     name, start = counter
-    for number in range(start, start + _TRIED):
-        known = {name: number, **dict.fromkeys(periods, _PERIOD)}
+    tried = [(number, _MANY) for number in range(start, start + _TRIED)] + [(start + _SHORT - 1, _SHORT)]
+    for number, length in tried:
+        known = {name: number, _LENGTH: length, **dict.fromkeys(periods, _PERIOD)}
         answers = [_compute(file, way.test, way.context, known) for way in ways]
         if all(answer is not None and bool(answer) is way.holds for answer, way in zip(answers, ways, strict=True)):
             return True
@@ -120,7 +124,7 @@ def _compute(file: File, node: ast.expr, context: Context, known: Mapping[str, i
         made, where = source(file, node, context)
         return None if made is node else _compute(file, made, where, known, depth - 1)
     if isinstance(node, ast.Call):
-        return _MANY if isinstance(node.func, ast.Name) and node.func.id == "len" else None
+        return known.get(_LENGTH) if isinstance(node.func, ast.Name) and node.func.id == "len" else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         inner = _compute(file, node.operand, context, known, depth - 1)
         return None if inner is None else not inner

@@ -32,6 +32,7 @@ def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]
     nodes, line = walk(_scope(file, context)), getattr(node, "lineno", 0)
     if chosen is None or any(_sets(other, ast.unparse(chosen)) and other.lineno > line for other in nodes):
         return
+    yield from _chosen_again(file, node, context, chosen)
     for other in nodes:
         if not isinstance(other, ast.JoinedStr) or len(other.values) != 2 or other.lineno < line:
             continue
@@ -44,6 +45,22 @@ def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]
                     help="use `cuda:0`, or leave `CUDA_VISIBLE_DEVICES` alone",
                     related=(file.place(node, context).location,),
                 )
+
+
+def _chosen_again(file: File, node: ast.AST, context: Context, chosen: ast.expr) -> Iterator[Finding]:
+    """`torch.cuda.set_device(local_rank)`, where that GPU is the only visible one."""
+    for call in file.calls("set_device"):
+        given = call.argument("device", 0)
+        if file.called(call.node, call.context) != "torch.cuda.set_device" or given is None:
+            continue
+        same = call.function is file.function_around(context) and ast.unparse(given) == ast.unparse(chosen)
+        if same and call.node.lineno > getattr(node, "lineno", 0) and not call.context.excludes(context):
+            yield Finding(
+                f"There is no GPU `{ast.unparse(given)}`: one is visible, counted anew from 0",
+                call.place.location,
+                help="use GPU 0, or leave `CUDA_VISIBLE_DEVICES` alone",
+                related=(file.place(node, context).location,),
+            )
 
 
 def written_as_list(file: File, node: ast.AST, context: Context) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from mlcheck.lint.graph_layers import is_graph_layer
 from mlcheck.lint.names import canonical
@@ -58,6 +59,13 @@ def is_plain(cls: Class) -> bool:
     return all(is_module_name(name) or name in _HARMLESS for name in cls.libraries) and not any(
         name in base.methods for base in cls.line for name in own
     )
+
+
+def with_mixins(cls: Class) -> Iterator[Class]:
+    """A module, and the classes it derives from that are none themselves: their `self` is the module."""
+    if is_plain(cls):
+        yield cls
+        yield from (base for base in cls.line[1:] if base.libraries <= {"builtins.object"})
 
 
 _HARMLESS = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "torch.nn.Module", "abc.ABCMeta"])

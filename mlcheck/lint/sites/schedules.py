@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import stores, walk
 from mlcheck.lint.sites.counting import branches
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -69,3 +70,48 @@ def _divisors(
         made, where = source(file, part, context) if isinstance(part, ast.Name) and depth else (part, context)
         if made is not part and isinstance(made, ast.expr):
             yield from _divisors(file, made, where, *kinds, depth=depth - 1)
+
+
+def shrunk_every_batch(sites: Sites) -> Iterator[tuple[Place, ast.expr]]:
+    """`if epoch in milestones: group["lr"] *= 0.1` inside the loop over batches, and the test that lets it."""
+    for file in sites.mentioning(["['lr']", '["lr"]']):
+        for function in (*file.functions, None):
+            nodes = function.nodes if function is not None else walk(file.module.source.tree)
+            for loop in (node for node in nodes if isinstance(node, ast.For) and _shrinks(node)):
+                context = next((inner for node, inner in file.walk.loops if node is loop), None)
+                if context is not None and file.function_around(context) is function:
+                    yield from _in_batches(file, context, loop)
+                if function is not None and function.cls is None and function.node.body[-1:] == [loop]:
+                    for call in callers(sites, function):
+                        yield from _in_batches(call.file, call.context, call.node)
+
+
+def _shrinks(loop: ast.For) -> bool:
+    """`for group in optimizer.param_groups: group["lr"] *= factor`."""
+    if not ast.unparse(loop.iter).endswith(".param_groups") or not isinstance(loop.target, ast.Name):
+        return False
+    own = f"{loop.target.id}['lr']"
+    match loop.body:
+        case [ast.AugAssign(target=target, op=ast.Mult() | ast.Div())]:
+            return ast.unparse(target) == own
+        case [ast.Assign(targets=[target], value=ast.BinOp(left=left, op=ast.Mult() | ast.Div()))]:
+            return ast.unparse(target) == ast.unparse(left) == own
+    return False
+
+
+def _in_batches(file: File, context: Context, node: ast.AST) -> Iterator[tuple[Place, ast.expr]]:
+    """Where every test around it, up to the loop of the batches, asks for what this loop never changes."""
+    around = [outer for outer in context.outwards() if outer.node is not node]
+    ends = next((i for i, outer in enumerate(around) if outer.kind in ("function", "lambda", "class")), len(around))
+    loops = [outer.node for outer in around[:ends] if outer.kind == "loop"]
+    tests = [outer.node.test for outer in around[:ends] if isinstance(outer.node, ast.If) and outer.arm == "body"]
+    if len(loops) < 2 or len(tests) != 1 or not all(isinstance(loop, ast.For) for loop in loops[:2]):
+        return
+    batches, epochs = loops[0], loops[1]
+    guarded = any(tests[0] is getattr(part, "test", None) for part in walk(batches))
+    asked = {part.id for part in walk(tests[0]) if isinstance(part, ast.Name)}
+    counted = {part.id for part in walk(getattr(epochs, "target", epochs)) if isinstance(part, ast.Name)}
+    calls = any(isinstance(part, ast.Call) for part in walk(tests[0]))
+    if guarded and asked & counted and not calls and not any(stores(batches, name) for name in asked):
+        if any(isinstance(part, ast.Attribute) and part.attr == "backward" for part in walk(batches)):
+            yield file.place(node, context), tests[0]

@@ -1,0 +1,58 @@
+"""Parameters that are to be frozen, and are not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+
+def of_copies(sites: Sites) -> Iterator[Place]:
+    """`value.requires_grad = False` in a loop over `model.state_dict().items()`: each value is detached."""
+    for file in sites.mentioning(["state_dict()"]):
+        for assigned in file.walk.attributes:
+            if assigned.target.attr == "requires_grad" and _is_of_state(file, assigned.target.value, assigned.context):
+                yield file.place(assigned.node, assigned.context)
+        for call in file.calls("requires_grad_"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            if owner is not None and _is_of_state(file, owner, call.context):
+                yield call.place
+
+
+def _is_of_state(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether the variable is bound by loops over the items or the values of a `state_dict` alone."""
+    bound = file.bindings(owner.id, context) if isinstance(owner, ast.Name) else []
+    return bool(bound) and all(
+        isinstance(owner, ast.Name) and isinstance(each.node, ast.For) and _gives_values(each.node, owner.id)
+        for each in bound
+    )
+
+
+def _gives_values(loop: ast.For, name: str) -> bool:
+    match loop.iter, loop.target:
+        case ast.Call(func=ast.Attribute(value=over, attr="items")), ast.Tuple(elts=[_, ast.Name(id=bound)]):
+            pass
+        case ast.Call(func=ast.Attribute(value=over, attr="values")), ast.Name(id=bound):
+            pass
+        case _:
+            return False
+    return bound == name and _is_state(over)
+
+
+def _is_state(node: ast.expr) -> bool:
+    """`model.state_dict()`; with `keep_vars=True` the values are the parameters themselves."""
+    asked = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict"
+    return asked and isinstance(node, ast.Call) and not node.args and not node.keywords
+
+
+def compared(sites: Sites) -> Iterator[tuple[Place, str]]:
+    """`p.requires_grad == False` as a statement, which compares and forgets the answer."""
+    for file in sites.mentioning([".requires_grad =="]):
+        for node, context in file.walk.comparisons:
+            if node in file.statements and isinstance(node.left, ast.Attribute) and node.left.attr == "requires_grad":
+                if isinstance(node.ops[0], ast.Eq) and isinstance(node.comparators[0], ast.Constant):
+                    yield file.place(node, context), ast.unparse(node.left)
