@@ -198,9 +198,8 @@ def _others(function: Function, change: Overwriting) -> Iterator[tuple[str, ast.
             continue
         target = node.targets[0]
         if isinstance(node.value, ast.Name) and isinstance(target, ast.Name) and node.value.id == change.name:
-            if not rebound_between(function.node, node, change.node, change.name):
-                if not rebound_between(function.node, node, change.node, target.id):
-                    yield target.id, node
+            if not any(rebound_between(function.node, node, change.node, n) for n in (change.name, target.id)):
+                yield target.id, node
 
 
 def _in_datasets(sites: Sites) -> Iterator[Finding]:
