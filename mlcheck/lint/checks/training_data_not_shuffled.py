@@ -77,13 +77,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 loader.call.place.location,
                 help="pass `shuffle=True`, or a sampler that draws at random",
             )
-    for place, drawn in not_followed(facts.sites):
-        yield Finding(
-            "A random order is drawn and not followed: the batches are cut from the data as it lies",
-            place.location,
-            help="index with the piece of the order that was cut for the batch",
-            related=(drawn.place.location,),
-        )
+    yield from not_followed(facts.sites)
     for each in facts.sites.once(made):
         if each.trained and each.split in ("", "train") and _is_left_in_order(each):
             yield Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.facts import Place
+from mlcheck.core.finding import Finding
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
@@ -14,8 +14,8 @@ from mlcheck.lint.sites.project import Sites
 _DRAWN = ("torch.randperm", "numpy.random.permutation")
 
 
-def not_followed(sites: Sites) -> Iterator[tuple[Place, Call]]:
-    """`batch = order[i : i + n]`, and `x[i : i + n]` in place of `x[batch]`; the call that drew `order`."""
+def not_followed(sites: Sites) -> Iterator[Finding]:
+    """`batch = order[i : i + n]`, and `x[i : i + n]` in place of `x[batch]`."""
     for file in sites.mentioning(["randperm(", "permutation("]):
         for drawn in sites.calls(*_DRAWN):
             names = file.names_given(drawn.node) if drawn.file is file and drawn.function is not None else ()
@@ -27,7 +27,12 @@ def not_followed(sites: Sites) -> Iterator[tuple[Place, Call]]:
                 continue
             taken = _taken(drawn.function.node, pieces[0])
             if taken is not None and _trains(file, drawn):
-                yield file.place(taken, drawn.context), drawn
+                yield Finding(
+                    "A random order is drawn and not followed: the batches are cut from the data as it lies",
+                    file.place(taken, drawn.context).location,
+                    help="index with the piece of the order that was cut for the batch",
+                    related=(drawn.place.location,),
+                )
 
 
 def _is_piece(node: ast.AST, order: str) -> bool:
