@@ -32,9 +32,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield from renumbered(file, node, context)
                 yield from written_as_list(file, node, context)
                 used = (
-                    _used_before(file, node, context)
-                    or _asked_by_import(file, node, context)
-                    or _used_before_call(file, context)
+                    None
+                    if _runs_elsewhere(file, context)
+                    else (
+                        _used_before(file, node, context)
+                        or _asked_by_import(file, node, context)
+                        or _used_before_call(file, context)
+                    )
                 )
                 if used is not None:
                     yield Finding(
@@ -49,6 +53,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, context).location,
                     help=f"the name is `{_KEY}`",
                 )
+
+
+def _runs_elsewhere(file: File, context: Context) -> bool:
+    """Whether it is set in a function within a function, which may be handed to a process of its own."""
+    function = file.function_around(context)
+    return function is not None and function.defined.context.kind == "function"
 
 
 def _in_another_shell(facts: Facts) -> Iterator[Finding]:
