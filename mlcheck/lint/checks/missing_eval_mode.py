@@ -16,6 +16,7 @@ from mlcheck.lint.values import Object
 LOOKS_AT = "model call"
 _COMPARES = pattern(r"\b(?:pytest|unittest|testing\.assert_\w+\()")
 """A test of the code, as against a script that tests a model: `batch_test.py`."""
+_FLAGS = ("training", "is_training", "train", "is_train")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -31,6 +32,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
+        if _is_told_its_mode(forward):
+            continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
         yield Finding(
@@ -48,6 +51,12 @@ def _made_elsewhere(forward: Forward) -> str:
     if made is None or made.path == forward.place.path:
         return ""
     return f"the model made at {made.path}:{made.location.line} comes here: "
+
+
+def _is_told_its_mode(forward: Forward) -> bool:
+    """`model(x, training=False)`: a model that goes by what each call says."""
+    keywords = getattr(forward.place.node, "keywords", ())
+    return any(keyword.arg in _FLAGS and ast.unparse(keyword.value) == "False" for keyword in keywords)
 
 
 def _left_in_train_mode(forward: Forward, for_training: Collection[Place | None]) -> bool:
