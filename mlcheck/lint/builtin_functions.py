@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Any
 
 from mlcheck.lint import attributes, containers, elements, modes, snapshots
 from mlcheck.lint.conditions import key_of
@@ -72,13 +73,23 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     for tag in ("items", "mode", "attrs"):
         cell = m.store.get((tag, value.id))
         if cell is not None:
-            m.store.set((tag, made.id), cell)
+            m.store.set((tag, made.id), _copied_inside(m, cell, node))
     for name in m.store.get(("attrs", value.id)) or ():
         m.store.set(("a", made.id, name), m.store.get(("a", value.id, name)))
     if modes.is_module(value):
         m.store.set(("mode", made.id), modes.modes_of(m, value))
         m.store.set(("copied", made.id), True)
     return made
+
+
+def _copied_inside(m: Machine, cell: Any, node: ast.AST) -> Any:
+    """A dictionary with copies of what it holds, as in `deepcopy({"model": model.state_dict()})`."""
+    if not isinstance(cell, Table):
+        return cell
+    copies = {
+        key: _deepcopy(m, [held], {}, node) if isinstance(held, Object) else held for key, held in cell.items.items()
+    }
+    return Table(copies, cell.open)
 
 
 def _partial(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

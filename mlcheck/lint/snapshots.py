@@ -64,7 +64,8 @@ def zipped(m: Machine, columns: tuple[Value, ...], node: ast.AST) -> None:
         m.facts.training.self_copies.append(SelfCopy(m.place(node)))
     params = sum(isinstance(column, Params) and not column.gradient for column in columns)
     text = ast.unparse(node)
-    if params > 1 and len(owners) == 1 and frozenset() not in owners and not ("named_" in text or "buffers" in text):
+    named = any(word in text for word in ("named_", "buffers", "parameters(time="))  # `higher` keeps those of each step
+    if params > 1 and len(owners) == 1 and frozenset() not in owners and not named:
         m.facts.training.self_copies.append(SelfCopy(m.place(node)))
 
 

@@ -14,7 +14,7 @@ LOOKS_AT = "Accelerator"
 WORDS = ("Accelerator",)
 _NAMES = ("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 _STEPS = "gradient_accumulation_steps"
-_BY_ITSELF = ("accumulate(", "sync_gradients", "no_sync(", "GradientAccumulationPlugin", "gradient_accumulation_plugin")
+_BY_ITSELF = ("accumulate(", "sync_gradients", "no_sync", "GradientAccumulationPlugin", "gradient_accumulation_plugin")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -130,6 +130,9 @@ def _keeps(node: ast.AST, entry: ast.Subscript, model: str) -> bool:
 
 def _is_made_anew(cls: Class, owner: str) -> bool:
     """Whether the model is another one by the time the weights are loaded; `self.model.to(device)` is the same."""
-    sets = [assigned.value for _, assigned in cls.attributes.get(owner[len("self.") :], [])]
+    assignments = cls.attributes.get(owner[len("self.") :], [])
+    if any(f"{owner}.load_state_dict(" in function.file.module.text_of(function.node) for function, _ in assignments):
+        return True
+    sets = [assigned.value for _, assigned in assignments]
     made = [value for value in sets if value is not None and not (isinstance(value, ast.Constant) and not value.value)]
     return sum(owner not in ast.unparse(value) for value in made) + sets.count(None) > 1
