@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.machine import Machine
@@ -17,7 +16,6 @@ _DRAWS = pattern(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel
 _DROPS = pattern(r"dropout\(|\.dropout")
 _OWN = pattern(r"\bself\.(\w+)")
 _CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")
-_USED = pattern(r"(?:\bin |\()self\.(\w+)|\bself\.(?=\w+ ?[\[(.])(\w+)")
 _WHOLE = pattern(r"\bself\(|\bself[,)]|\bself\.(?:forward|modules|children|named_\w+|__\w+)\b|\bsuper\(|\bgetattr\(")
 _ASKS = pattern(r"\bself\.training\b")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
@@ -70,14 +68,7 @@ def _parts(m: Machine, value: Object, cls: ClassInfo) -> list[Value]:
     """What the module holds, without the unknown values that it never uses as a module: a size, a rate."""
     m.ready(value)
     held = {name: m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or ()}
-    return [kept for name, kept in held.items() if not isinstance(kept, Symbol) or name in _used_as_modules(cls)]
-
-
-@lru_cache(1024)
-def _used_as_modules(cls: ClassInfo) -> frozenset[str]:
-    """The attributes that its code calls, picks from, goes through, or hands on first."""
-    found = (names for info in cls.mro for names in _USED.findall(info.module.text_of(info.node)))
-    return frozenset(name for names in found for name in names)
+    return [kept for name, kept in held.items() if not isinstance(kept, Symbol) or name in cls.handled]
 
 
 def moded_in(m: Machine, value: Object, method: FunctionInfo) -> str:

@@ -68,6 +68,7 @@ def _returns(node: ast.stmt) -> bool:
     return False
 
 
+_HANDLED = pattern(r"(?:\bin |\()self\.(\w+)|\bself\.(?=\w+ ?[\[(.])(\w+)")
 _WITH_LAYERS = pattern(r"\btorch\.nn\b|\bfrom torch import[^\n]*\bnn\b")
 _NO_MODULES = sys.stdlib_module_names | {"?", "torch", "builtins", "numpy"}
 
@@ -115,6 +116,12 @@ class ClassInfo:
         if homes <= _NO_MODULES or self.find("forward") is None:
             return False
         return _WITH_LAYERS.search(self.module.source.text) is not None
+
+    @cached_property
+    def handled(self) -> frozenset[str]:
+        """The attributes that its code calls, picks from, goes through, or hands on first: any may be a module."""
+        texts = (info.module.text_of(info.node) for info in self.mro)
+        return frozenset(name for text in texts for names in _HANDLED.findall(text) for name in names)
 
     def find(self, name: str, after: ClassInfo | None = None) -> FunctionInfo | None:
         """The method of that name, along the bases; with `after`, only past that class."""
