@@ -16,6 +16,7 @@ from mlcheck.lint.values import (
     Class,
     Const,
     External,
+    Function,
     Kwargs,
     Object,
     Params,
@@ -35,6 +36,9 @@ from mlcheck.lint.values import (
 def asked(m: Machine, name: str, args: Args) -> Value:
     """Pure questions have the same answer each time on one path."""
     if name == "builtins.isinstance" and len(args) == 2:
+        if isinstance(args[0], Select):
+            then, other = (asked(m, name, [side, args[1]]) for side in (args[0].then, args[0].other))
+            return Select(args[0].key, then, other)
         known = _is_instance(args[0], args[1])
         if known is not None:
             return Const(known)
@@ -54,10 +58,10 @@ def _is_instance(value: Value, of: Value) -> bool | None:
         return False if isinstance(value, Object) and value.type.startswith("torch.") else None
     if isinstance(of, Class) and isinstance(value, Object) and value.cls is not None:
         return of.info.node in {info.node for info in value.cls.mro}
+    if isinstance(of, External) and of.name == "torch.nn.Module":
+        return False if isinstance(value, Function) else True if modes.is_module(value) else None
     if isinstance(of, External) and isinstance(value, Object) and value.cls is None:
         return True if value.type == of.name else None
-    if isinstance(of, External) and isinstance(value, Object) and of.name == "torch.nn.Module":
-        return True if modes.is_module(value) else None
     return None
 
 

@@ -62,11 +62,17 @@ def _bound_at(wrap: Call, name: str) -> list[int]:
 
 def _was_there(wrap: Call, move: Call) -> bool:
     """Whether the same move came before the wrap: the second finds nothing left to move."""
-    again = ast.unparse(move.node)
-    return any(
-        call.function is wrap.function and call.node.lineno < wrap.node.lineno and ast.unparse(call.node) == again
-        for call in wrap.file.calls(last_name(move.node.func))
-    )
+    again, name = ast.unparse(move.node), ast.unparse(move.node.func).rpartition(".")[0]
+    for call in wrap.file.calls(last_name(move.node.func)):
+        if call.function is not wrap.function or call.node.lineno >= wrap.node.lineno:
+            continue
+        if ast.unparse(call.node) == again:
+            return True
+        as_made = again.removeprefix(name)  # `.to(device)` of `model = Net().to(device)`
+        given = (*wrap.file.names_given(call.node), *_attributes(call))
+        if name in given and ast.unparse(call.node).endswith(as_made):
+            return True
+    return False
 
 
 def _has_trained(wrap: Call, move: Call, name: str) -> bool:
