@@ -73,6 +73,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             for node in function.nodes:
                 match node:
                     case ast.AnnAssign(target=ast.Attribute() as target, annotation=ast.Call(), value=None):
+                        if function.cls is not None and function.cls.attributes.get(target.attr):
+                            continue  # it says what will be assigned, in whatever way
                         yield Finding(
                             f"`{ast.unparse(target)}: ...` is an annotation: Python does not even compute it",
                             function.place(node).location,
