@@ -63,9 +63,7 @@ class LowerBound:
             raise inconclusive("several optimizers take turns: no single loss has to have a bound")
         clock, names = Clock(min(SECONDS, seconds / 8)), Names(trial.models)
         batch = first_batches(trial, 1)[0]
-        calls: Counter[nn.Module] = Counter()
-        with counted(weighted_layers(trial), calls):
-            value, place = loss_with(trial, batch)
+        value, place, calls = loss_and_calls(trial, batch)
         layers = [layer for layer in weighted_layers(trial) if calls[layer] == 1][-_MOST_LAYERS:]
         falls, tried = [], 0
         for layer in reversed(layers):
@@ -108,8 +106,16 @@ def loss_with(
     return loss_of_step(watch.backwards), watch.backwards[0].place
 
 
+def loss_and_calls(trial: Trial, batch: Any) -> tuple[float, Location, Counter[nn.Module]]:
+    """The loss of a step as it is, where backward is called on it, and how often each layer with weights was called."""
+    calls: Counter[nn.Module] = Counter()
+    with _counted(weighted_layers(trial), calls):
+        value, place = loss_with(trial, batch)
+    return value, place, calls
+
+
 @contextmanager
-def counted(layers: list[nn.Module], calls: Counter[nn.Module]) -> Iterator[None]:
+def _counted(layers: list[nn.Module], calls: Counter[nn.Module]) -> Iterator[None]:
     """Within, the calls of each layer that a gradient can go back through are counted."""
 
     def count(module: nn.Module, *_: object) -> None:

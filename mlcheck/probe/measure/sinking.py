@@ -7,7 +7,6 @@ both; a policy gradient falls for some samples and rises for others.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
 from mlcheck.probe.measure.loss_scene import LossScene
-from mlcheck.probe.measure.lower_bound import counted, loss_with, weighted_layers
+from mlcheck.probe.measure.lower_bound import loss_and_calls, loss_with, weighted_layers
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.trial.trial import Trial
@@ -64,12 +63,10 @@ class Sinking:
             raise inconclusive("several optimizers take turns: no single loss has to have a bound")
         clock, names = Clock(min(SECONDS, seconds / 8)), Names(trial.models)
         batch = first_batches(trial, 1)[0]
-        calls: Counter[nn.Module] = Counter()
         scene = LossScene(trial, batch)
         if scene.ratio is not None and scene.ratio < NOTHING and all(pull and pull > 0 for _, pull in scene.seen):
             raise NotMeasured("all that is minimised are losses of torch.nn.functional, which have a lower bound")
-        with counted(weighted_layers(trial), calls):
-            value, place = loss_with(trial, batch)
+        value, place, calls = loss_and_calls(trial, batch)
         layers = [layer for layer in reversed(weighted_layers(trial)) if calls[layer]][:LAST]
         found = []
         outputs = [(layer, column) for layer in layers for column in _columns(layer, layers[0])]
