@@ -14,6 +14,8 @@ from pathlib import Path
 
 import yaml
 
+from mlcheck.core.notebook import is_notebook
+from mlcheck.core.source_text import is_code, read_source
 from mlcheck.lint.discover import discover
 from mlcheck.lint.source import Source, parse
 
@@ -45,7 +47,7 @@ class Survey:
 
 
 def survey(root: Path) -> Survey:
-    """Look through the Python and YAML files below `root`."""
+    """Look through the Python files, notebooks and YAML files below `root`."""
     files, _ = discover((str(root),))
     sources = [source for path, module in files if isinstance(source := _read(path, module), Source)]
     about_torch = [source for source in sources if _ABOUT.search(source.text) and not _is_test(source.path, root)]
@@ -54,15 +56,15 @@ def survey(root: Path) -> Survey:
         *(candidate for source in about_torch for candidate in _in_file(source, root)),
         *_scripts(about_torch, root),
     ]
-    order = ("experiment", "PyTorchTrial", "LightningModule", "function", "script", WITH_ARGUMENTS, NO_DATA)
+    order = ("experiment", "PyTorchTrial", "LightningModule", "function", "script", "notebook", WITH_ARGUMENTS, NO_DATA)
     found.sort(key=lambda each: (order.index(each.kind), "train" not in each.entry, each.entry.count("/"), each.entry))
     return Survey(tuple(found[:_MANY]), _paths([source.path for source in about_torch], root), len(sources))
 
 
 def _read(path: str, module: str) -> Source | None:
     try:
-        source = parse(path, Path(path).read_bytes(), module)
-    except OSError:
+        source = parse(path, read_source(path).encode(), module)
+    except (OSError, SyntaxError, ValueError):
         return None
     return source if isinstance(source, Source) else None
 
@@ -74,6 +76,8 @@ def _is_test(path: str, root: Path) -> bool:
 
 def _in_file(source: Source, root: Path) -> Iterator[Candidate]:
     path = _below(source, root)
+    if is_notebook(path):
+        return  # run whole, or not at all
     where = _named(source, root) if "/" in path else path[:-3]
     bases = {node: _bases(node) for node in source.tree.body if isinstance(node, ast.ClassDef)}
     data = [node for node, named in bases.items() if "LightningDataModule" in named]
@@ -114,6 +118,10 @@ def _scripts(sources: Sequence[Source], root: Path) -> Iterator[Candidate]:
             by_name.setdefault(".".join(parts[start:]), source)
     imported = {by_name[name].path for source in sources for name in _imported(source.tree) if name in by_name}
     for source in sources:
+        if is_notebook(source.path):
+            if _trains(source, by_name):
+                yield Candidate(_below(source, root), "notebook")
+            continue
         runs = any(map(_runs_as_script, source.tree.body))
         if (runs or (source.path not in imported and any(map(_calls, source.tree.body)))) and _trains(source, by_name):
             yield Candidate(_named(source, root), "script")
@@ -204,5 +212,5 @@ def _experiment(path: Path, root: Path) -> Iterator[Candidate]:
 def _paths(found: Sequence[str], root: Path) -> tuple[str, ...]:
     """The top folders that hold what was found; the root where it holds some itself, or where there are many."""
     tops = sorted({Path(os.path.relpath(path, root)).parts[0] for path in found})
-    in_few_folders = 0 < len(tops) <= 5 and not any(top.endswith(".py") for top in tops)
+    in_few_folders = 0 < len(tops) <= 5 and not any(map(is_code, tops))
     return tuple(tops) if in_few_folders else (".",)

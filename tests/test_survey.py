@@ -1,5 +1,6 @@
 """What a repository holds that can be examined."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,16 @@ def test_the_likeliest_comes_first_and_tests_are_left_out(tmp_path: Path) -> Non
         tmp_path, a_py=SCRIPT, deep__train_py=SCRIPT, tests__x_py=SCRIPT, test_train_py=SCRIPT, conftest_py=SCRIPT
     )
     assert [each.entry for each in survey(root).candidates] == ["deep/train.py", "a.py"]
+
+
+def test_a_notebook_that_trains_comes_after_scripts(tmp_path: Path) -> None:
+    for name, code in {"train": "import torch\nloss.backward()", "show": "import torch\nx = 1"}.items():
+        cell = {"cell_type": "code", "source": code.splitlines(True)}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))
+    (tmp_path / "broken.ipynb").write_text("torch loss.backward()")
+    found = survey(repository(tmp_path, a_py=SCRIPT))
+    assert found.candidates == (Candidate("a.py", "script"), Candidate("train.ipynb", "notebook"))
+    assert found.paths == (".",)
 
 
 def test_paths_are_folders_or_the_root(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _PYPROJECT = "pyproject.toml"
 _SHOWN = 8
 _NONE = (
-    "no entry point was found: `mlcheck probe` needs a PyTorchTrial, a LightningModule, a script, or a "
-    "function that returns model, optimizer, loss and train_loader"
+    "no entry point was found: `mlcheck probe` needs a PyTorchTrial, a LightningModule, a script, a "
+    "notebook, or a function that returns model, optimizer, loss and train_loader"
 )
 
 
@@ -85,8 +85,8 @@ def _table(found: Survey, chosen: Candidate | None) -> str:
 def _told(found: Survey, chosen: Candidate | None, table: str) -> str:
     from mlcheck.core.plural import plural
 
-    read = plural(found.files, "Python file")
-    lines = [f"{read}, {plural(len(found.candidates), 'entry point')}{', * is taken' if chosen else ''}"]
+    read = plural(found.files, "file")
+    lines = [f"{read} of Python, {plural(len(found.candidates), 'entry point')}{', * is taken' if chosen else ''}"]
     for candidate in found.candidates[:_SHOWN]:
         mark = "*" if candidate == chosen else " "
         config = f" with {candidate.config}" if candidate.config else ""

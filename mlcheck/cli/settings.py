@@ -14,6 +14,7 @@ from mlcheck.core.cores import idle_cores
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.extras import PROBE_NEEDS, require
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.source_text import is_code
 
 if TYPE_CHECKING:
     from mlcheck.core.catalog import Catalog
@@ -94,7 +95,8 @@ def require_files(options: ProbeOptions) -> None:
     """Raises Mistake for a file of the entry point or the config that is not there, before a process is started."""
     for named in (options.entry.rpartition(":")[0] or options.entry, options.config):
         path = os.path.join(options.folder, named)
-        if named.endswith((".py", ".yaml", ".yml")) and not os.path.exists(path) and not os.path.exists(named):
+        is_file = is_code(named) or named.endswith((".yaml", ".yml"))
+        if is_file and not os.path.exists(path) and not os.path.exists(named):
             parent = os.path.dirname(path)
             beside = os.listdir(parent or ".") if os.path.isdir(parent or ".") else []
             raise Mistake(f"there is no file {named}{near(os.path.basename(named), beside)}")

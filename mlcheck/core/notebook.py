@@ -28,10 +28,14 @@ def is_notebook(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """`text` is Python, empty between the lines of the code cells. `cells` tells of a line which cell's it is."""
+    """`text` is Python, empty between the lines of the code cells. `cells` tells of a line which cell's it is.
+
+    `left_out` are the numbers of the cells that are no Python, those for another language apart.
+    """
 
     text: str
     cells: dict[int, str] = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
 
 
 class NoNotebook(ValueError):
@@ -100,16 +104,21 @@ def _laid_out(raw: str, cells: list[list[_Placed]]) -> Notebook:
     """Each line on the line of its string; where several share one, the later ones go beneath it."""
     lines: list[str] = []
     labels: dict[int, str] = {}
+    left_out: list[int] = []
     counted = at = 0
     for number, pieces in enumerate(cells, 1):
         starts = [piece.start for piece in pieces for _ in _lines(piece)]
-        for inner, (start, line) in enumerate(zip(starts, _as_python(_lines("".join(pieces))), strict=False), 1):
+        written = _lines("".join(pieces))
+        read = _as_python(written)
+        if any(written) and not any(read) and not written[0].lstrip().startswith("%%"):
+            left_out.append(number)
+        for inner, (start, line) in enumerate(zip(starts, read, strict=False), 1):
             counted += raw.count("\n", at, start)
             at = max(at, start)
             lines += [""] * (counted - len(lines))
             lines.append(line)
             labels[len(lines)] = f"cell {number}, line {inner}"
-    return Notebook("\n".join([*lines, ""]), labels)
+    return Notebook("\n".join([*lines, ""]), labels, tuple(left_out))
 
 
 def _lines(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from mlcheck.core.dataclasses import dataclass, replace
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Item, Report, Result
+from mlcheck.core.source_text import is_code
 from mlcheck.report.excerpt import Sources
 
 _LEVEL = {Outcome.FAIL: "error", Outcome.WARN: "warning"}
@@ -88,7 +89,7 @@ def _entry_place(report: Report, code: Sources) -> Location:
     where, _, name = report.subject.partition(":")
     dotted = where.replace(".", "/")
     initial = "__init__" if name else "__main__"
-    for path in (where,) if where.endswith(".py") else (f"{dotted}.py", f"{dotted}/{initial}.py"):
+    for path in (where,) if is_code(where) else (f"{dotted}.py", f"{dotted}/{initial}.py"):
         if lines := code(path):
             definition = re.compile(rf"\s*(?:class|(?:async\s+)?def)\s+{re.escape(name)}\b")
             numbers = (number for number, line in enumerate(lines, 1) if name and definition.match(line))

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from mlcheck.core.causes import Cause
 from mlcheck.core.finding import limit_rows
+from mlcheck.core.notebook import is_notebook
 from mlcheck.core.outcome import By, Outcome, Stage
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Change, Item, Report, Result
@@ -144,9 +145,14 @@ def limits(report: Report) -> list[list[str]]:
 
 
 def short_place(result: Result) -> str:
-    """`model.py:42`, or the symbol where no file is known, of the first finding that has either."""
+    """`model.py:42`, or the symbol where no file is known, of the first finding that has either.
+
+    Of a notebook `train.ipynb, cell 5, line 2`: nobody sees the lines of its file.
+    """
     for finding in result.findings:
         place = finding.location
+        if is_notebook(place.path) and place.symbol:
+            return f"{place.path}, {place.symbol}"
         if place.path:
             return f"{place.path}:{place.line}" if place.line else place.path
         if place.symbol:

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable
 
 from mlcheck.core.finding import Location
-from mlcheck.core.notebook import is_notebook, read_notebook
+from mlcheck.core.source_text import read_source
 from mlcheck.report.safe import visible
 
 _TAB = 4
@@ -15,23 +15,11 @@ Sources = Callable[[str], list[str]]
 
 
 def source_lines(path: str) -> list[str]:
-    """The lines of a file as Python numbers them, in the encoding it declares; none when it cannot be read.
-
-    Of a notebook, those of its code.
-    """
-    import io
-    import tokenize
-
+    """The lines of a file as Python numbers them, those of a notebook's code; none when it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-        if is_notebook(path):
-            return read_notebook(data).text.split("\n")
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(encoding, "replace")
+        return read_source(path).split("\n")
     except (OSError, SyntaxError, ValueError):
         return []
-    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
 def line_of(place: Location, code: Sources) -> str:

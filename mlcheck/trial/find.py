@@ -1,4 +1,4 @@
-"""From an entry point to its trial: `module:Name` or `path/to/file.py:Name`, or a script by its file or module."""
+"""From an entry point to its trial: `module:Name` or `path/to/file.py:Name`, or a program by its file or module."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mlcheck.trial.importing import explain, find_object, module_of, put_folder_
 from mlcheck.trial.planned import Planned, planned_by
 from mlcheck.trial.ranks.alone import Alone
 from mlcheck.trial.ranks.spawned import Spawned
-from mlcheck.trial.script.program import script
+from mlcheck.trial.script.program import Notebook, left_out, program
 from mlcheck.trial.trial import EntryError, EntryOptions, RejectedConfig, Source, Trial, is_program
 
 _ACCEPTED = (
-    "an entry point is a script (train.py or package.train), a class derived from determined.pytorch.PyTorchTrial or "
-    "from LightningModule, a function that returns model, optimizer, loss and train_loader (or a Trainer, or a "
-    "LightningModule), or an nn.Module with an `example_batch` beside it"
+    "an entry point is a script (train.py or package.train), a notebook, a class derived from "
+    "determined.pytorch.PyTorchTrial or from LightningModule, a function that returns model, optimizer, loss and "
+    "train_loader (or a Trainer, or a LightningModule), or an nn.Module with an `example_batch` beside it"
 )
 
 _ELSEWHERE = (0.25, 0.75, 0.0, 1.0)  # of a search space whose middle is rejected
@@ -184,12 +184,17 @@ def _of_function(
 
 
 def _script(entry: str, arguments: tuple[str, ...]) -> Trial:
-    program = script(entry, arguments)
+    found = program(entry, arguments)
+    cells = left_out(found) if isinstance(found, Notebook) else ()
     try:
-        return _scripts()(program, (str(program.path), 1))
+        trial = _scripts()(found, (str(found.path), 1))
     except ImportError as error:
         explain(error, entry)
         raise
+    if cells:
+        numbers = ", ".join(map(str, cells))
+        trial.notices.append(f"{found.name}: no Python, and left out: {'cells' if cells[1:] else 'cell'} {numbers}")
+    return trial
 
 
 def _scripts() -> Callable[[Any, tuple[str, int]], Trial]:

@@ -12,10 +12,12 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from mlcheck.core.notebook import is_notebook
+from mlcheck.core.source_text import is_code
 from mlcheck.trial.determined import package
 from mlcheck.trial.trial import EntryError, is_program
 
-FORMS = "`module:Name`, `path/to/file.py:Name`, or a script as `train.py` or `package.train`"
+FORMS = "`module:Name`, `path/to/file.py:Name`, or a program as `train.py`, `train.ipynb` or `package.train`"
 
 
 def find_object(entry: str) -> Any:
@@ -23,6 +25,8 @@ def find_object(entry: str) -> Any:
     where, separator, name = entry.rpartition(":")
     if not separator or not where or not name:
         raise EntryError(f"`{entry}` names no entry point: write {FORMS}")
+    if is_notebook(where):
+        raise EntryError(f"`{entry}`: a notebook is run whole, from its first cell to its last: name it alone, {where}")
     is_file = where.endswith(".py") or os.sep in where
     module = _import_file(Path(where), entry) if is_file else _import_module(where, entry)
     if not hasattr(module, name):
@@ -63,7 +67,8 @@ def _import_file(path: Path, entry: str) -> ModuleType:
 
 def no_file(path: Path) -> str:
     folder = path.parent if path.parent.is_dir() else Path()
-    near = difflib.get_close_matches(path.name, [other.name for other in folder.glob("*.py")], n=2)
+    files = [other.name for other in folder.glob("*") if is_code(other.name)]
+    near = difflib.get_close_matches(path.name, files, n=2)
     return f"there is no file {path}{_did_you_mean([str(folder / name) for name in near])}"
 
 
@@ -135,14 +140,14 @@ def folder_that_holds(module: str, entry: str) -> Path | None:
     """Of the folders that the entry point's file lies in, up to the working folder, the one with a module's code."""
     where = Path(entry if is_program(entry) else entry.rpartition(":")[0])
     name = module.partition(".")[0]
-    within = where.parents if where.suffix == ".py" and not where.is_absolute() else ()
+    within = where.parents if is_code(where.name) and not where.is_absolute() else ()
     return next((above for above in within if (above / name).is_dir() or (above / f"{name}.py").is_file()), None)
 
 
 def put_folder_first(entry: str) -> None:
     """Let a prep function import, and change, the modules beside the entry point."""
     where = Path(entry if is_program(entry) else entry.rpartition(":")[0])
-    _put_first(str(where.resolve().parent if where.suffix == ".py" else Path.cwd()))
+    _put_first(str(where.resolve().parent if is_code(where.name) else Path.cwd()))
 
 
 def _put_first(folder: str) -> None:

@@ -25,6 +25,7 @@ from mlcheck.trial.warden import warden
 _TAIL = 16_384
 _TICK_S = 0.05
 _GRACE_S = 5.0
+_NO_WINDOWS = {"MPLBACKEND": "Agg", "SDL_VIDEODRIVER": "dummy"}  # a program is begun many times, and nobody looks
 
 
 class End(StrEnum):
@@ -148,7 +149,7 @@ class _Child:
         return subprocess.Popen(  # noqa: S603 - to run the user's own code is the purpose
             argv,
             cwd=cwd,
-            env={**os.environ, **self._environment, **names},
+            env={**os.environ, **_NO_WINDOWS, **self._environment, **names},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

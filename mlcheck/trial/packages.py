@@ -6,9 +6,9 @@ import ast
 import sys
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions, version
-from pathlib import Path
 
 from mlcheck.core.pins import normal
+from mlcheck.core.source_text import is_code, read_source
 from mlcheck.trial.traceback import is_user_file
 
 
@@ -16,16 +16,16 @@ def imported_packages(entry: str = "") -> dict[str, str]:
     """Package to version, of what the user's modules loaded so far and the script `entry` import."""
     files = {path for module in list(sys.modules.values()) if (path := getattr(module, "__file__", None))}
     own = {path for path in files if path.endswith(".py") and is_user_file(path)}
-    roots = {root for path in (own | {entry} if entry.endswith(".py") else own) for root in _imports(Path(path))}
+    roots = {root for path in (own | {entry} if is_code(entry) else own) for root in _imports(path)}
     installed = packages_distributions()
     names = {normal(name): name for root in roots & sys.modules.keys() for name in installed.get(root, ())}
     return {name: version(names[name]) for name in sorted(names)}
 
 
-def _imports(path: Path) -> Iterator[str]:
+def _imports(path: str) -> Iterator[str]:
     """The first part of every name imported, wherever in the file it stands."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(read_source(path))
     except (OSError, SyntaxError, ValueError):
         return
     for node in ast.walk(tree):

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from mlcheck.core.mistake import Mistake
+from mlcheck.core.source_text import is_code
 from mlcheck.trial.planned import Planned
 
 
@@ -53,8 +54,8 @@ class EntryOptions:
 
 
 def is_program(entry: str) -> bool:
-    """Whether an entry point is run as it is, `train.py` or `package.train`, and names nothing within."""
-    return entry.endswith(".py") or ":" not in entry
+    """Whether an entry point is run as it is and names nothing within: `train.py`, `train.ipynb`, `package.train`."""
+    return is_code(entry) or ":" not in entry
 
 
 @dataclass(frozen=True)

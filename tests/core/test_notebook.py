@@ -88,6 +88,11 @@ def test_what_is_no_notebook_is_told(data: bytes) -> None:
         read_notebook(data)
 
 
+def test_cells_that_cannot_be_read_are_counted_but_not_those_in_another_language() -> None:
+    data = notebook("x = 1", "pip install torch", "%%bash\nls", "", "a b\nc d", "%%time\ny = 2")
+    assert read_notebook(data).left_out == (2, 5)
+
+
 def test_odd_cells_are_left_out() -> None:
     cells = [
         3,

@@ -205,6 +205,24 @@ def test_a_sum_over_the_batch() -> None:
     says(ask("loss-sums-over-batch", averaged), Outcome.PASS)
 
 
+@pytest.mark.parametrize(
+    ("kind", "bound", "outcome"),
+    [
+        (torch.optim.Adam, True, Outcome.PASS),
+        (torch.optim.SGD, True, Outcome.WARN),
+        (torch.optim.Adam, False, Outcome.WARN),
+    ],
+)
+def test_a_bound_of_several_sums_under_an_optimizer_without_a_scale(kind: Any, bound: bool, outcome: Outcome) -> None:
+    def elbo(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return F.mse_loss(out, batch[0], reduction="sum") + bound * out.square().sum()
+
+    trial = trial_of(mlp(8, 8), classes(8), elbo)
+    trial.optimizers = {"optimizer": kind(trial.models["model"].parameters(), lr=1e-3)}
+    says(ask("loss-sums-over-batch", trial), outcome)
+
+
 def test_a_sum_beside_a_mean() -> None:
     def mixed(model: nn.Module, batch: Any) -> Tensor:
         out = model(batch[0])

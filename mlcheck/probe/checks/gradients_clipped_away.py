@@ -9,12 +9,12 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.scale_free import SCALE_FREE
 from mlcheck.probe.measure.short_run import ShortRun
 from mlcheck.probe.measure.update_watch import Update
 
 ABSURD = 1000.0
 SCALERS = {2.0**power for power in range(1, 33)}
-_SCALE_FREE = {"Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "Rprop"}
 EPSILON = 1e-6
 
 
@@ -34,7 +34,7 @@ def check(run: ShortRun) -> Verdict:
     numbers = {"share clipped": share, "divided by": cut, "norm": statistics.median(u.norm for u in clipped)}
     told = f"{100 * share:.0f} % of {plural(len(updates), 'update')} are clipped, by a median factor of {cut:.3g}"
     tiny = all(u.norm < EPSILON for u in clipped)
-    harmless = all(u.optimizer in _SCALE_FREE for u in clipped) and not tiny
+    harmless = all(u.optimizer in SCALE_FREE for u in clipped) and not tiny
     if share < 0.95 or cut < ABSURD or harmless:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=len(updates))
     message = (

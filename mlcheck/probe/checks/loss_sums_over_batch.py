@@ -8,6 +8,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.scale_free import SCALE_FREE
 
 TOLERANCE = 0.01
 LOOSE = 0.4
@@ -28,6 +29,9 @@ def check(seen: FirstLoss) -> Verdict:
         return mixed
     if abs(seen.tiled - 2) > margin:
         return Verdict(Outcome.INCONCLUSIVE, reason=f"{told}: samples of a batch interact")
+    if seen.penalty and not seen.penalty.about_weights and seen.optimizers and seen.optimizers <= SCALE_FREE:
+        told = f"all terms of the loss are sums over the batch, and the steps of {listed(sorted(seen.optimizers))} are "
+        return Verdict(Outcome.PASS, told + "the same at any scale of it", looked_at=2)
     message = (
         f"the loss is a sum over the batch: with every sample twice it doubles ({seen.values[0]:.4g} for "
         f"{plural(seen.samples, 'sample')}), and so does the step that a learning rate makes"

@@ -17,6 +17,7 @@ from mlcheck.probe.measure.floors import REACHED, Floors, floors, mean_loss
 from mlcheck.probe.measure.loss_scene import LossScene
 from mlcheck.probe.measure.losses import LossCall
 from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.penalties import Penalty, penalty_of
 from mlcheck.probe.measure.tree import batch_size, leaves, map_tensors, rows
 from mlcheck.trial.trial import Trial
 
@@ -57,18 +58,6 @@ class LossFact:
     own_target: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Penalty:
-    """What is added to the recognised losses: its value, and its gradient's norm as a multiple of theirs.
-
-    `about_weights` says that its value is the same for different batches, so that it knows nothing of the data.
-    """
-
-    value: float
-    gradient_ratio: float
-    about_weights: bool
-
-
 @dataclass(slots=True)
 class FirstLoss:
     """Losses of untrained steps, with optimizers held still.
@@ -79,6 +68,7 @@ class FirstLoss:
     the same for each of the losses. A loss that draws random numbers is averaged over some draws, and `tiled_error` is
     the standard error of its growth. `values` are those of each batch. `plain_mean` says that a term of what backward
     is called on is a mean with no factor. `in_order` says that the first batches are simply the first of the data.
+    `optimizers` are the names of their classes.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -98,6 +88,7 @@ class FirstLoss:
     backwards: int = 0
     plain_mean: bool = False
     in_order: bool = False
+    optimizers: frozenset[str] = frozenset()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -118,7 +109,7 @@ class FirstLoss:
             compared=() if first.seen or not inputs else _compared(trial, batches[0], inputs, first.value),
             values=[scene.value for scene in scenes],
             place=first.place,
-            penalty=_penalty(scenes),
+            penalty=penalty_of(scenes),
             tiled=tiled,
             tiled_error=error,
             growths=growths,
@@ -126,6 +117,7 @@ class FirstLoss:
             backwards=first.backwards,
             plain_mean=first.plain_mean,
             in_order=not trial.repeats_batches,
+            optimizers=frozenset(type(each).__name__ for each in trial.optimizers.values()),
         )
 
 
@@ -228,16 +220,6 @@ def _compared(trial: Trial, batch: Any, inputs: tuple[str, ...], value: float) -
 
 def _exchanged(batch: Any, leaf: Tensor) -> Any:
     return map_tensors(batch, lambda tensor: tensor.roll(1, 0) if tensor is leaf else tensor)
-
-
-def _penalty(scenes: list[LossScene]) -> Penalty | None:
-    first = scenes[0]
-    if first.ratio is None or first.backwards != 1:
-        return None
-    rests = [scene.rest for scene in scenes]
-    spread = max(rests) - min(rests)
-    same = len(rests) > 1 and spread <= 1e-4 * max(abs(rest) for rest in rests)
-    return Penalty(first.rest, first.ratio, same)
 
 
 def _twice(batch: Any, size: int) -> Any:

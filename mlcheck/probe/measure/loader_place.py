@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 from mlcheck.core.finding import Location
+from mlcheck.core.source_text import read_source
 from mlcheck.probe.measure.place import as_given
 
 
 def loader_place(entry: Location, workers: int) -> Location:
     """A `DataLoader(...)` with that `num_workers`; of several, or of none, the entry point itself."""
     try:
-        tree = ast.parse(Path(entry.path).read_text(encoding="utf-8"))
+        tree = ast.parse(read_source(entry.path))
     except (OSError, SyntaxError, ValueError):
         return entry
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _name(node.func) == "DataLoader"]

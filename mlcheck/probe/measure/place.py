@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from functools import cache
+from pathlib import Path
 from types import FrameType, TracebackType
 
 from mlcheck.core.finding import Location
+from mlcheck.core.notebook import is_notebook, read_notebook
 from mlcheck.trial.traceback import STARTED_IN, is_user_file
 
 is_users = cache(is_user_file)
@@ -47,4 +49,11 @@ def _relative(path: str, folder: str) -> str:
 
 
 def _location(filename: str, line: int, symbol: str) -> Location:
-    return Location(path=as_given(filename), line=line, symbol=symbol.replace("<locals>.", ""))
+    within = _cells(filename).get(line) if is_notebook(filename) else None
+    return Location(path=as_given(filename), line=line, symbol=within or symbol.replace("<locals>.", ""))
+
+
+@cache
+def _cells(notebook: str) -> dict[int, str]:
+    """Of each line of its file which cell's it is."""
+    return read_notebook(Path(notebook).read_bytes()).cells

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
+from mlcheck.core.source_text import read_source
 from mlcheck.probe.measure.place import is_users
 from mlcheck.trial.trial import Trial
 
@@ -20,6 +20,6 @@ def program_text(trial: Trial) -> str:
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_source(path)
+    except (OSError, SyntaxError, ValueError):
         return ""

@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from mlcheck.core.finding import Location
+from mlcheck.core.source_text import read_source
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import is_users, user_location
@@ -106,8 +107,8 @@ class StepCalls:
 
 def _mentions_device(path: str) -> bool:
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = read_source(path)
+    except (OSError, SyntaxError, ValueError):
         return False
     return "cuda" in text or "device" in text
 

@@ -32,7 +32,7 @@ from mlcheck.trial.ranks.models import Enough, ModelWatch
 from mlcheck.trial.ranks.spawned import Spawned
 from mlcheck.trial.ranks.story import NOWHERE, Failure
 from mlcheck.trial.script.outputs import Outputs
-from mlcheck.trial.script.program import script
+from mlcheck.trial.script.program import program
 from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 from mlcheck.trial.trial import is_program
 
@@ -91,7 +91,7 @@ class _Rank:
             outputs = Outputs(self._folder)  # the same for all ranks, which read what one of them wrote
             outputs.install()
             try:
-                self._watch(script(job.entry, tuple(job.arguments)).run)
+                self._watch(program(job.entry, tuple(job.arguments)).run)
             finally:
                 outputs.uninstall()
             return
