@@ -46,7 +46,7 @@ MAY_IMPORT = {
         "mlcheck.probe",
         "yaml",
     },
-    "mlcheck.survey": {"mlcheck.lint", "yaml"},
+    "mlcheck.survey": {"mlcheck.core", "mlcheck.lint", "yaml"},
     "mlcheck.checklist": {"mlcheck.core", "mlcheck.experiment", "mlcheck.lint", "mlcheck.probe"},
     "mlcheck.cli": {"mlcheck", "rich", "yaml"},
     "mlcheck.pytest_plugin": {

@@ -145,10 +145,7 @@ def limits(report: Report) -> list[list[str]]:
 
 
 def short_place(result: Result) -> str:
-    """`model.py:42`, or the symbol where no file is known, of the first finding that has either.
-
-    Of a notebook `train.ipynb, cell 5, line 2`: nobody sees the lines of its file.
-    """
+    """`model.py:42`, of a notebook `train.ipynb, cell 5, line 2`, or the symbol where no file is known."""
     for finding in result.findings:
         place = finding.location
         if is_notebook(place.path) and place.symbol:

@@ -53,6 +53,18 @@ def test_a_script_that_clears_its_temporary_folder_away_goes_on_writing(lead: Le
     assert not os.path.exists("first.txt")
 
 
+def test_paths_may_be_given_by_name(lead: Lead) -> None:
+    lead("scratch")
+    os.mkdir(path="runs")
+    torch.save(obj=torch.ones(2), f="runs/one.pt")
+    os.rename(src="runs/one.pt", dst="runs/two.pt")
+    assert torch.equal(torch.load(f="runs/two.pt"), torch.ones(2))
+    assert os.stat(path="runs/two.pt").st_size
+    os.remove(path="runs/two.pt")
+    assert not os.listdir(path="runs")
+    shutil.rmtree(path="runs")
+
+
 def test_a_folder_removed_from_outside_is_made_again(lead: Lead) -> None:
     outputs = lead("scratch")
     os.rmdir(outputs.scratch.files)

@@ -65,7 +65,7 @@ class Outputs:
         self._lead(os, self._moving, "rename", "replace")
         self._lead(os, self._linking, "symlink", "link")
         self._lead(torch, self._saving, "save")
-        self._lead(torch, self._finding, "load")
+        self._lead(torch, self._loading, "load")
         for owner, name, position, writes in compiled_files():
             self._lead(owner, functools.partial(self._meant_at, position=position, writes=writes), name)
         late = AfterImport((opener.module for opener in OPENERS), self._lead_library)
@@ -206,6 +206,12 @@ class Outputs:
                 return None
 
         return saved
+
+    def _loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def loaded(f: Any, *args: Any, **kwargs: Any) -> Any:
+            return original(self.scratch.source(f), *args, **kwargs)
+
+        return loaded
 
     def _meant_at(self, original: Callable[..., Any], position: int, writes: bool) -> Callable[..., Any]:
         """A function of compiled code that gets its path as the argument at `position`, or by name."""
