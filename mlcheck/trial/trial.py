@@ -148,9 +148,10 @@ class NotReached(BaseException):
     """A program that runs by itself did not come to the step asked for: nothing can be said about it.
 
     No Exception, as it is no error of the program's, which some measures catch and report. `used_up` says that the
-    program's steps were, by what was measured before: a new run has more of them.
+    program's steps were, by what was measured before: a new run has more of them. `trains_no_more` says that the
+    program evaluates when its training is over: no step ever follows.
     """
 
-    def __init__(self, told: str, used_up: bool = False) -> None:
+    def __init__(self, told: str, used_up: bool = False, trains_no_more: bool = False) -> None:
         super().__init__(told)
-        self.used_up = used_up
+        self.used_up, self.trains_no_more = used_up, trains_no_more

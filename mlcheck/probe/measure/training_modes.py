@@ -22,7 +22,7 @@ from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch, Names
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.traceback import is_user_file
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 Trained = tuple[tuple[str, Location], ...]
 
@@ -57,11 +57,23 @@ class TrainingModes:
         evaluated = _evaluate(trial)
         left = [(name, model) for name, model in trial.models.items() if not model.training]
         with _set_to_train() as set_again:
-            after, _ = _step(trial, batches[-1], 2)
+            after = _step_after(trial, batches[-1])
+        if after is None:
+            evaluated, left = False, []
         left_in_eval = tuple(name for name, model in left if model not in set_again)
         return cls(
-            trial.owns_loop, modal, at_once, after if evaluated else (), evaluated, left_in_eval, bool(trial.record)
+            trial.owns_loop, modal, at_once, after if after and evaluated else (), evaluated, left_in_eval, bool(trial.record)
         )
+
+
+def _step_after(trial: Trial, batch: object) -> Trained | None:
+    """None of a program that evaluates when its training is over."""
+    try:
+        return _step(trial, batch, 2)[0]
+    except NotReached as why:
+        if not why.trains_no_more:
+            raise
+    return None
 
 
 @contextmanager

@@ -25,8 +25,7 @@ from mlcheck.trial.trial import NotReached
 
 _TURNS = 8
 _FAR = 1000
-_QUICK_S = 2.0
-"""A start of so long is not repeated for every measurement."""
+_QUICK_S = 2.0  # a start of so long is not repeated for every measurement
 
 
 class Driver:
@@ -260,6 +259,7 @@ class Driver:
                 tensor.copy_(value)
 
     def _at_its_end(self) -> NotReached:
-        name, count = self._program.name, plural(self._steps, "training step")
-        why = f"{name} ended after {count}: give arguments for more epochs or steps (mlcheck probe {name} -- ARGUMENTS)"
-        return NotReached(why, used_up=self._steps_before > 0)
+        name, over = self._program.name, self._plan.evaluates_last and self._evaluated is not None
+        why = f"give arguments for more epochs or steps (mlcheck probe {name} -- ARGUMENTS)"
+        told = f"{name} ended after {plural(self._steps, 'training step')}: {'it evaluates last' if over else why}"
+        return NotReached(told, self._steps_before > 0, over)

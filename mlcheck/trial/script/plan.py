@@ -24,7 +24,7 @@ class Plan:
     backward are taken for a training step; `lead` calls of a model come before the first.
     Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
     `error` is what the script raised after its loops had been cut short. `validation` is a loader that was seen to be
-    evaluated, for programs that make it only then.
+    evaluated, for programs that make it only then. `evaluates_last` says that it does so when it has trained for good.
     """
 
     training: LoopKey | None
@@ -36,6 +36,7 @@ class Plan:
     lead: int
     error: str
     validation: DataLoader[Any] | None = None
+    evaluates_last: bool = False
 
     def enough(self, request: WantsBatch) -> int:
         """After how many batches a loop is left that is not wanted now.

@@ -18,6 +18,7 @@ from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Ended, LoopKey, Pass, Request, WantsBatch
+from mlcheck.trial.script.turns import Stack, never_again, stack_of
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import EntryError
 
@@ -28,10 +29,11 @@ MOST_UPDATES = 400
 
 @dataclass
 class _Sight:
-    """What was seen of one loop: its batches, steps on them, backward passes, models called and when the last was."""
+    """What was seen of one loop: its where, batches, steps on them, backward passes, models called and when the last was."""
 
     order: int
     loader: DataLoader[Any]
+    stack: Stack
     batches: int = 0
     steps: int = 0
     backwards: int = 0
@@ -87,12 +89,14 @@ class Scout:
         while not isinstance(request, Ended):
             if self._complete():
                 return None
-            request = run.advance(self._answer(request) if isinstance(request, WantsBatch) else None)
+            request = run.advance(self._answer(request, run) if isinstance(request, WantsBatch) else None)
         return request
 
-    def _answer(self, request: WantsBatch) -> Answer:
+    def _answer(self, request: WantsBatch, run: Run) -> Answer:
         key, given = request.of.key, request.of.given
-        sight = self._sights.setdefault(key, _Sight(len(self._sights), request.of.loader))
+        if key not in self._sights:
+            self._sights[key] = _Sight(len(self._sights), request.of.loader, stack_of(run.frames()))
+        sight = self._sights[key]
         if not request.of.goes_on and self._is_enough(sight, given):
             self._cut_short = True
             return Answer.STOP
@@ -208,6 +212,7 @@ class Scout:
             lead=self._lead() if training is None else 0,
             error=error_line(end.error) if end and end.error else "",
             validation=self._sights[evaluating[0]].loader if evaluating else None,
+            evaluates_last=self._evaluates_last(training, evaluating),
         )
 
     def _evaluating(self) -> tuple[list[LoopKey], frozenset[LoopKey]]:
@@ -217,6 +222,11 @@ class Scout:
         watches = {key for key in found if key.of_training or _all_of(self._sights[key].loader, learnt)}
         validating = [key for key in found if key not in watches]
         return (validating, frozenset(found).difference(validating)) if validating else (found, frozenset())
+
+    def _evaluates_last(self, training: LoopKey | None, evaluating: list[LoopKey]) -> bool:
+        if training is None or not evaluating:
+            return False
+        return all(never_again(self._sights[training].stack, self._sights[key].stack) for key in evaluating)
 
     def _training(self) -> tuple[LoopKey | None, frozenset[LoopKey]]:
         """The loop with the most steps, the earlier of two; those whose batches the same steps take with it."""
