@@ -32,6 +32,28 @@ def test_logits_clipped_by_a_relu() -> None:
     assert "comes from relu: no class can be voted below 0" in verdict.findings[0].message
 
 
+def nll(last: nn.Module) -> Any:
+    model = nn.Sequential(*mlp(), last, nn.LogSoftmax(1))
+    return trial_of(model, classes(8), lambda model, batch: F.nll_loss(model(batch[0]), batch[1]))
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome", "cost"),
+    [
+        (nn.Softmax(1), Outcome.FAIL, "cannot fall below 0.905"),
+        (nn.Sigmoid(), Outcome.FAIL, "cannot fall below 0.905"),
+        (nn.ReLU(), Outcome.WARN, "no class can be voted below 0"),
+    ],
+)
+def test_scores_changed_before_a_log_softmax(last: nn.Module, outcome: Outcome, cost: str) -> None:
+    says(ask("softmax-before-ce", nll(last)), outcome, "the scores that log_softmax turns into the input of nll", cost)
+
+
+@pytest.mark.parametrize("last", [nn.Identity(), nn.Linear(5, 5), nn.LogSoftmax(1), nn.LeakyReLU()])
+def test_scores_that_a_log_softmax_may_get(last: nn.Module) -> None:
+    assert ask("softmax-before-ce", nll(last)).outcome is Outcome.SKIP
+
+
 def test_one_class_is_always_certain() -> None:
     trial = trial_of(mlp(out=1), classes(8, classes=1), cross_entropy)
     assert "the loss is 0 and every gradient is 0" in fails("one-logit-ce", trial).findings[0].message

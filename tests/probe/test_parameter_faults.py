@@ -265,6 +265,33 @@ def test_one_optimizer_of_two_never_steps() -> None:
     says(verdict, Outcome.WARN, "`second` never stepped in 64 training steps (`first` 64 times)", "`4.weight`")
 
 
+def taking_turns(trains_first: bool) -> Trial:
+    """A generator and its critic, each frozen while the other is trained."""
+    made, critic = nn.Linear(4, 8), nn.Linear(8, 1)
+    first, second = (torch.optim.Adam(model.parameters(), lr=1e-3) for model in (made, critic))
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        for training, frozen, optimizer in ((made, critic, first), (critic, made, second)):
+            training.requires_grad_(True)
+            frozen.requires_grad_(False)
+            loss = F.softplus(critic(made(torch.randn(8, 4)))).mean() - critic(batch[0]).mean()
+            for each in (first, second):
+                each.zero_grad()
+            loss.backward()
+            (optimizer if trains_first else second).step()
+        return {"loss": loss.detach()}
+
+    trial = trial_of(made, classes(8), cross_entropy, first, step)
+    trial.models, trial.optimizers = {"made": made, "critic": critic}, {"first": first, "second": second}
+    return trial
+
+
+def test_the_optimizer_of_a_model_that_is_frozen_in_turns_never_steps() -> None:
+    verdict = ask("parameter-never-changes", taking_turns(False))
+    says(verdict, Outcome.WARN, "`first` never stepped in 64 training steps", "`made.weight`")
+    says(ask("parameter-never-changes", taking_turns(True)), Outcome.PASS)
+
+
 @pytest.mark.parametrize("every", [1, 5, 20])
 def test_one_optimizer_steps_less_often(every: int) -> None:
     says(ask("parameter-never-changes", two_optimizers(every)), Outcome.PASS)

@@ -18,7 +18,7 @@ _SINGLE = 4  # bytes
 def check(steps: TrainingSteps) -> Verdict:
     if steps.without_optimizer:
         return _without_optimizer(steps)
-    held = [s for s in steps.parameters if s.requires_grad and s.optimizers and s.trace.nonzero]
+    held = [s for s in steps.parameters if s.optimizers and s.trace.nonzero]
     largest = max((s.trace.largest for s in held if math.isfinite(s.trace.largest)), default=0.0)
     held = [s for s in held if s.changed or s.trace.largest > _ROUNDING * largest]
     if not held:
@@ -49,7 +49,7 @@ def check(steps: TrainingSteps) -> Verdict:
 
 def _without_optimizer(steps: TrainingSteps) -> Verdict:
     """What a program means to change by itself is not known: that all of it changes is enough."""
-    held = [s for s in steps.parameters if s.requires_grad and s.trace.nonzero]
+    held = [s for s in steps.parameters if s.trace.nonzero]
     stuck = [s.name for s in held if not s.changed]
     how = f"in {steps.steps} steps, without an optimizer"
     if stuck:

@@ -16,6 +16,9 @@ _WHY = "cross_entropy applies log-softmax itself: give it the logits"
 
 def check(inputs: LossInputs, held_out: HeldOutLosses | None) -> Verdict:
     calls = inputs.of("cross_entropy")
+    twice = [call for kind in ("cross_entropy", "nll_loss") for call in inputs.of(kind) if call.scores_by]
+    if twice:
+        return _before_log_softmax(twice)
     if not calls:
         return Verdict(Outcome.SKIP, reason="no cross_entropy was computed in the training steps")
     faults = tuple(_fault(call) for call in calls if _squashed(call))
@@ -44,6 +47,31 @@ def _in_validation_alone(seen: HeldOutLosses) -> Verdict:
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.calls)
 
 
+def _before_log_softmax(calls: list[LossInput]) -> Verdict:
+    findings = tuple(
+        Finding(
+            f"the scores that log_softmax turns into the input of {call.kind} come from {call.scores_by}: {_cost(call)}",
+            call.place,
+            help="give log_softmax what the last linear layer says",
+        )
+        for call in calls
+    )
+    worse = any(call.scores_by != "relu" for call in calls)
+    return Verdict(
+        Outcome.FAIL if worse else Outcome.WARN, findings[0].message, findings=findings, looked_at=len(calls)
+    )
+
+
+def _cost(call: LossInput) -> str:
+    if call.scores_by == "relu":
+        return "no class can be voted below 0, and one whose score is 0 gets no gradient"
+    return f"with {plural(call.classes, 'class')} the loss cannot fall below {_plateau(call):.3g}"
+
+
+def _plateau(call: LossInput) -> float:
+    return math.log(1 + (call.classes - 1) / math.e)
+
+
 def _clipped(call: LossInput) -> Finding:
     message = (
         "the input of cross_entropy comes from relu: no class can be voted below 0, and one whose logit is 0 gets no "
@@ -60,7 +88,7 @@ def _squashed(call: LossInput) -> bool:
 
 
 def _fault(call: LossInput) -> Finding:
-    plateau = math.log(1 + (call.classes - 1) / math.e)
+    plateau = _plateau(call)
     if call.made_by:
         what = f"the input of cross_entropy comes from {call.made_by}"
     else:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 SQUASHING = {"Softmax": "softmax", "SafeSoftmax": "softmax", "LogSoftmax": "log_softmax", "Sigmoid": "sigmoid"}
+CHANGING = {"Softmax": "softmax", "SafeSoftmax": "softmax", "Sigmoid": "sigmoid", "Relu": "relu"}
 BOUNDED = {**SQUASHING, "Tanh": "tanh", "Relu": "relu", "Softplus": "softplus", "Exp": "exp"}
 _SHAPING = (
     "View",
@@ -27,14 +28,16 @@ _SHAPING = (
 )
 
 
-def last_operation(tensor: torch.Tensor, known: dict[str, str]) -> str:
-    """The operation among `known` whose result this is, looking through views, reshapes and casts; empty if none."""
+def last_operation(tensor: torch.Tensor, known: dict[str, str], through: str = "") -> str:
+    """The operation among `known` whose result this is, looking through views, reshapes and casts, and through one
+    operation more; empty if none.
+    """
     node = tensor.grad_fn
     while node is not None:
         name = node.name().removesuffix(" ").split("Backward")[0].removeprefix("_")
         if name in known:
             return known[name]
-        if name not in _SHAPING:
+        if name not in _SHAPING and name != through:
             return ""
         node = node.next_functions[0][0] if node.next_functions else None
     return ""

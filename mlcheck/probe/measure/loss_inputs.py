@@ -29,7 +29,8 @@ class LossInput:
 
     `row_sum_error` is the largest distance of a row's sum from 1, `exp_row_sum_error` the same for the
     exponentials. `distributions` says that every row is one, within rounding; `..._when_scrambled` the same for
-    inputs scaled up and random, None where the model could not be run on them. `clipped` says that a relu made it.
+    inputs scaled up and random, None where the model could not be run on them. `clipped` says that a relu made it,
+    `scores_by` what made the scores of the log_softmax that did.
     `rounding` is how far a number may be from the one that was meant, as a part of it: a logarithm's goes into its
     exponential whole.
     """
@@ -45,6 +46,7 @@ class LossInput:
     tolerance: float
     finite: bool
     clipped: bool = False
+    scores_by: str = ""
     distributions_when_scrambled: bool | None = None
     rounding: float = 0.0
 
@@ -101,6 +103,9 @@ def _summary(calls: list[LossCall], scrambled: list[LossCall] | None) -> LossInp
         tolerance=tolerance,
         finite=all(bool(row.isfinite().all()) for row in rows),
         clipped=all(call.bounded_by == "relu" for call in calls),
+        scores_by=first.scores_by
+        if all((call.made_by, call.scores_by) == ("log_softmax", first.scores_by) for call in calls)
+        else "",
         distributions_when_scrambled=all(
             _sum_error(_rows(c.input)) <= tolerance and float(c.input.min()) >= -tolerance for c in again
         )

@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.autograd_graph import BOUNDED, SQUASHING, last_operation
+from mlcheck.probe.measure.autograd_graph import BOUNDED, CHANGING, SQUASHING, last_operation
 from mlcheck.probe.measure.drawing import DRAWING
 from mlcheck.probe.measure.place import user_location
 
@@ -53,6 +53,7 @@ class LossCall:
 
     `made_by` is the squashing operation that made the input (`softmax`, `sigmoid`, `log_softmax`), read off
     its autograd graph through views and reshapes, or empty; `bounded_by` knows `tanh`, `relu` and `softplus` too.
+    `scores_by` is what made the scores of the log_softmax that made the input: softmax, sigmoid or relu.
     `node` is the autograd node of the result, `result` the tensor itself where the watch keeps it. `weights` are what
     each element of an unreduced loss counts for in the end, where that is known: 0 for what a mask leaves out.
     `swapped` says that the program gave the two the other way round, `learns_target` that both are learnt.
@@ -65,6 +66,7 @@ class LossCall:
     place: Location = field(default_factory=Location)
     made_by: str = ""
     bounded_by: str = ""
+    scores_by: str = ""
     node: Any = None
     result: torch.Tensor | None = None
     weights: torch.Tensor | None = None
@@ -246,6 +248,7 @@ def _loss_call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Loss
         place=user_location(),
         made_by=last_operation(prediction, SQUASHING),
         bounded_by=last_operation(prediction, BOUNDED),
+        scores_by=last_operation(prediction, CHANGING, "LogSoftmax"),
         swapped=swapped,
         learns_target=target.requires_grad,
     )
