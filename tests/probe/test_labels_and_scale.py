@@ -101,6 +101,35 @@ def test_validation_in_another_scale(factor: float) -> None:
     says(verdict, Outcome.WARN, "times the spread in validation")
 
 
+def inked(seed: int, factor: float = 1.0, shift: float = 0.0, floor: bool = True) -> TensorDataset:
+    """Small pictures on a background of zeros, or without one."""
+    draws = torch.Generator().manual_seed(seed)
+    x = torch.rand(320, 1, 8, 8, generator=draws) * (torch.rand(320, 1, 8, 8, generator=draws) < 0.4)
+    x = (x if floor else x + torch.rand(x.shape, generator=draws)) * factor + shift
+    return TensorDataset(x.flatten(1), torch.randint(5, (320,), generator=draws))
+
+
+@pytest.mark.parametrize(("training", "validation"), [((2.0, -1.0), (1.0, 0.0)), ((1.0, 0.0), (2.0, -1.0))])
+def test_pictures_that_one_split_alone_centres(training: tuple[float, float], validation: tuple[float, float]) -> None:
+    trial = trial_on(inked(1, *training), inked(2, *validation), model=mlp(64))
+    says(ask("splits-scaled-differently", trial), Outcome.WARN, "in training and from", "mean and deviation say the")
+
+
+def test_ranges_that_say_nothing() -> None:
+    """A wider drift, padding with another number, fewer bright pictures, and the same scale."""
+    padded = inked(1).tensors[0].clone()
+    padded[:100, 40:] = -1.0
+    brighter = inked(2).tensors[0].clamp(max=0.6)
+    for training, validation in (
+        (inked(1, 1.4, -1.0, floor=False), inked(2, floor=False)),
+        (TensorDataset(padded, inked(1).tensors[1]), inked(2)),
+        (inked(1), TensorDataset(brighter, inked(2).tensors[1])),
+        (inked(1, 2.0, -1.0), inked(2, 2.0, -1.0)),
+    ):
+        trial = trial_on(training, validation, model=mlp(64))
+        says(ask("splits-scaled-differently", trial), Outcome.PASS)
+
+
 def test_a_drift_between_splits_is_no_other_scale() -> None:
     verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), 1.5, shift=2.0)))
     says(verdict, Outcome.PASS)

@@ -158,13 +158,16 @@ class Encoding(nn.Module):
         return self.decode(mean + torch.randn_like(mean) * (log_variance / 2).exp()), mean, log_variance
 
 
-def bound_by(sign: float, rate: float = 0.02) -> Trial:
+def bound_by(sign: float, rate: float = 0.02, beside: float = 1.0) -> Trial:
     def elbo(model: nn.Module, batch: Any) -> Tensor:
         rebuilt, mean, log_variance = model(batch[0])
         divergence = (mean**2 + log_variance.exp() - 1 - log_variance).sum(1).mean() / 2
-        return F.mse_loss(rebuilt, batch[0]) + sign * divergence
+        held = rebuilt if beside == 1.0 else rebuilt.tanh()
+        return beside * F.mse_loss(held, batch[0]) + sign * divergence
 
     model = Encoding()
+    with torch.no_grad():
+        model.encode.weight.div_(beside**0.5)
     return trial_of(model, classes(8), elbo, torch.optim.Adam(model.parameters(), lr=rate))
 
 
@@ -172,6 +175,12 @@ def test_a_divergence_that_is_subtracted() -> None:
     verdict = ask("loss-maximised", bound_by(-1.0))
     says(verdict, Outcome.WARN, "no lower bound", "ever faster", "with `encode (Linear)`")
     says(ask("loss-maximised", bound_by(1.0)), Outcome.PASS)
+
+
+def test_a_divergence_that_is_subtracted_from_far_more() -> None:
+    """Outputs 16 times as large make the whole loss rise yet."""
+    says(ask("loss-maximised", bound_by(-1.0, rate=0.3, beside=500.0)), Outcome.WARN, "no lower bound", "ever faster")
+    says(ask("loss-maximised", bound_by(1.0, rate=0.3, beside=500.0)), Outcome.PASS)
 
 
 def test_a_loss_that_plunges_is_no_measure_of_a_learning_rate() -> None:

@@ -35,12 +35,16 @@ FOLDS = LAST.replace(
 ).replace('    torch.save(model.state_dict(), "model.pt")', "for number in range(1):\n    fold()")
 
 
+def train_on(trial: Trial) -> None:
+    for index, batch in enumerate([*trial.train_batches()] * 20):
+        trial.train_step(batch, index)
+
+
 def said_at_its_end(trial: Trial) -> NotReached:
     with restored(trial):
         trial.evaluate_step(next(trial.validation_batches()))
         with pytest.raises(NotReached) as why:
-            for index, batch in enumerate([*trial.train_batches()] * 20):
-                trial.train_step(batch, index)
+            train_on(trial)
     return why.value
 
 

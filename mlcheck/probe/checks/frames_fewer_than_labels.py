@@ -24,7 +24,7 @@ def check(seen: LabelFrames) -> Verdict:
         f"{seen.short} of {plural(seen.samples, 'sample')} have fewer frames than their labels need (one has "
         f"{seen.frames} for {seen.needed}), so no alignment exists: {effect}",
         seen.place,
-        help="shrink time less on the way (strides, pooling), give `input_lengths` after that shrinking and not before, "
+        help="shrink time less on the way (strides, pooling), give `input_lengths` after that shrinking, not before, "
         "or leave out samples with more labels than frames; two equal labels in a row need a blank between them",
         numbers={"short": float(seen.short), "samples": float(seen.samples)},
     )

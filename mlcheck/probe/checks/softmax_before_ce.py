@@ -50,7 +50,8 @@ def _in_validation_alone(seen: HeldOutLosses) -> Verdict:
 def _before_log_softmax(calls: list[LossInput]) -> Verdict:
     findings = tuple(
         Finding(
-            f"the scores that log_softmax turns into the input of {call.kind} come from {call.scores_by}: {_cost(call)}",
+            f"the scores that log_softmax turns into the input of {call.kind} come from {call.scores_by}: "
+            f"{_cost(call)}",
             call.place,
             help="give log_softmax what the last linear layer says",
         )

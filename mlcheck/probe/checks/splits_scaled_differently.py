@@ -10,6 +10,7 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.passes import Field, Passes
+from mlcheck.probe.measure.range_shift import RangeShift, range_shift
 
 RATIO = 3.0
 AGREE = 0.9
@@ -35,6 +36,9 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
         told.append(f"`{trained.place}` spreads {middle:.3g} times as wide in validation as in training")
         if _apart(ratios) or _unscaled(ratios, _shifts(trained, tested)):
             findings.append(_fault(trained, tested, ratios))
+            figures.append(_figure(trained, tested))
+        elif shift := range_shift(name, trained, tested, passes.training, passes.validation):
+            findings.append(_elsewhere(trained, tested, shift))
             figures.append(_figure(trained, tested))
     if findings:
         return Verdict(
@@ -102,6 +106,16 @@ def _fault(trained: Field, tested: Field, ratios: Tensor) -> Finding:
         f"{trained.low:.3g} to {trained.high:.3g}, validation from {tested.low:.3g} to {tested.high:.3g}",
         help="scale validation and test data with the numbers found on the training data",
         numbers={"ratio of spreads": middle},
+    )
+
+
+def _elsewhere(trained: Field, tested: Field, shift: RangeShift) -> Finding:
+    return Finding(
+        f"`{trained.place}` runs from {trained.low:.3g} to {trained.high:.3g} in training and from {tested.low:.3g} to "
+        f"{tested.high:.3g} in validation, and mean and deviation say the same: validation is {shift.factor:.3g} times "
+        f"training {shift.offset:+.3g}",
+        help="scale validation and test data with the numbers that the training data is scaled with",
+        numbers={"factor": shift.factor, "offset": shift.offset},
     )
 
 

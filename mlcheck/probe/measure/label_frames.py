@@ -56,7 +56,7 @@ def _pairs(call: LossCall) -> Iterator[tuple[int, int]]:
     """For each sample the frames that it has and those that its labels need."""
     there, counts = (_lengths(call, name) for name in ("input_lengths", "target_lengths"))
     targets = call.target.cpu()
-    rows = [row[:count] for row, count in zip(targets, counts)] if targets.ndim == 2 else targets.split(counts)
+    rows = (row[:count] for row, count in zip(targets, counts)) if targets.ndim == 2 else torch.split(targets, counts)
     for frames, labels in zip(there, rows):
         yield frames, len(labels) + int((labels[1:] == labels[:-1]).sum())
 

@@ -146,8 +146,11 @@ def _changed(layer: nn.Module | None, change: Change) -> Iterator[None]:
 
 
 def _falls(losses: list[float]) -> bool:
-    """Whether the loss falls below zero, and in the end by more than the output grows, fourfold each time."""
+    """Whether the loss falls below zero, and in the end by more than the output grows, fourfold each time.
+
+    Before that it may rise a little: what is reconstructed from larger numbers is worse.
+    """
     if len(losses) < 3:
         return False
     value, before, last = losses[0], losses[-2], losses[-1]
-    return last < 0 and before < value and STEEPER * (value - before) < value - last
+    return last < 0 and STEEPER * abs(value - before) < value - last

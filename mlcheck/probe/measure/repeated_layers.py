@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar, Self
 
-from torch import Tensor, nn
+from torch import nn
 
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -90,7 +90,7 @@ def _chains(trial: Trial, layers: set[nn.Module]) -> dict[nn.Module, int]:
         given = [tensor.grad_fn for _, tensor in leaves((args, kwargs)) if tensor.grad_fn is not None]
         if layer in last and any(_reaches(node, last[layer]) for node in given):
             chained[layer] = chained.get(layer, 0) + 1
-        last[layer] = {tensor.grad_fn for _, tensor in leaves(output) if isinstance(tensor, Tensor)} - {None}
+        last[layer] = {tensor.grad_fn for _, tensor in leaves(output)} - {None}
 
     hooks = [layer.register_forward_hook(ran, with_kwargs=True) for layer in layers]
     try:

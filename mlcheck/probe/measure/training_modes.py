@@ -59,10 +59,10 @@ class TrainingModes:
         with _set_to_train() as set_again:
             after = _step_after(trial, batches[-1])
         if after is None:
-            evaluated, left = False, []
+            after, evaluated, left = (), False, []
         left_in_eval = tuple(name for name, model in left if model not in set_again)
         return cls(
-            trial.owns_loop, modal, at_once, after if after and evaluated else (), evaluated, left_in_eval, bool(trial.record)
+            trial.owns_loop, modal, at_once, after if evaluated else (), evaluated, left_in_eval, bool(trial.record)
         )
 
 

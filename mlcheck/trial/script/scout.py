@@ -29,7 +29,7 @@ MOST_UPDATES = 400
 
 @dataclass
 class _Sight:
-    """What was seen of one loop: its where, batches, steps on them, backward passes, models called and when the last was."""
+    """What was seen of one loop: where it stands, its batches, steps and backward passes, models called, when."""
 
     order: int
     loader: DataLoader[Any]
