@@ -44,6 +44,10 @@ class Fit:
     name: str
     make: Callable[[], tuple[Any, ...]]
 
+    @property
+    def change(self) -> str:
+        return f"change {self.name}"
+
     def run(self) -> None:
         module, *data = self.make()
         package = _package(type(module))

@@ -25,6 +25,10 @@ class Training:
     make: Callable[..., Any]
     arguments: Mapping[str, Any]
 
+    @property
+    def change(self) -> str:
+        return f"change what {self.name} makes"
+
     def run(self) -> None:
         trainer = self.make(**self.arguments)
         trainer.args.save_strategy = type(trainer.args.save_strategy)("no")

@@ -110,7 +110,7 @@ def test_a_script_that_ends_says_what_to_do(load_script: LoadScript) -> None:
     trial = load_script(SOUND, "--epochs", "1")
     with restored(trial):
         trial.evaluate_step(next(trial.validation_batches()))
-        with pytest.raises(NotReached, match=r"ended after \d+ training steps?: give arguments for more epochs"):
+        with pytest.raises(NotReached, match=r"ended after \d+ training steps?: for more epochs or steps give it"):
             trial.train_step(next(trial.train_batches()), 0)
 
 
@@ -293,7 +293,7 @@ class Own(argparse.ArgumentParser):
             OWN_PARSER + "p = Own(); p.add_argument('--rate', required=True); p.parse_args()",
             "refuses its arguments: the following arguments are required: --rate; give others after `--`",
         ),
-        ("import torch; torch.nn.Linear(2, 2)(torch.ones(2)); raise SystemExit", "arguments with which it trains"),
+        ("import torch; torch.nn.Linear(2, 2)(torch.ones(2)); raise SystemExit", "give it other arguments"),
     ],
 )
 def test_a_script_that_does_not_train(load_script: LoadScript, text: str, told: str) -> None:

@@ -259,7 +259,7 @@ class Driver:
                 tensor.copy_(value)
 
     def _at_its_end(self) -> NotReached:
-        name, over = self._program.name, self._plan.evaluates_last and self._evaluated is not None
-        why = f"give arguments for more epochs or steps (mlcheck probe {name} -- ARGUMENTS)"
-        told = f"{name} ended after {plural(self._steps, 'training step')}: {'it evaluates last' if over else why}"
+        over = self._plan.evaluates_last and self._evaluated is not None
+        why = "it evaluates last" if over else f"for more epochs or steps {self._program.change}"
+        told = f"{self._program.name} ended after {plural(self._steps, 'training step')}: {why}"
         return NotReached(told, self._steps_before > 0, over)

@@ -20,10 +20,13 @@ from mlcheck.trial.trial import EntryError
 
 
 class Program(Protocol):
-    """`name` in a sentence; `run` begins anew every time."""
+    """`name` in a sentence, `change` what to do that it trains otherwise; `run` begins anew every time."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def change(self) -> str: ...
 
     def run(self) -> None: ...
 
@@ -39,6 +42,10 @@ class Script:
     @property
     def name(self) -> str:
         return self.module or self.path.name
+
+    @property
+    def change(self) -> str:
+        return f"give it other arguments (mlcheck probe {self.module or self.path} -- ARGUMENTS)"
 
     def run(self) -> None:
         path = self.path.resolve()
@@ -62,6 +69,10 @@ class Notebook:
     @property
     def name(self) -> str:
         return self.path.name
+
+    @property
+    def change(self) -> str:
+        return "change its cells"
 
     def run(self) -> None:
         path = self.path.resolve()

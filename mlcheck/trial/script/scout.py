@@ -81,7 +81,7 @@ class Scout:
             instruments.on_call = lambda _: None
             instruments.waits_for = frozenset()
             run.abandon()
-        return self._plan(program.name, end)
+        return self._plan(program, end)
 
     def _follow(self, run: Run) -> Ended | None:
         """Until the script ends, or enough was seen (None)."""
@@ -186,7 +186,8 @@ class Scout:
             self._start_up_s = time.monotonic() - self._began
             self._outputs.scratch.keep()
 
-    def _plan(self, name: str, end: Ended | None) -> Plan:
+    def _plan(self, program: Program, end: Ended | None) -> Plan:
+        name = program.name
         if end and end.error and not self._cut_short:
             raise end.error
         if not self._backwards:
@@ -196,8 +197,7 @@ class Scout:
             how += f" after {error_line(end.handled)}" if end and end.handled else ""
             raise EntryError(
                 f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "
-                f"process; give it arguments with which it trains (mlcheck probe {name} -- ARGUMENTS), or name the "
-                "trial or function in it that does (module:Name)"
+                f"process; {program.change}, or name the trial or function in it that trains (module:Name)"
             )
         training, companions = self._training()
         evaluating, watching = self._evaluating()
