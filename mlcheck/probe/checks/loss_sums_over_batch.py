@@ -8,9 +8,11 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.penalties import Penalty
 from mlcheck.probe.measure.scale_free import SCALE_FREE
 
 TOLERANCE = 0.01
+SLIGHT = 1e-4
 LOOSE = 0.4
 """Beyond this a mean and a sum cannot be told apart."""
 
@@ -29,7 +31,7 @@ def check(seen: FirstLoss) -> Verdict:
         return mixed
     if abs(seen.tiled - 2) > margin:
         return Verdict(Outcome.INCONCLUSIVE, reason=f"{told}: samples of a batch interact")
-    if seen.penalty and not seen.penalty.about_weights and seen.optimizers and seen.optimizers <= SCALE_FREE:
+    if _is_bound(seen.penalty) and seen.optimizers and seen.optimizers <= SCALE_FREE:
         told = f"all terms of the loss are sums over the batch, and the steps of {listed(sorted(seen.optimizers))} are "
         return Verdict(Outcome.PASS, told + "the same at any scale of it", looked_at=2)
     message = (
@@ -44,6 +46,11 @@ def check(seen: FirstLoss) -> Verdict:
         numbers={"growth": seen.tiled},
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)
+
+
+def _is_bound(added: Penalty | None) -> bool:
+    """Whether a term of the data is added to the losses, as a divergence is, and by more than is rounded off."""
+    return added is not None and not added.about_weights and added.gradient_ratio > SLIGHT
 
 
 def _mixed(seen: FirstLoss) -> Verdict | None:

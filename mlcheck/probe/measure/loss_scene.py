@@ -33,6 +33,7 @@ class LossScene:
         self.plain_mean = False
         self.rest = 0.0
         self.ratio: float | None = None
+        self.rest_norm = 0.0
         gradients = GradientWatch([], self._trace)
         modules = ModuleWatch()
         with restored(trial), stilled(trial), self._losses, gradients, modules:
@@ -80,7 +81,7 @@ class LossScene:
         known = torch.stack(terms).sum()
         own = _gradients(known, self._parameters)
         whole = _gradients(root, self._parameters)
-        rest = math.sqrt(sum(float((w - o).double().pow(2).sum()) for w, o in zip(whole, own)))
+        rest = self.rest_norm = math.sqrt(sum(float((w - o).double().pow(2).sum()) for w, o in zip(whole, own)))
         scale = math.sqrt(sum(float(o.double().pow(2).sum()) for o in own))
         return rest / scale if scale > 0 and math.isfinite(rest) else None
 
