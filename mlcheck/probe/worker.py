@@ -30,6 +30,7 @@ from mlcheck.trial.reads import Reads
 from mlcheck.trial.script.coroutine import on_common_ground
 from mlcheck.trial.surroundings import machine, packages
 from mlcheck.trial.traceback import error_line, user_traceback
+from mlcheck.trial.trackers import Trackers
 from mlcheck.trial.trial import RejectedConfig, Trial, is_program
 
 ENTRY_RULE = "entry-does-not-run"
@@ -63,6 +64,8 @@ def _examine(channel: Channel, job: Job) -> None:
     shim = CpuShim()
     if job.cpu_shim:
         shim.install()
+    trackers = Trackers(str(scratch))
+    trackers.install()
     trial = _loaded(job, channel)
     if trial is None:
         return
@@ -73,9 +76,8 @@ def _examine(channel: Channel, job: Job) -> None:
     try:
         Examination(trial, job, channel).run(found)
     finally:
-        channel.send(
-            {"kind": "notices", "notices": [told for told in (shim.told(os.getcwd()), changes.told()) if told]}
-        )
+        told = (shim.told(os.getcwd()), changes.told(), trackers.told())
+        channel.send({"kind": "notices", "notices": [*filter(None, told)]})
     channel.send({"kind": "environment", "environment": fingerprints(reads.data(_ours(scratch)), os.curdir)})
 
 

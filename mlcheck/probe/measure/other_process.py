@@ -24,11 +24,12 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.names import part_of
 from mlcheck.probe.measure.program_text import program_text
 from mlcheck.probe.measure.tree import leaves
-from mlcheck.trial.channel import connect
+from mlcheck.trial.channel import SCRATCH, connect
 from mlcheck.trial.child import child_command
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.isolate import End, run_child
+from mlcheck.trial.trackers import Trackers
 from mlcheck.trial.trial import Source, Trial
 
 _SEED = 8
@@ -75,6 +76,7 @@ def main(text: str) -> None:
     channel, job = connect(), json.loads(text)
     seed_all(job["options"]["seed"] or 0)
     config = job["options"].pop("config")
+    Trackers(os.environ[SCRATCH]).install()
     trial = load_trial(job["entry"], EntryOptions(**job["options"], config=Path(config) if config else None))
     channel.send({"start": _start(trial)})
     channel.finish()

@@ -34,6 +34,7 @@ from mlcheck.trial.ranks.story import NOWHERE, Failure
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.program import program
 from mlcheck.trial.traceback import error_line, user_frame, user_traceback
+from mlcheck.trial.trackers import Trackers
 from mlcheck.trial.trial import is_program
 
 _MOST_STEPS = 24
@@ -51,6 +52,7 @@ def main(text: str) -> None:
     journal = Journal(folder / f"rank-{rank}.jsonl")
     _redirect(folder, rank)
     torch.set_num_threads(1)
+    Trackers(job.scratch).install()
     code = 0
     try:
         _Rank(job, journal, folder).run()

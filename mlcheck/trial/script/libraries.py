@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
-import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
@@ -57,15 +52,6 @@ OPENERS = (
 )
 
 
-def owner_of(opener: Opener, module: ModuleType) -> tuple[Any, str]:
-    """Where the function hangs, and its own name; the owner is None where this version has no such function."""
-    *classes, name = opener.name.split(".")
-    owner: Any = module
-    for inner in classes:
-        owner = getattr(owner, inner, None)
-    return (owner if hasattr(owner, name) else None), name
-
-
 def led_by(scratch: Scratch, opener: Opener, original: Callable[..., Any]) -> Callable[..., Any]:
     """The function with its path led to where the script's own copy is, or is to be."""
 
@@ -108,41 +94,3 @@ def _database(scratch: Scratch, path: Any, kwargs: dict[str, Any]) -> tuple[Any,
     if not os.path.lexists(path):
         scratch.note(path)
     return scratch.target(path, bring=True), {}
-
-
-class AfterImport:
-    """Calls `then` with each module of these names as soon as it has been imported."""
-
-    def __init__(self, names: Iterable[str], then: Callable[[ModuleType], None]) -> None:
-        self._names, self._then = frozenset(names), then
-        self._asking: set[str] = set()
-
-    def install(self) -> None:
-        sys.meta_path.insert(0, self)
-        for name in sorted(self._names):
-            module = sys.modules.get(name)
-            if module is not None:
-                self._then(module)
-
-    def remove(self) -> None:
-        with suppress(ValueError):
-            sys.meta_path.remove(self)
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        """What the others find, with a word to say after the module has run."""
-        if name not in self._names or name in self._asking:
-            return None
-        self._asking.add(name)
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._asking.discard(name)
-        if spec is not None and spec.loader is not None:
-            run = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                run(module)
-                self._then(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec

@@ -23,9 +23,10 @@ from typing import Any
 
 import torch
 
+from mlcheck.trial.after_import import AfterImport, owner_of
 from mlcheck.trial.script.compiled import compiled_files, kept_openers
 from mlcheck.trial.script.entries import Entries, really_exists
-from mlcheck.trial.script.libraries import OPENERS, AfterImport, led_by, owner_of
+from mlcheck.trial.script.libraries import OPENERS, led_by
 from mlcheck.trial.script.scratch import Scratch
 
 _LEADS = "_mlcheck_leads"
@@ -88,7 +89,7 @@ class Outputs:
 
     def _lead_library(self, module: ModuleType) -> None:
         for opener in OPENERS:
-            owner, name = owner_of(opener, module) if opener.module == module.__name__ else (None, "")
+            owner, name = owner_of(module, opener.name) if opener.module == module.__name__ else (None, "")
             if owner is not None:
                 self._lead(owner, functools.partial(led_by, self.scratch, opener), name)
 
