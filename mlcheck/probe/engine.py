@@ -28,6 +28,7 @@ from mlcheck.trial.memory import MemoryGuard
 ENTRY_RULE = "entry-does-not-run"
 _START_UP_S = 60.0
 _BUSY = 0.2
+_SPENT = "raise --budget if it only needs longer, or give it less data or a smaller model"
 _STOPPED = {
     End.TIMEOUT: "raise --time-limit if it only needs longer, or give it less data",
     End.STOPPED_FOR_MEMORY: "raise --memory-limit if one is set; else smaller batches or a smaller model, for probing",
@@ -229,9 +230,10 @@ class _Run:
         """The child died: say so where it died, and keep the others away from what killed it."""
         spent = end.how is End.TIMEOUT and time.monotonic() - self._began >= self._options.budget
         told = f"the budget of {self._options.budget:g} s was spent on it" if spent else str(end)
+        help_ = _SPENT if spent else _STOPPED.get(end.how, "")
         if self._current and self._current != ENTRY_RULE and self._current not in self.results:
             outcome = Outcome.INCONCLUSIVE if end.how in _STOPPED else Outcome.ERROR
-            self.results[self._current] = self._crash(self._current, outcome, told, end)
+            self.results[self._current] = self._crash(self._current, outcome, told, end, help_)
             if self._measuring:
                 self._dead[self._measuring] = f"measuring it ended the process; see {self._current}"
             return
@@ -239,12 +241,12 @@ class _Run:
             cut_short = end.busy > _BUSY or end.how is End.STOPPED_FOR_MEMORY
             outcome = Outcome.INCONCLUSIVE if cut_short else Outcome.FAIL
             told += "; it was computing all the while" if end.busy > _BUSY else ""
-            self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, outcome, told, end)
+            self.results[ENTRY_RULE] = self._crash(ENTRY_RULE, outcome, told, end, help_)
         self.give_up(f"the entry point {'was not seen to' if end.busy > _BUSY else 'does not'} run: {told}")
 
-    def _crash(self, rule: str, outcome: Outcome, told: str, end: ChildEnd) -> Result:
+    def _crash(self, rule: str, outcome: Outcome, told: str, end: ChildEnd, help_: str) -> Result:
         place = last_user_line(end.stack, self._options.folder)
-        finding = Finding(told, place, help=_STOPPED.get(end.how, ""))
+        finding = Finding(told, place, help=help_)
         verdict = Verdict(outcome, summary=told, reason=told, findings=(finding,))
         took = time.monotonic() - self._asked_at
         return result_of(self._catalog[rule], verdict, took, end.stack or end.stderr[-4000:])

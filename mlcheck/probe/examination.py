@@ -49,6 +49,7 @@ class Examination:
         self._catalog = Catalog()
         self._kept: dict[type[Measurement], Measurement | NotMeasured] = {}
         self._broken: dict[type[Measurement], str] = {}
+        self._untold: dict[type[Measurement], Exception] = {}
         self._blocked = dict(job.blocked)
         if "loss" in trial.supplied:
             self._blocked["loss"] = "your program gives no loss, and the model computes none"
@@ -144,14 +145,20 @@ class Examination:
         """What a check asks for; None in place of what it can do without."""
         if needed not in optional_measurements(check.run):
             return self._measured(needed, check.rule)
-        if self._out_of_reach(needed):
+        if self._out_of_reach(needed) or needed in self._untold:
             return None
         try:
             return self._measured(needed, check.rule)
-        except Exception:  # its own check tells why
+        except (NotMeasured, Broken):  # its own check tells why
+            return None
+        except Exception as error:  # whoever cannot do without it is to tell
+            self._untold[needed] = error
             return None
 
     def _measured(self, needed: type[Measurement], rule: str) -> Measurement:
+        if needed in self._untold:
+            self._broken[needed] = rule
+            raise self._untold.pop(needed)
         if needed in self._broken:
             raise Broken(f"the measurement raised an error; see {self._broken[needed]}")
         if needed not in self._kept:

@@ -8,6 +8,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
+from itertools import chain
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -137,11 +138,18 @@ def _in_package(path: Path) -> tuple[str, Path]:
 
 
 def folder_that_holds(module: str, entry: str) -> Path | None:
-    """Of the folders that the entry point's file lies in, up to the working folder, the one with a module's code."""
+    """Of the folders that the entry point's file lies in, the one with a module's code.
+
+    Above the working folder it is only the package of that name that the file is itself a part of.
+    """
     where = Path(entry if is_program(entry) else entry.rpartition(":")[0])
     name = module.partition(".")[0]
-    within = where.parents if is_code(where.name) and not where.is_absolute() else ()
-    return next((above for above in within if (above / name).is_dir() or (above / f"{name}.py").is_file()), None)
+    if not is_code(where.name):
+        return None
+    within = where.parents if not where.is_absolute() else ()
+    beside = (above for above in within if (above / name).is_dir() or (above / f"{name}.py").is_file())
+    package = (above.parent for above in where.resolve().parents if above.name == name)
+    return next(chain(beside, package), None)
 
 
 def put_folder_first(entry: str) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from data_programs import Changed, noisy, streamed, table
 from probe_programs import ask, mlp, says, trial_of, trial_on
+from torch import nn
 from torch.utils.data import IterableDataset, TensorDataset, WeightedRandomSampler
 
 from mlcheck.core.outcome import Outcome
@@ -160,6 +162,37 @@ def test_a_target_that_is_the_end_of_its_input() -> None:
     assert ask("target-in-input", ahead).outcome is not Outcome.WARN
     itself = trial_on(windows(0), model=mlp(16, 16), loss=lambda m, b: F.mse_loss(m(b[0]), b[0]))
     assert ask("target-in-input", itself).outcome is not Outcome.WARN
+
+
+def test_a_target_that_training_inputs_alone_hold_is_shown_to_a_decoder() -> None:
+    def forecast(model: Any, batch: Any) -> Any:
+        return F.mse_loss(model(batch[0].unsqueeze(1)).squeeze(1)[:, -4:], batch[1])
+
+    decoder = nn.Sequential(nn.AdaptiveAvgPool1d(8), nn.Linear(8, 8))
+    asked = Changed(table(300), lambda index, _: (taught[index][0][:12], taught[index][1]))
+    taught = windows(-4)
+    verdict = ask("target-in-input", trial_on(taught, asked, model=decoder, loss=forecast))
+    says(verdict, Outcome.INCONCLUSIVE, "in training alone, validation's inputs end before it")
+    says(
+        ask("target-in-input", trial_on(taught, windows(-4), model=decoder, loss=forecast)), Outcome.WARN, "is part of"
+    )
+
+
+def test_numbers_of_a_column_and_sparse_samples_are_read() -> None:
+    rows = np.random.default_rng(0).normal(size=(320, 9)).astype(np.float32)
+    column = torch.from_numpy(rows[:, [-1]])
+    assert column[0].stride() != (1,)
+    data = TensorDataset(torch.from_numpy(rows[:, :-1]), column)
+    regression = trial_on(data, model=mlp(8, 1), loss=lambda m, b: F.mse_loss(m(b[0]), b[1]))
+    says(ask("unreadable-sample", regression), Outcome.PASS, "320 training samples")
+    says(ask("samples-repeat", regression), Outcome.PASS, "320 different training samples")
+
+    def dense(samples: list[Any]) -> Any:
+        return torch.stack([x.to_dense() for x, _ in samples]), torch.stack([y for _, y in samples])
+
+    sparse = trial_on(Changed(table(), lambda _, sample: (sample[0].to_sparse(), sample[1])), collate_fn=dense)
+    for rule in ("collate-mixes-samples", "unreadable-sample", "samples-repeat"):
+        assert ask(rule, sparse).outcome is Outcome.PASS, rule
 
 
 def test_overlapping_pictures_are_shown() -> None:

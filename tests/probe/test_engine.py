@@ -147,6 +147,13 @@ def test_a_program_that_only_needs_longer_is_not_called_broken(tmp_path: Path) -
     assert others_are_skipped(report)
 
 
+@pytest.mark.slow
+def test_a_program_that_outlasts_the_budget_is_told_so(tmp_path: Path) -> None:
+    entry = result(examine(tmp_path, stepping="while True: pass", budget=3.0), ENTRY_RULE)
+    assert "the budget of 3 s was spent on it" in entry.headline
+    assert "raise --budget" in entry.findings[0].help
+
+
 def test_a_step_that_raises_leaves_the_data_to_be_looked_at(tmp_path: Path) -> None:
     report = examine(tmp_path, stepping="raise KeyError('image')")
     entry = result(report, ENTRY_RULE)

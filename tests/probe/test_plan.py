@@ -112,6 +112,34 @@ def test_a_probe_gets_no_more_than_is_left_of_the_budget() -> None:
     assert heard[0]["time_limit_s"] <= 17
 
 
+class Faulty:
+    reach, order = "nothing", 1
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Faulty:
+        raise ValueError("a form that nobody thought of")
+
+
+def does_without(seen: Faulty | None) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+def needs_it(seen: Faulty) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+def test_what_some_do_without_and_is_broken_is_told_by_the_first_that_needs_it() -> None:
+    heard, trial = Heard(), trial_of(mlp(), classes(8), cross_entropy)
+    job = Job("", "", {}, "", 0, 30.0, 60.0, ())
+    asked = [Check("batch-mixing", does_without), Check("dead-units", needs_it), Check("views-identical", needs_it)]
+    Examination(trial, job, heard).run(asked)
+    results = [from_message(message["report"]) for message in heard if message["kind"] == "finished"]
+    found = {result.rule: (result.outcome, result.headline) for result in results}
+    assert found["batch-mixing"][0] is Outcome.PASS
+    assert sorted(outcome.name for outcome, _ in found.values()) == ["ERROR", "PASS", "SKIP"]
+    assert any("a form that nobody thought of" in line for _, line in found.values())
+
+
 def test_what_a_budget_leaves_out_names_it() -> None:
     Timed.given.clear()
     (_, finished) = examined(0.0)

@@ -73,6 +73,24 @@ def test_partners_that_are_drawn_at_each_read_are_no_augmentation() -> None:
     says(ask("validation-augmented", trial_on(Triplets(x), Triplets(x, spread=0.1))), Outcome.WARN, "`other`")
 
 
+class Density(Dataset[Any]):
+    """Points of a distribution, whatever index is asked for; with `grid`, noise around the point of the index."""
+
+    def __init__(self, grid: bool = False) -> None:
+        self.grid = grid
+
+    def __len__(self) -> int:
+        return 300
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return torch.randn(2) + (index / 10 if self.grid else 0.0), torch.zeros(1)
+
+
+def test_samples_of_a_distribution_are_no_augmentation() -> None:
+    says(ask("validation-augmented", trial_on(Density(), Density())), Outcome.INCONCLUSIVE, "is drawn at random")
+    says(ask("validation-augmented", trial_on(Density(), Density(grid=True))), Outcome.WARN, "noise is added")
+
+
 class Endless(IterableDataset[Any]):
     """Random rows without an end; each worker draws its own, or all the same, or one batch again and again."""
 

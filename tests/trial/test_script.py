@@ -378,3 +378,51 @@ def test_what_a_data_set_counts_is_put_back(load_script: LoadScript) -> None:
             with restored(trial):
                 passes.append(list(trial.train_batches()))
     assert all(torch.equal(one, other) for one, other in zip(*passes, strict=True))
+
+
+WEIGHTS_BY_HAND = """
+import torch
+weights = torch.zeros(4, requires_grad=True)
+optimizer = torch.optim.SGD([weights], lr=0.01)
+x = torch.randn(64, 4)
+for step in range({steps}):
+    optimizer.zero_grad()
+    (x @ weights - x.sum(1)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("steps", ["20", "10**9"])
+def test_weights_that_no_module_holds_cannot_be_followed(
+    load_script: LoadScript, steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcheck.trial.script.adapter._SCOUTING_S", 0.5)
+    with pytest.raises(EntryError, match="nothing to follow its steps by; put the weights into"):
+        load_script(WEIGHTS_BY_HAND.format(steps=steps))
+
+
+LONG_ROLLOUT = """
+import torch
+from torch import nn
+actor = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+optimizer = torch.optim.Adam(actor.parameters(), lr=1e-3)
+for round_ in range(50):
+    seen = []
+    for _ in range(1200):
+        state = torch.randn(1, 4)
+        with torch.no_grad():
+            actor(state)
+        seen.append(state)
+    for states in torch.cat(seen).split(300):
+        loss = (actor(states) - states[:, :2]).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_a_long_rollout_before_the_first_step_is_waited_for(load_script: LoadScript) -> None:
+    trial = load_script(LONG_ROLLOUT)
+    with restored(trial):
+        for index, batch in zip(range(6), trial.train_batches()):
+            trial.train_step(batch, index)

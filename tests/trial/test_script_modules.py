@@ -114,6 +114,9 @@ def test_where_an_absent_module_lies() -> None:
     assert folder_that_holds("package", "package/deep/train.py") == Path()
     assert folder_that_holds("elsewhere", "package/train.py") is None
     assert folder_that_holds("package", "package.train") is None
+    inside, above = Path("package/deep").resolve(), Path.cwd()
+    assert folder_that_holds("package", str(inside / "train.py")) == above
+    assert folder_that_holds("network", str(inside / "train.py")) is None
 
 
 def test_the_report_says_from_where_to_start(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,20 @@ def test_paths_may_be_given_by_name(lead: Lead) -> None:
     shutil.rmtree(path="runs")
 
 
+def test_a_folder_is_made_once_in_every_run(lead: Lead) -> None:
+    outputs = lead("scratch")
+    for _ in range(2):
+        os.makedirs("runs/one")
+        Path("runs/one/log.txt").write_text("x", encoding="utf-8")
+        os.mkdir("empty")
+        outputs.scratch.keep()
+        with pytest.raises(FileExistsError):
+            os.makedirs("runs/one")
+        outputs.scratch.clear()
+        assert os.path.exists("runs/one/log.txt")
+        assert not os.path.exists("empty")
+
+
 def test_a_folder_removed_from_outside_is_made_again(lead: Lead) -> None:
     outputs = lead("scratch")
     os.rmdir(outputs.scratch.files)

@@ -21,5 +21,5 @@ def check(seen: Determinism) -> Verdict:
     told = f"under torch.use_deterministic_algorithms(True) no operation of a step raises on {seen.device}"
     if seen.device == "cpu" and seen.for_gpu:
         reason = f"{told}; those that do on a GPU are others: run this where there is one"
-        return Verdict(Outcome.INCONCLUSIVE, told, reason=reason, looked_at=1)
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=1)
     return Verdict(Outcome.PASS, told, looked_at=1)

@@ -8,6 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.sample_tensors import equal_share
 from mlcheck.probe.measure.samples import Samples, Split
 
 MANY = 0.2
@@ -27,11 +28,12 @@ def check(seen: Samples | None, passes: Passes | None) -> Verdict:
     splits = [split for split in (seen.training, seen.validation) if split and len(split.digests) >= FEW_SAMPLES]
     if not splits:
         return Verdict(Outcome.SKIP, reason=f"there are fewer than {FEW_SAMPLES} samples")
-    findings = [(split, _share(split)) for split in splits if _share(split) > MANY and _is_rich(split)]
+    shares = [(split, equal_share(split.digests.values())) for split in splits]
+    findings = [(split, share) for split, share in shares if share > MANY and _is_rich(split)]
     if not findings:
         told = "; ".join(f"{len(set(s.digests.values())):,} different {s.name} samples of {s.read:,}" for s in splits)
         return Verdict(Outcome.PASS, told, looked_at=sum(split.read for split in splits))
-    if all(split.varying and _share(split) > ALL_BUT_A_FEW for split, _ in findings):
+    if all(split.varying and share > ALL_BUT_A_FEW for split, share in findings):
         return Verdict(
             Outcome.INCONCLUSIVE,
             reason="with the same random numbers nearly all indices give the same samples, with others others: the "
@@ -65,11 +67,6 @@ def _of_a_stream(passes: Passes | None) -> Verdict:
     message = f"the stream gives one batch again and again: {again:,} of {len(digests):,} are equal in every bit"
     finding = Finding(message, help="look at where __iter__ seeds its generator, or begins anew")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(digests))
-
-
-def _share(split: Split) -> float:
-    """The share of samples that equal an earlier one in every bit, label included."""
-    return 1 - len(set(split.digests.values())) / len(split.digests)
 
 
 def _is_rich(split: Split) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.contained import Channel, Contained, contained_target, target_channel
+from mlcheck.probe.measure.contained import Channel, Contained, contained_target, is_left_out, target_channel
 from mlcheck.probe.measure.examples import Examples, examples
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.giveaways import FEW, Giveaway, best_column
@@ -20,7 +20,7 @@ TIMES = 15
 
 def check(passes: Passes, first: FirstLoss) -> Verdict:
     if (inside := contained_target(passes.training, first)) is not None:
-        return _inside(inside)
+        return _as_taught(inside) if passes.validation and is_left_out(inside, passes.validation) else _inside(inside)
     if (channel := target_channel(passes.training, first)) is not None:
         return _as_channel(channel)
     if (spoken := label_tokens(passes.training, first)) is not None:
@@ -54,6 +54,14 @@ def _inside(seen: Contained) -> Verdict:
     )
     help_ = "end the input where the target begins"
     return Verdict(Outcome.WARN, message, findings=(Finding(message, help=help_),), looked_at=seen.samples)
+
+
+def _as_taught(seen: Contained) -> Verdict:
+    reason = (
+        f"the target `{seen.target}` is part of the input `{seen.source}` in training alone, validation's inputs end "
+        "before it: so a decoder is taught, and whether it looks ahead is not seen"
+    )
+    return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.samples)
 
 
 def _as_channel(seen: Channel) -> Verdict:

@@ -9,8 +9,10 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed, part_of
+from mlcheck.probe.measure.sample_tensors import equal_share
 from mlcheck.probe.measure.samples import Samples
 
+ALL_BUT_A_FEW = 0.9
 HELP = "give the validation data its own transform without random parts"
 
 
@@ -26,6 +28,9 @@ def check(seen: Samples) -> Verdict:
             f"again{training}",
             looked_at=split.read_twice,
         )
+    if equal_share(split.digests.values()) > ALL_BUT_A_FEW:
+        reason = "whatever index is asked for, a validation sample is drawn at random: none is there to be augmented"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
     if moved := split.flips.moved_along():
         picture, mask, how, count = moved
         message = (

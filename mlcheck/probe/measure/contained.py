@@ -22,12 +22,13 @@ _MOST_TARGETS = 256
 
 @dataclass(frozen=True, slots=True)
 class Contained:
-    """`columns` of the flattened input `source` are the numbers of `target`, in all of `samples`."""
+    """`columns` of all `width` of the flattened input `source` are the numbers of `target`, in all of `samples`."""
 
     target: str
     source: str
     columns: tuple[int, ...]
     samples: int
+    width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,21 @@ def contained_target(split: Pass, first: FirstLoss) -> Contained | None:
                 continue  # a mask that stands in the input on purpose
             columns = _columns(wanted, given)
             if columns:
-                return Contained(part_of("batch", target), part_of("batch", source), columns, len(wanted))
+                return Contained(
+                    part_of("batch", target), part_of("batch", source), columns, len(wanted), given.shape[1]
+                )
     return None
+
+
+def is_left_out(seen: Contained, split: Pass) -> bool:
+    """Whether the inputs of another split are the shorter ones that remain without the target."""
+    widths = {
+        tensor[0].numel()
+        for batch in split.kept
+        for name, tensor in leaves(batch)
+        if part_of("batch", name) == seen.source and len(tensor)
+    }
+    return bool(widths) and max(widths) <= seen.width - len(seen.columns)
 
 
 def _rows(split: Pass, name: str) -> Tensor | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ def _as_tensors(tree: Any) -> Any:
         return [_as_tensors(value) for value in tree]
     if isinstance(tree, (bool, int, float)):
         return torch.tensor(tree)
+    if isinstance(tree, Tensor) and (tree.is_sparse or tree.is_sparse_csr):
+        return tree.to_dense()
     if hasattr(tree, "__array_interface__") and not isinstance(tree, Tensor):
         return torch.from_numpy(np.array(tree))
     return tree
@@ -50,7 +52,13 @@ def digest(tensors: list[Tensor]) -> bytes:
     found = hashlib.blake2b(digest_size=16)
     for tensor in tensors:
         plain = tensor.detach().cpu()
-        plain = plain.to_dense() if plain.layout is not torch.strided else plain.contiguous()
+        plain = plain.to_dense() if plain.layout is not torch.strided else plain
+        plain = plain.clone(memory_format=torch.contiguous_format)  # one number may have any stride and be contiguous
         found.update(f"{plain.dtype}{tuple(plain.shape)}".encode())
         found.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b"")
     return found.digest()
+
+
+def equal_share(digests: Collection[bytes]) -> float:
+    """The share of samples that equal an earlier one in every bit, label included."""
+    return 1 - len(set(digests)) / len(digests) if digests else 0.0

@@ -76,7 +76,9 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
     try:
         driver.snapshot()
     except NotReached as why:
-        raise EntryError(f"{program.name} does not do the same twice: {why}") from None
+        raise EntryError(
+            f"{program.name} was seen to train and, run anew, did not come to its first step again: {why}"
+        ) from None
     driver.restore(None)
     repeats = not plan.companions if plan.training else repeats_batches(driver)
     evaluates = bool(plan.evaluating) or plan.evaluates_by_calls

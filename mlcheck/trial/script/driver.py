@@ -25,7 +25,7 @@ from mlcheck.trial.trial import NotReached
 
 _TURNS = 8
 _FAR = 1000
-_QUICK_S = 2.0  # a start of so long is not repeated for every measurement
+_QUICK_S = 2.0  # a start that takes longer is not repeated for every measurement
 
 
 class Driver:
@@ -47,9 +47,8 @@ class Driver:
         self._evaluated: DataLoader[Any] | None = None
         self._newcomers, self._held = Newcomers(), Held({}, {}, {}, [])
         self._depth = self._steps = self._steps_before = 0
-        self._start_s = 0.0
+        self._start_s, self._is_elsewhere = 0.0, True
         self._has_cut = self._evaluates_late = False
-        self._is_elsewhere = True
         self._beginning: Sequence[Cell] = ()
         self._plain_call = nn.Module.__call__
 
@@ -172,8 +171,8 @@ class Driver:
 
     def _until(self, arrived: Callable[[Request], bool], or_ended: bool = False) -> None:
         """Let the script go on, its other loops cut short, until it asks what is waited for."""
-        end = time.monotonic() + self._seconds
-        for _ in range(_FAR):
+        end, passed = time.monotonic() + self._seconds, 0
+        while passed < _FAR:
             if arrived(self._request):
                 self._note_loader()
                 return
@@ -183,9 +182,11 @@ class Driver:
                 raise self._at_its_end()
             if time.monotonic() > end:
                 break
+            passed += self._request != Did("call")
             self._pass_by_as_cut(self._request)
         self._is_elsewhere = True  # in the midst of something, a validation perhaps
-        raise NotReached(f"{self._program.name} did not get there in {self._seconds:.0f} s")
+        limit = f"{self._seconds:.0f} s" if passed < _FAR else f"{_FAR:,} batches"
+        raise NotReached(f"{self._program.name} did not get there in {limit}")
 
     def _note_loader(self) -> None:
         if isinstance(self._request, WantsBatch):

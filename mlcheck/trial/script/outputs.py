@@ -152,6 +152,8 @@ class Outputs:
         def written(path: Any, *args: Any, **kwargs: Any) -> Any:
             if kwargs.get("dir_fd") is not None:
                 return original(path, *args, **kwargs)
+            if original.__name__ == "mkdir" and self.scratch.stands_from_before(path):
+                return None
             if original.__name__ == "mkdir" and os.path.lexists(path):
                 raise FileExistsError(17, os.strerror(17), os.fsdecode(path))
             return original(self.scratch.target(path, bring=True), *args, **kwargs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,8 +16,9 @@ from mlcheck.trial.script.loaders import reads_all
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.program import Program
-from mlcheck.trial.script.requests import Answer, Ended, LoopKey, Pass, Request, WantsBatch
-from mlcheck.trial.script.turns import Stack, never_again, stack_of
+from mlcheck.trial.script.requests import Answer, Did, Ended, LoopKey, Pass, Request, WantsBatch
+from mlcheck.trial.script.sight import Sight
+from mlcheck.trial.script.turns import never_again, stack_of
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import EntryError
 
@@ -27,37 +27,20 @@ MOST_BATCHES = 64
 MOST_UPDATES = 400
 
 
-@dataclass
-class _Sight:
-    """What was seen of one loop: where it stands, its batches, steps and backward passes, models called, when."""
-
-    order: int
-    loader: DataLoader[Any]
-    stack: Stack
-    batches: int = 0
-    steps: int = 0
-    backwards: int = 0
-    called: dict[int, nn.Module] = field(default_factory=dict)
-    called_at: int = -1
-
-    @property
-    def trains(self) -> bool:
-        return bool(self.steps or self.backwards)
-
-
 class Scout:
     """Follows one run, cutting its loops short, until training, evaluation and training after it were seen."""
 
     def __init__(self, instruments: Instruments, outputs: Outputs, seconds: float) -> None:
         self._instruments, self._outputs = instruments, outputs
         self._seconds = seconds
-        self._sights: dict[LoopKey, _Sight] = {}
+        self._sights: dict[LoopKey, Sight] = {}
         self._group: dict[LoopKey, Pass] = {}
         self._group_is_used = False
         self._groups: dict[frozenset[LoopKey], int] = {}
         self._trained: dict[int, torch.Tensor] = {}
         self._updates = self._backwards = 0
         self._cut_short = False
+        self._is_seen = False
         self._calls_in_a_row, self._called_at = 0, -1
         self._called: dict[int, nn.Module] = {}
         self._first_optimizer = self._turn_began = 0
@@ -87,7 +70,7 @@ class Scout:
         """Until the script ends, or enough was seen (None)."""
         request: Request = run.advance()
         while not isinstance(request, Ended):
-            if self._complete():
+            if self._complete() or self._is_lost():
                 return None
             request = run.advance(self._answer(request, run) if isinstance(request, WantsBatch) else None)
         return request
@@ -95,7 +78,7 @@ class Scout:
     def _answer(self, request: WantsBatch, run: Run) -> Answer:
         key, given = request.of.key, request.of.given
         if key not in self._sights:
-            self._sights[key] = _Sight(len(self._sights), request.of.loader, stack_of(run.frames()))
+            self._sights[key] = Sight(len(self._sights), request.of.loader, stack_of(run.frames()))
         sight = self._sights[key]
         if not request.of.goes_on and self._is_enough(sight, given):
             self._cut_short = True
@@ -109,7 +92,7 @@ class Scout:
         sight.batches += 1
         return Answer.REAL
 
-    def _is_enough(self, sight: _Sight, given: int) -> bool:
+    def _is_enough(self, sight: Sight, given: int) -> bool:
         """Loops that prepare data are never cut short, nor anything before training has begun."""
         if sight.trains:
             return (given >= ENOUGH_BATCHES and self._enough_updates()) or given >= MOST_BATCHES
@@ -125,12 +108,20 @@ class Scout:
         resumed = any(0 < at < self._backwards for at in evaluated)
         return resumed or self._backwards >= MOST_UPDATES or self._spent() > self._seconds
 
+    def _is_lost(self) -> bool:
+        """Whether it trains and trains, and nothing that could be waited for was seen to happen."""
+        return bool(self._backwards) and not self._has_reins() and self._spent() > self._seconds
+
+    def _has_reins(self) -> bool:
+        return self._is_seen or any(sight.trains for sight in self._sights.values())
+
     def _spent(self) -> float:
         """Seconds since it began to train: what it imports and prepares before takes the time it takes."""
         return time.monotonic() - self._began - self._start_up_s
 
     def _see_call(self, module: nn.Module) -> None:
         self._forwards += torch.is_grad_enabled()
+        self._is_seen |= torch.is_grad_enabled()
         if self._group:
             self._group_is_used = True
             sight = self._sights[next(reversed(self._group))]
@@ -150,6 +141,8 @@ class Scout:
         self._group_is_used = True
         for key in self._group:
             self._sights[key].backwards += 1
+        if self._is_lost() and self._instruments.run:
+            self._instruments.run.ask(Did("backward"))
 
     def _see_step(self, optimizer: Optimizer) -> None:
         self._note_first()
@@ -198,6 +191,12 @@ class Scout:
             raise EntryError(
                 f"{name} ended{how} without a training step: neither backward nor an optimizer was called in this "
                 f"process; {program.change}, or name the trial or function in it that trains (module:Name)"
+            )
+        if not self._has_reins():
+            raise EntryError(
+                f"{name} trains without a DataLoader and without calling an nn.Module that has weights: there is "
+                "nothing to follow its steps by; put the weights into an nn.Module and call it, or name a function "
+                "that returns the parts of the program (module:build)"
             )
         training, companions = self._training()
         evaluating, watching = self._evaluating()

@@ -28,6 +28,7 @@ class Scratch:
         self.removed: set[str] = set()
         self.redirected: dict[str, None] = {}
         self._kept: set[str] = set()
+        self._made: set[str] = set()
 
     def make(self) -> None:
         """The folders themselves, also where the script has cleared them away as temporary files of its own."""
@@ -43,7 +44,20 @@ class Scratch:
             if path not in self._kept:
                 with suppress(OSError):
                     os.remove(path)
+        for folder, _, _ in os.walk(self.files, topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
+        self.make()
         self.removed.clear()
+        self._made.clear()
+
+    def stands_from_before(self, path: Any) -> bool:
+        """Whether a folder that the script is about to make is there from an earlier run of it, and no other's."""
+        meant = self.guarded(path)
+        if meant is None or meant in self._made:
+            return False
+        self._made.add(meant)
+        return os.path.isdir(self.files + meant) and not really_exists(meant)
 
     def _written(self) -> Iterator[str]:
         return (os.path.join(folder, name) for folder, _, names in os.walk(self.files) for name in names)
