@@ -11,32 +11,41 @@ from torch import nn
 
 from mlcheck.trial.cells import same_value
 
+_FEW = 16
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
 @dataclass
 class MappingCell:
-    """The entries of a dict, be it one of the user's or the attributes of an object."""
+    """The entries of a dict, be it one of the user's or the attributes of an object.
+
+    What hangs on a graph is not put back: by then a backward pass has freed it, and the step under way has its own.
+    """
 
     name: str
     mapping: dict[Any, Any]
     _entries: dict[Any, Any] = field(init=False)
+    _on_graph: tuple[Any, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self._entries = dict(self.mapping)
+        self._on_graph = tuple(key for key, value in self._entries.items() if _hangs_on_graph(value))
 
     def restore(self) -> None:
-        now = self.mapping
-        if list(now) == list(self._entries):
-            for key, value in self._entries.items():
+        now, entries = self.mapping, self._wanted()
+        if list(now) == list(entries):
+            for key, value in entries.items():
                 if now[key] is not value:
                     now[key] = value
             return
         now.clear()
-        now.update(self._entries)
+        now.update(entries)
 
     def change(self) -> str:
-        return _told(self.mapping, self._entries)
+        return _told(self.mapping, self._wanted())
+
+    def _wanted(self) -> dict[Any, Any]:
+        return self._entries | {key: self.mapping[key] for key in self._on_graph if key in self.mapping}
 
 
 @dataclass
@@ -201,3 +210,11 @@ def _key(key: Any) -> str:
 
 def _short(value: Any) -> str:
     return repr(value) if isinstance(value, bool | int | float | str | None) else f"another {type(value).__name__}"
+
+
+def _hangs_on_graph(value: Any, depth: int = 3) -> bool:
+    """Whether a value, or one in a tuple or list of a few, was computed with gradients."""
+    if isinstance(value, torch.Tensor):
+        return value.grad_fn is not None
+    few = isinstance(value, tuple | list) and len(value) <= _FEW and depth > 0
+    return few and any(_hangs_on_graph(part, depth - 1) for part in value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -244,3 +245,70 @@ def test_all_data_at_once_that_a_model_could_hold_and_does_not(load_script: Load
     verdict = ask("cannot-overfit-one-batch", load_script(HEAD + blind))
     assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
     assert "96 samples cannot be learnt by heart" in verdict.summary
+
+
+LEARNT_START = """
+import torch
+from torch import nn
+
+class Machine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.GRUCell(4, 8), nn.Linear(8, 4)
+        self.start = nn.Parameter(torch.zeros(1, 8))
+
+    def begin(self, samples):
+        self.state = self.start.tanh().repeat(samples, 1), samples
+
+    def forward(self, x):
+        self.state = self.cell(x, self.state[0]), len(x)
+        return self.out(self.state[0])
+
+machine = Machine()
+optimizer = torch.optim.Adam(machine.parameters(), lr=1e-2)
+for step in range(400):
+    x = torch.randn(6, 16, 4)
+    optimizer.zero_grad()
+    machine.begin(16)
+    loss = torch.stack([(machine(part) - part).square().mean() for part in x]).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_state_on_a_graph_is_left_to_the_step_that_made_it(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)
+    trial = load_script(LEARNT_START)
+    for _ in range(2):
+        with restored(trial):
+            for batch in list(trial.train_batches())[:2]:
+                with restored(trial) as state:
+                    trial.train_step(batch, 0)
+                assert not state.unrestored
+
+
+GUARDED = """
+for epoch in range(60):
+    for batch, labels in train_loader:
+        assert batch.abs().max() < 50, "not measured in this unit"
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(batch), labels)
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_after_a_batch_that_the_script_refuses_it_begins_anew(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)
+    trial = load_script(HEAD + GUARDED)
+    with restored(trial):
+        batch, labels = next(trial.train_batches())
+        for factor, refused in ((1.0, False), (100.0, True), (1.0, False)):
+            with restored(trial), pytest.raises(AssertionError) if refused else nullcontext():
+                for optimizer in trial.optimizers.values():
+                    optimizer.param_groups[0]["lr"] = 0.0
+                trial.train_step([batch * factor, labels], 0)

@@ -119,8 +119,12 @@ class Driver:
         except NotReached:
             if has_trained:
                 raise
-        if isinstance(self._request, Ended) and not has_trained:
-            self._start()  # it evaluates at its end: what comes next begins where this began
+        if isinstance(self._request, Ended) and (self._request.error or not has_trained):
+            before = self._held  # it evaluates at its end, or raised: what comes next begins where this began
+            self._start()
+            if has_trained and not before.weighs_as(self._held):
+                self._is_elsewhere = True
+                raise NotReached(f"{self._program.name} was stopped by an error after it had trained")
 
     def close(self) -> None:
         if self._run:
@@ -143,7 +147,7 @@ class Driver:
         began = time.monotonic()
         run = self._run = Run(self._program)
         self._instruments.begin(run)
-        self._instruments.waits_for, self._instruments.turn = self._waits(), 0
+        self._instruments.waits_for, self._instruments.turn = self._plan.waits_for, 0
         self._instruments.lead = self._plan.lead
         self._steps = self._steps_before = 0
         self._is_elsewhere = self._has_cut = False
@@ -154,12 +158,6 @@ class Driver:
         self._held = held_by(frames, self._newcomers)
         validation = self._instruments.loaders.made_for(self._plan.evaluating, self._plan.validation)
         self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
-
-    def _waits(self) -> frozenset[str]:
-        """Where a script without a training loader is to wait."""
-        if self._plan.training:
-            return frozenset()
-        return frozenset({"forward", "call"} if self._plan.evaluates_by_calls else {"forward"})
 
     def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
         assert self._run is not None

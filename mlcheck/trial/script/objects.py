@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
+from mlcheck.trial.tensors import same_bits
 from mlcheck.trial.traceback import is_user_file
 
 _DEPTH = 3
@@ -29,6 +30,14 @@ class Held:
     optimizers: dict[str, Optimizer]
     schedulers: dict[str, LRScheduler]
     others: list[Any]
+
+    def weighs_as(self, other: Held) -> bool:
+        """Whether all weights are the same, bit for bit."""
+        return self.models.keys() == other.models.keys() and all(
+            same_bits(mine.detach(), its.detach())
+            for name, model in self.models.items()
+            for mine, its in zip(model.parameters(), other.models[name].parameters())
+        )
 
 
 @dataclass(frozen=True)

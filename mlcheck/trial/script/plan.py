@@ -38,6 +38,13 @@ class Plan:
     validation: DataLoader[Any] | None = None
     evaluates_last: bool = False
 
+    @property
+    def waits_for(self) -> frozenset[str]:
+        """Where a script without a training loader is to wait."""
+        if self.training:
+            return frozenset()
+        return frozenset({"forward", "call"} if self.evaluates_by_calls else {"forward"})
+
     def enough(self, request: WantsBatch) -> int:
         """After how many batches a loop is left that is not wanted now.
 
