@@ -6,6 +6,7 @@ import math
 from array import array
 from collections import deque
 from dataclasses import dataclass, field
+from io import BufferedReader, FileIO, TextIOWrapper
 from typing import Any, Protocol
 
 import torch
@@ -102,3 +103,34 @@ class SetCell:
 
     def change(self) -> str:
         return "" if self.members == self._members else "its members changed"
+
+
+@dataclass
+class FileCell:
+    """Where an open file is read next."""
+
+    name: str
+    file: TextIOWrapper | BufferedReader
+    _position: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._position = self.file.tell()
+
+    def restore(self) -> None:
+        if not self.file.closed and self.file.tell() != self._position:
+            self.file.seek(self._position)
+
+    def change(self) -> str:
+        moved = not self.file.closed and self.file.tell() != self._position
+        return "is read from another place" if moved else ""
+
+
+def file_cell(name: str, value: Any) -> FileCell | None:
+    """Of a file on disk that is open for reading and can be read anew; not while a loop goes over its lines."""
+    buffer = value.buffer if isinstance(value, TextIOWrapper) and not value.closed else value
+    if not isinstance(buffer, BufferedReader) or buffer.closed or not isinstance(buffer.raw, FileIO):
+        return None
+    try:
+        return FileCell(name, value) if value.seekable() else None
+    except OSError:
+        return None

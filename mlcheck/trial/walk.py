@@ -2,9 +2,9 @@
 
 Followed are attributes and slots of modules, optimizers, schedulers, scalers, samplers and of instances of the user's
 classes, dicts, lists, closures and default arguments, and for the user's functions and classes the variables of their
-module and what is assigned in the class. Of data sets only plain values and generators: what they cache and open is
-theirs to keep. Not followed: containers of more than 10,000 items. Tensors above 1M elements outside of modules and
-optimizers are watched, not copied; arrays above that are neither.
+module and what is assigned in the class. Of data sets, and what of the user's they hold, only plain values, generators
+and where files are read: what they cache and open is theirs to keep. Not followed: containers of more than 10,000
+items. Tensors above 1M elements outside of modules and optimizers are watched, not copied; larger arrays are neither.
 """
 
 from __future__ import annotations
@@ -167,12 +167,21 @@ class Walk:
         return [_Visit(self._inner(visit.name, key), inner, owned) for key, inner in vars(value).items()] + classes
 
     def _enter_dataset(self, visit: _Visit) -> list[_Visit]:
-        self.found.append(attributes.PlainValuesCell(visit.name, vars(visit.value)))
+        self._enter_data(visit.name, visit.value)
+        for key, inner in vars(visit.value).items():
+            if _is_users(type(inner)) and hasattr(inner, "__dict__") and not isinstance(inner, Dataset):
+                self._enter_data(self._inner(visit.name, key), inner)
         return [
             _Visit(self._inner(visit.name, key), inner, visit.owned)
             for key, inner in vars(visit.value).items()
             if generators.is_generator(inner) or isinstance(inner, Dataset)
         ]
+
+    def _enter_data(self, name: str, holder: Any) -> None:
+        """Where its counters stand and its files are read next."""
+        self.found.append(attributes.PlainValuesCell(name, vars(holder)))
+        files = (cells.file_cell(self._inner(name, key), inner) for key, inner in vars(holder).items())
+        self.found += [file for file in files if file]
 
     def _enter_attributes(self, visit: _Visit) -> list[_Visit]:
         """What the user hangs on a tensor that is trained."""

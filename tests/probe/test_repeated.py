@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, trial_of, trial_on
 from sound_programs import SOUND
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Location
@@ -65,6 +66,42 @@ def unseeded_step() -> Trial:
 
     trial.train_step = step
     return trial
+
+
+class Negatives:
+    """Numbers drawn once and given in turn; `own` draws them anew at each call, from a generator of nobody's."""
+
+    def __init__(self, own: bool) -> None:
+        self.own, self.place = own, 0
+        self.drawn = torch.randn(500, generator=torch.Generator().manual_seed(1))
+
+    def next(self) -> Tensor:
+        self.place += 1
+        return torch.full((), float(next(FRESH))) if self.own else self.drawn[self.place]
+
+
+class Lines(Dataset[Any]):
+    """The lines of a file, one after the other, whatever index is asked for."""
+
+    def __init__(self, path: Path, own: bool = False) -> None:
+        path.write_text("".join(f"{row} {row * row % 7}\n" for row in range(400)), encoding="utf-8")
+        self.file, self.negatives = path.open(encoding="utf-8"), Negatives(own)
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        numbers = torch.tensor([float(part) for part in self.file.readline().split()])
+        return torch.cat([numbers, self.negatives.next().expand(6)]) / 100, index % 5
+
+
+def test_data_that_is_read_on_and_on_begins_where_it_began(tmp_path: Path) -> None:
+    for own, outcome in ((False, Outcome.PASS), (True, Outcome.WARN)):
+        lines = Lines(tmp_path / "lines.txt", own)
+        trial = trial_on(lines, shuffle=False)
+        trial.objects = (lines,)
+        with lines.file:
+            assert ask(RULE, trial).outcome is outcome
 
 
 @pytest.mark.parametrize("name", sorted(SOUND))
