@@ -70,6 +70,14 @@ def test_a_maker_that_works_for_its_judge(name: str, frozen: bool) -> None:
     assert ask(RULE, game(real, made, aim, frozen)).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("turned", ["real", "made"])
+def test_a_judge_that_is_told_the_same_of_both(name: str, turned: str) -> None:
+    real, made, aim = GAMES[name]
+    trial = game(real, real, aim) if turned == "made" else game(made, made, aim)
+    says(ask(RULE, trial), Outcome.WARN, "`judge` learns to say the same of real samples and of what `maker` makes")
+
+
 def test_a_maker_that_steps_more_seldom() -> None:
     real, made, aim = GAMES["Wasserstein"]
     assert ask(RULE, game(real, made, aim, every=3)).outcome is Outcome.PASS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.adversaries import JUDGE, MAKER, Adversaries
+from mlcheck.core.plural import plural
+from mlcheck.probe.measure.adversaries import JUDGE, MAKER, Adversaries, Push
 
 _WAYS = {1: "up", -1: "down"}
 
@@ -13,6 +14,9 @@ _WAYS = {1: "up", -1: "down"}
 def check(seen: Adversaries) -> Verdict:
     wanted = {push.made for push in seen.pushes if push.who == JUDGE and push.real == -push.made}
     mine = [push for push in seen.pushes if push.who == MAKER]
+    theirs = [push for push in seen.pushes if push.who == JUDGE and push.real]
+    if theirs and all(push.real == push.made == theirs[0].made for push in theirs):
+        return _tells_no_difference(seen, theirs)
     if len(wanted) != 1:
         reason = f"which way `{seen.judge}` pushes its answers about made and about real samples was not seen"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason)
@@ -26,3 +30,14 @@ def check(seen: Adversaries) -> Verdict:
     )
     finding = Finding(message, mine[0].place, help=f"turn the sign of the loss of `{seen.maker}`, or swap its target")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(seen.pushes))
+
+
+def _tells_no_difference(seen: Adversaries, pushes: list[Push]) -> Verdict:
+    message = (
+        f"`{seen.judge}` learns to say the same of real samples and of what `{seen.maker}` makes: its loss pushes the "
+        f"answers about both {_WAYS[pushes[0].made]}, in all of {plural(len(pushes), 'step')} asked about"
+    )
+    help_ = "look at the targets of its two terms: one of them is for real samples, the other for made ones"
+    return Verdict(
+        Outcome.WARN, message, findings=(Finding(message, pushes[0].place, help=help_),), looked_at=len(seen.pushes)
+    )
