@@ -67,3 +67,35 @@ def test_it_would_train_again(load_script: LoadScript, text: str) -> None:
     why = said_at_its_end(load_script(text, "--epochs", "1"))
     assert not why.trains_no_more
     assert "give arguments for more epochs" in str(why)
+
+
+FOLDS_IN_TURNS = (
+    HEAD
+    + """
+models = [Net() for _ in range(3)]
+optimizers = [torch.optim.Adam(one.parameters(), lr=3e-3) for one in models]
+for epoch in range(args.epochs):
+    for model, optimizer in zip(models, optimizers):
+        model.train()
+        for data, target in train_loader:
+            optimizer.zero_grad()
+            F.cross_entropy(model(data), target).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for data, target in test_loader:
+                model(data)
+"""
+)
+
+
+@pytest.mark.parametrize("epochs", ["1", "9"])
+def test_folds_that_are_trained_in_turns(load_script: LoadScript, epochs: str) -> None:
+    assert ask("train-not-restored", load_script(FOLDS_IN_TURNS, "--epochs", epochs)).outcome is Outcome.PASS
+
+
+def test_folds_that_stay_in_evaluation_mode(load_script: LoadScript) -> None:
+    left = FOLDS_IN_TURNS.replace("        model.train()\n", "")
+    verdict = ask("train-not-restored", load_script(left, "--epochs", "9"))
+    assert verdict.outcome is Outcome.FAIL, verdict.summary or verdict.reason
+    assert "after an evaluation" in verdict.summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, ClassVar, Self
@@ -24,6 +24,8 @@ from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.traceback import is_user_file
 from mlcheck.trial.trial import NotReached, Trial
 
+_ROUNDS = 8
+"""As many evaluations are gone through until a model is trained again: folds, clients, members of an ensemble."""
 Trained = tuple[tuple[str, Location], ...]
 
 
@@ -52,12 +54,12 @@ class TrainingModes:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps, whatever the limit
         batches = first_batches(trial, 3)
-        at_once, modal = _step(trial, batches[0], 0)
+        at_once, modal, _ = _step(trial, batches[0], 0)
         at_once = at_once or _step(trial, batches[1 % len(batches)], 1)[0]
         evaluated = _evaluate(trial)
         left = [(name, model) for name, model in trial.models.items() if not model.training]
         with _set_to_train() as set_again:
-            after = _step_after(trial, batches[-1])
+            after = _step_after(trial, batches[-1], {model for _, model in left} if evaluated else set())
         if after is None:
             after, evaluated, left = (), False, []
         left_in_eval = tuple(name for name, model in left if model not in set_again)
@@ -66,14 +68,23 @@ class TrainingModes:
         )
 
 
-def _step_after(trial: Trial, batch: object) -> Trained | None:
-    """None of a program that evaluates when its training is over."""
+def _step_after(trial: Trial, batch: object, left: set[nn.Module]) -> Trained | None:
+    """The step after an evaluation; where that leaves models in evaluation mode and the step trains others (the next
+    fold's), the first one that trains one of them. None of a program that evaluates when its training is over.
+    """
     try:
-        return _step(trial, batch, 2)[0]
+        after, _, ran = _step(trial, batch, 2)
     except NotReached as why:
-        if not why.trains_no_more:
-            raise
-    return None
+        if why.trains_no_more:
+            return None
+        raise
+    with suppress(NotReached):
+        for index in range(3, 3 + _ROUNDS):
+            if after or not left or ran & left:
+                break
+            _evaluate(trial)
+            after, _, ran = _step(trial, batch, index)
+    return after
 
 
 @contextmanager
@@ -94,7 +105,8 @@ def _set_to_train() -> Iterator[set[nn.Module]]:
         nn.Module.train = original  # type: ignore[method-assign]
 
 
-def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
+def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int, set[nn.Module]]:
+    """What was trained in evaluation mode, how many modules depend on the mode, and all that ran with gradients."""
     reached: set[Any] = set()
     gradients = GradientWatch(named_parameters(trial.models), lambda root: reached.update(graph_nodes(root)))
     modules, dropouts = ModuleWatch(), _Dropouts()
@@ -110,7 +122,8 @@ def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int]:
         trained = any(trace.arrivals for trace in traces if trace)  # one begun anew meanwhile has other parameters
         if trained and _is_reached(call, reached):
             found.setdefault(names.path(call.module) or type(call.module).__name__, call.place)
-    return tuple(found.items()), len({call.module for call in modules.modal} | dropouts.off | dropouts.on)
+    modal = {call.module for call in modules.modal} | dropouts.off | dropouts.on
+    return tuple(found.items()), len(modal), modules.with_grad
 
 
 def _is_reached(call: ModelCall, reached: set[Any]) -> bool:
