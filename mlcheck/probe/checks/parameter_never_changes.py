@@ -8,6 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.idle_optimizers import idleness
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
@@ -32,7 +33,7 @@ def check(steps: TrainingSteps) -> Verdict:
         names, rate = listed([story.name for story in small]), small[0].learning_rate
         reason = f"the updates of {names} are smaller than their rounding at learning rate {rate:g}, the others are not"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=len(held))
-    if not stuck and (waiting := _without_steps(steps, held)):
+    if not stuck and (waiting := idleness(steps)):
         return Verdict(Outcome.WARN, waiting[0].message, findings=waiting, looked_at=len(held))
     if not stuck:
         return Verdict(
@@ -67,24 +68,6 @@ def _never_stepped(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
         return Verdict(Outcome.INCONCLUSIVE, reason=message)
     finding = Finding(message, steps.backward_place, help="call optimizer.step() after backward")
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=len(held))
-
-
-def _without_steps(steps: TrainingSteps, held: list[ParameterStory]) -> tuple[Finding, ...]:
-    """Optimizers that never step beside others that do, and whose parameters get gradients in nearly every step."""
-    if steps.steps < MANY_STEPS or max(steps.updates.values(), default=0) < MANY_STEPS // 2:
-        return ()
-    idle = [name for name, count in steps.updates.items() if not count]
-    found = []
-    for name in idle:
-        mine = [s for s in held if s.optimizers == (name,) and not s.changed and s.trace.nonzero >= MANY_STEPS // 2]
-        if mine:
-            others = ", ".join(f"`{other}` {count}" for other, count in steps.updates.items() if count)
-            message = (
-                f"the optimizer `{name}` never stepped in {steps.steps} training steps ({others} times): "
-                f"{listed([story.name for story in mine])} got gradients and did not change"
-            )
-            found.append(Finding(message, Location(symbol=mine[0].name), help=f"call `{name}.step()` too"))
-    return tuple(found)
 
 
 def _stuck(stories: list[ParameterStory], updates: int) -> list[Finding]:
