@@ -55,9 +55,10 @@ class LabelFrames:
 def _pairs(call: LossCall) -> Iterator[tuple[int, int]]:
     """For each sample the frames that it has and those that its labels need."""
     there, counts = (_lengths(call, name) for name in ("input_lengths", "target_lengths"))
-    targets = call.target.cpu()
-    rows = (row[:count] for row, count in zip(targets, counts)) if targets.ndim == 2 else torch.split(targets, counts)
-    for frames, labels in zip(there, rows):
+    targets, begin = call.target.cpu(), 0
+    for row, (frames, count) in enumerate(zip(there, counts)):
+        labels = targets[row, :count] if targets.ndim == 2 else targets[begin : begin + count]
+        begin += count
         yield frames, len(labels) + int((labels[1:] == labels[:-1]).sum())
 
 
