@@ -10,6 +10,7 @@ from mlcheck.probe.measure.examples import Examples, examples
 from mlcheck.probe.measure.first_loss import FirstLoss
 from mlcheck.probe.measure.giveaways import FEW, Giveaway, best_column
 from mlcheck.probe.measure.label_tokens import LabelTokens, label_tokens
+from mlcheck.probe.measure.overlapped import Overlapped
 from mlcheck.probe.measure.passes import Passes
 
 NEARLY = {True: 0.99, False: 0.999}
@@ -18,7 +19,9 @@ SELDOM = 0.03
 TIMES = 15
 
 
-def check(passes: Passes, first: FirstLoss) -> Verdict:
+def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None) -> Verdict:
+    if overlapped is not None:
+        return _overlapped(overlapped)
     if (inside := contained_target(passes.training, first)) is not None:
         return _as_taught(inside) if passes.validation and is_left_out(inside, passes.validation) else _inside(inside)
     if (channel := target_channel(passes.training, first)) is not None:
@@ -44,6 +47,15 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
         numbers=numbers,
     )
     return Verdict(Outcome.WARN, message, findings=(finding,), numbers=numbers, looked_at=len(table.y))
+
+
+def _overlapped(seen: Overlapped) -> Verdict:
+    message = (
+        f"the first {seen.places} of {seen.horizon} places that the loss asks for are the last {seen.places} of the "
+        f"input's {seen.length}, number for number, and the model's answers for them go by these: it has only to copy"
+    )
+    finding = Finding(message, seen.place, help="let the target begin where the input ends: look at the slice of it")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.horizon)
 
 
 def _inside(seen: Contained) -> Verdict:
