@@ -47,6 +47,11 @@ def test_a_target_that_begins_before_its_input_ends(early: int) -> None:
     says(told, Outcome.WARN, f"the first {early} of 12 places", f"are the last {early} of the input's 24", "to copy")
 
 
+def test_a_target_as_long_as_its_input() -> None:
+    told = ask(RULE, forecasting(Forecast(LENGTH), windows(12, LENGTH)))
+    says(told, Outcome.WARN, "the first 12 of 24 places")
+
+
 SOUND: dict[str, Trial] = {
     "begins where the input ends": forecasting(Forecast(), windows(0)),
     "two places": forecasting(Forecast(), windows(2)),
@@ -63,8 +68,9 @@ def test_targets_that_are_not_given_away(name: str) -> None:
     assert ask(RULE, SOUND[name]).outcome is not Outcome.WARN
 
 
-def test_what_comes_next_at_every_place_is_for_a_causal_model() -> None:
-    batches = [(x[:, :-1], x[:, 1:]) for x, _ in windows(0)]
+@pytest.mark.parametrize("later", [1, 6, 12])
+def test_what_comes_later_at_every_place_is_for_a_causal_model(later: int) -> None:
+    batches = [(x[:, :-later], x[:, later:]) for x, _ in windows(0)]
 
     class Recurrent(nn.Module):
         def __init__(self) -> None:

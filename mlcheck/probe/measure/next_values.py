@@ -23,7 +23,7 @@ from mlcheck.trial.trial import Trial
 ROUNDING = 1e-3
 _FEW_PLACES = 6
 _MOST_COLUMNS = 64
-_FARTHEST = 4
+FARTHEST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _ahead(tensor: Tensor, target: Tensor, axis: int) -> tuple[int, int] | None:
             break
     if wanted is None or given.shape[1] < _FEW_PLACES or max(given.shape[2], wanted.shape[2]) > _MOST_COLUMNS:
         return None
-    pairs = product(range(1, _FARTHEST + 1), range(given.shape[2]), range(wanted.shape[2]))
+    pairs = product(range(1, FARTHEST + 1), range(given.shape[2]), range(wanted.shape[2]))
     for ahead, column, answer in pairs:
         mine, theirs = given[:, ahead:, column], wanted[:, :-ahead, answer]
         if torch.equal(mine, theirs) and bool((mine[:, 1:] != mine[:, :-1]).double().mean() > 0.5):

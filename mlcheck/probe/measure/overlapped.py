@@ -14,6 +14,7 @@ from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
 from mlcheck.probe.measure.losses import LossCall, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.next_values import FARTHEST
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.generators import seed_all
@@ -67,15 +68,16 @@ def _overlaps(call: CapturedCall, asked: list[LossCall]) -> Iterator[tuple[LossC
 def _shared(given: Tensor, target: Tensor, axis: int) -> int:
     """How many places at the input's end are those at the target's beginning, bit for bit; 0 where they are all.
 
-    A target as long as its input is one of another kind: the input itself, or what comes next at every place.
+    The same series a few places later is what comes next at every place: the models of that are asked otherwise.
     """
-    if given.ndim != target.ndim or axis >= given.ndim or given.shape[axis] == target.shape[axis]:
+    if given.ndim != target.ndim:
         return 0
     others = [dim for dim in range(given.ndim) if dim != axis]
     if any(given.shape[dim] != target.shape[dim] for dim in others):
         return 0
     length, horizon = given.shape[axis], target.shape[axis]
-    for places in range(min(length, horizon - 1), max(_FEW, int(_SHARE * horizon)) - 1, -1):
+    most = length - FARTHEST - 1 if length == horizon else horizon - 1
+    for places in range(min(length, most), max(_FEW, int(_SHARE * horizon)) - 1, -1):
         start = target.narrow(axis, 0, places)
         if torch.equal(given.narrow(axis, length - places, places), start.to(given.dtype)):
             return places if _varies(start, axis) else 0
@@ -88,7 +90,11 @@ def _varies(series: Tensor, axis: int) -> bool:
 
 
 def _goes_by(call: CapturedCall, given: Tensor, target: Tensor, axis: int, places: int) -> bool:
-    """Whether the answers for these places change when the numbers there are another sample's."""
+    """Whether answers change when the numbers that they are asked for, and those behind, are another sample's.
+
+    Asked are the first ones, which a causal model of a shifted series gives without having seen any of these numbers.
+    """
+    unseen = min(places, given.shape[axis] - places)
 
     def exchange(tensor: Tensor) -> Tensor:
         if tensor is not given:
@@ -102,6 +108,6 @@ def _goes_by(call: CapturedCall, given: Tensor, target: Tensor, axis: int, place
     pairs = zip(call.replay(), call.replay(arguments))
     for before, after in pairs:
         if before.shape == after.shape == target.shape:
-            moved = (before - after).narrow(axis, 0, places).abs().max()
+            moved = (before - after).narrow(axis, 0, unseen).abs().amax() if unseen else torch.zeros(())
             return bool(moved > _ROUNDING * before.abs().max())
     return False
