@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Class, File, Function, Sites
 from mlcheck.lint.sites.contexts_without_step import never_asked
 from mlcheck.lint.sites.optimizers import optimizers
+from mlcheck.lint.sites.written_steps import never_stepped
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"
@@ -28,6 +29,11 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield finding
     yield from _in_one_branch(facts.sites)
     yield from never_asked(facts.sites)
+    for backward, made in never_stepped(facts.sites):
+        place = backward.place.location
+        if (place.path, place.line) not in told:
+            told.add((place.path, place.line))
+            yield _of_no_use(made.file.names_given(made.node)[0], place, made.place.location)
     for made in facts.sites.once(optimizers):
         for finding in chain(_only_cleared(facts.sites, made), _nobody_steps(facts.sites, made)):
             if (finding.location.path, finding.location.line) not in told:
@@ -188,12 +194,16 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             if key in told or backward.when.later_turn(before.when) is None or _may_step(facts, optimizer):
                 continue
             told.add(key)
-            yield Finding(
-                f"Gradients are computed for `{optimizer.name}`, which never steps: nothing is learnt",
-                before.place.location,
-                help=f"call `{optimizer.name}.step()` after `backward()`",
-                related=(optimizer.place.location,),
-            )
+            yield _of_no_use(optimizer.name, before.place.location, optimizer.place.location)
+
+
+def _of_no_use(name: str, computed: Location, made: Location) -> Finding:
+    return Finding(
+        f"Gradients are computed for `{name}`, which never steps: nothing is learnt",
+        computed,
+        help=f"call `{name}.step()` after `backward()`",
+        related=(made,),
+    )
 
 
 def _is_of_others(facts: Facts, step: Step, optimizer: Optimizer) -> bool:

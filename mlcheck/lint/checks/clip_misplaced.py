@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites.clipping import after_step, of_other_module
+from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.clipping import after_step, before_backward, of_other_module
 
 Spot = tuple[str, int, int]
 
@@ -42,21 +43,29 @@ def check(facts: Facts) -> Iterator[Finding]:
             help=mend,
             related=tuple(sorted({grads.step.location for grads in last.grads if grads.step})),
         )
-    yield from _behind_step(facts, walks)
+    yield from _as_written(facts, walks)
 
 
-def _behind_step(facts: Facts, walks: Mapping[Spot, list[Clip]]) -> Iterator[Finding]:
-    """What stands behind the step in the text, where nothing is known of the gradients by then."""
-    when, mend = _WHY["used"]
-    for call, step in after_step(facts.sites):
-        kinds = {grads.kind for clip in walks.get(call.place.spot, ()) for grads in clip.grads}
-        if "unknown" in kinds and kinds <= {"unknown", *_WHY} and not _measures(call.node):
-            yield Finding(
-                f"`{last_name(call.node.func)}` clips the gradients {when}: it limits nothing",
-                call.place.location,
-                help=mend,
-                related=(step.place.location,),
-            )
+def _as_written(facts: Facts, walks: Mapping[Spot, list[Clip]]) -> Iterator[Finding]:
+    """What the text places wrongly, where nothing is known of the gradients by then."""
+    for each in after_step(facts.sites):
+        kinds = {grads.kind for clip in walks.get(each.clip.place.spot, ()) for grads in clip.grads}
+        unknown = "unknown" in kinds and kinds <= {"unknown", *_WHY}
+        if (each.always or unknown) and not _measures(each.clip.node):
+            yield _misplaced("used", each.clip, each.step)
+    for each in before_backward(facts.sites):
+        if not _measures(each.clip.node):
+            yield _misplaced("clean", each.clip, each.backward)
+
+
+def _misplaced(kind: str, clip: Call, other: Call) -> Finding:
+    when, mend = _WHY[kind]
+    return Finding(
+        f"`{last_name(clip.node.func)}` clips the gradients {when}: it limits nothing",
+        clip.place.location,
+        help=mend,
+        related=(other.place.location,),
+    )
 
 
 def _measures(node: ast.AST) -> bool:

@@ -11,6 +11,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.optimizers import optimizers
+from mlcheck.lint.sites.written_steps import never_cleared
 
 LOOKS_AT = "optimizer step"
 _HARMLESS = r"(?!\s*=[^=]|\.step\(\)|\.(?:load_)?state_dict\(|\.param_groups)"
@@ -20,7 +21,18 @@ _PLAIN_BASES = frozenset(["torch.nn.Module", "abc.ABC", "builtins.object", "obje
 
 def check(facts: Facts) -> Iterator[Finding]:
     written = (finding for made in facts.sites.once(optimizers) for finding in _never_cleared(facts.sites, made))
-    yield from first_of_each_line(chain(_seen(facts), written, _by_hand(facts.sites)))
+    yield from first_of_each_line(chain(_seen(facts), written, _in_turns(facts.sites), _by_hand(facts.sites)))
+
+
+def _in_turns(sites: Sites) -> Iterator[Finding]:
+    for backward, step in never_cleared(sites):
+        name = ast.unparse(step.node.func).removesuffix(".step")
+        yield Finding(
+            f"This backward adds to gradients that `{name}` has already stepped along: nothing clears them",
+            backward.place.location,
+            help=f"call `{name}.zero_grad()` for every step, before this backward",
+            related=(step.place.location,),
+        )
 
 
 def _by_hand(sites: Sites) -> Iterator[Finding]:

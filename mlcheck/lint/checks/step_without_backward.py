@@ -2,12 +2,14 @@
 
 import ast
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Loop, Loss, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, File, Function
+from mlcheck.lint.sites.written_steps import stepped_on_nothing
 from mlcheck.lint.values import live, traces_of
 
 LOOKS_AT = "optimizer step"
@@ -29,7 +31,20 @@ _REPORTS = frozenset(["append", "update", "add", "add_scalar", "log", "write", "
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len({step.place.spot for step in facts.steps})
-    yield from _along_another(facts)
+    yield from first_of_each_line(chain(_along_another(facts), _seen(facts), _written(facts)))
+
+
+def _written(facts: Facts) -> Iterator[Finding]:
+    for clear, step in stepped_on_nothing(facts.sites):
+        yield Finding(
+            "This step finds no gradients: they were cleared, and nothing since then calls `backward()`",
+            step.place.location,
+            help="call `loss.backward()` before the step",
+            related=(clear.place.location,),
+        )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     if not facts.losses:
         return
     nowhere = not facts.backwards and not any(True for _ in facts.sites.mentioning(_ELSEWHERE, tests=True))

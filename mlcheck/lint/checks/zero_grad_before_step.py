@@ -2,9 +2,11 @@
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites.written_steps import cleared_between
 
 LOOKS_AT = "optimizer step"
 
@@ -14,8 +16,22 @@ _OF_LIGHTNING = (".LightningModule", ".Callback")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    yield from _seen(facts)
-    yield from _in_hooks(facts)
+    yield from first_of_each_line(chain(_seen(facts), _written(facts), _in_hooks(facts)))
+
+
+def _written(facts: Facts) -> Iterator[Finding]:
+    """Where nothing is known of model and optimizer but the order in which they are used."""
+    for clear, step in cleared_between(facts.sites):
+        yield _erased(clear.place.location, step.place.location)
+
+
+def _erased(cleared: Location, stepped: Location) -> Finding:
+    return Finding(
+        "The gradients are cleared between `backward()` and `step()`: the step has nothing to apply",
+        cleared,
+        help="clear them before `backward()` or after `step()`",
+        related=(stepped,),
+    )
 
 
 def _in_hooks(facts: Facts) -> Iterator[Finding]:
@@ -44,9 +60,4 @@ def _seen(facts: Facts) -> Iterator[Finding]:
     for step in facts.steps:
         for grads in step.grads:
             if grads.kind == "erased" and grads.place is not None and (step.always or grads.place.spot in at_once):
-                yield Finding(
-                    "The gradients are cleared between `backward()` and `step()`: the step has nothing to apply",
-                    grads.place.location,
-                    help="clear them before `backward()` or after `step()`",
-                    related=(step.place.location,),
-                )
+                yield _erased(grads.place.location, step.place.location)

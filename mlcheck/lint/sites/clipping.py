@@ -14,9 +14,10 @@ from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.written_steps import made_by_torch, straight
 
 _DEPTH = 4
-_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
+_CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
 
 
 def of_other_module(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Call]]:
@@ -43,11 +44,42 @@ def of_other_module(sites: Sites) -> Iterator[tuple[Call, ast.expr, ast.expr, Ca
             yield clip, clipped, module, steps[0]
 
 
-def after_step(sites: Sites) -> Iterator[tuple[Call, Call]]:
-    """A clip that stands behind the step in its block, and that step: `backward`, `step` and `zero_grad` of one loop.
+class Written(NamedTuple):
+    """The one clip, backward, clearing and step of a loop. `always`: each of them runs once in each turn."""
 
-    Told by the order of the statements, so that it matters little what model and optimizer are.
+    clip: Call
+    backward: Call
+    clear: Call
+    step: Call
+    loop: ast.For | ast.While
+    always: bool
+
+
+def after_step(sites: Sites) -> Iterator[Written]:
+    """A clip that stands behind the step in its block, told by the order of the statements of one loop.
+
+    So it matters little what model and optimizer are.
     """
+    for each in sites.once(_written):
+        block = _block_of(each.loop, each.step.node)
+        behind = block[block.index(stepped) + 1 :] if (stepped := _statement(block, each.step.node)) else []
+        inside = {id(node) for line in behind for node in _straight(line)}
+        if id(each.clip.node) in inside and each.backward.node.lineno < each.step.node.lineno:
+            yield each
+
+
+def before_backward(sites: Sites) -> Iterator[Written]:
+    """A clip in each turn, before the backward pass: what it finds is cleared or used up."""
+    for each in sites.once(_written):
+        if each.always and each.clip.node.lineno < each.backward.node.lineno < each.step.node.lineno:
+            yield each
+
+
+def _written(sites: Sites) -> tuple[Written, ...]:
+    return tuple(_loops_with_clip(sites))
+
+
+def _loops_with_clip(sites: Sites) -> Iterator[Written]:
     for clip in sites.calls(*_CLIPS):
         loop = clip.loops[0].node if clip.loops else None
         if not isinstance(loop, ast.For | ast.While):
@@ -59,16 +91,15 @@ def after_step(sites: Sites) -> Iterator[tuple[Call, Call]]:
         )
         owners = {ast.unparse(call.node.func.value) for call in clears if isinstance(call.node.func, ast.Attribute)}
         stepping = [call for call in steps if _owner(call) in owners]
+        stepping = stepping or [call for call in steps if _may_optimize(call) and made_by_torch(call)]
         clips = [call for call in sites.calls(*_CLIPS) if id(call.node) in inside]
         if not len(backwards) == len(stepping) == len(clips) == len(clears) == 1:
             continue
-        if any(call.node.lineno > clip.node.lineno and _may_optimize(call) for call in steps):
+        if any(_may_optimize(call) and call.node is not stepping[0].node for call in steps):
             continue
-        block = _block_of(loop, stepping[0].node)
-        behind = block[block.index(stepped) + 1 :] if (stepped := _statement(block, stepping[0].node)) else []
-        straight = {id(node) for line in behind for node in _straight(line)}
-        if id(clip.node) in straight and backwards[0].node.lineno < stepping[0].node.lineno:
-            yield clip, stepping[0]
+        always = {id(line.value) for line in straight(loop.body) if isinstance(line, ast.Expr)}
+        found = clip, backwards[0], clears[0], stepping[0]
+        yield Written(*found, loop, always.issuperset(id(call.node) for call in found))
 
 
 def _may_optimize(step: Call) -> bool:
