@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             sum_ = ast.unparse(mean.left)
             yield Finding(
                 f"`{sum_}` is divided by the size of one epoch, and holds the sum of all epochs so far"
-                if isinstance(mean.right, ast.Call)
+                if ast.unparse(mean.right) not in _begun(epochs)
                 else f"`{ast.unparse(mean)}` is taken in every epoch, and both hold the samples of all epochs so far",
                 file.place(mean, epochs.context).location,
                 help=f"set `{sum_} = 0` at the beginning of each epoch",
@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssign]]:
     """`total / len(loader)` in every turn of a loop over epochs, of a total that begins at zero before them all."""
     for epochs in for_loops(file):
-        begun = {name for statement in epochs.before for name in _zeroed(statement)}
+        begun = _begun(epochs)
         inner = [line for line in epochs.node.body if isinstance(line, ast.For)] if begun else []
         for batches in inner:
             sums = {
@@ -72,10 +72,17 @@ def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssig
                     name = node.left.id
                     behind = node.lineno > (batches.end_lineno or 0)
                     counted = _counts_samples(node.right, begun, batches) and ".backward(" in ast.unparse(epochs.node)
-                    if behind and name in begun & set(sums) and (counted or _is_size_of(node.right, batches.iter)):
+                    if not behind or name not in begun or name not in sums:
+                        continue
+                    if counted or _is_size_of(node.right, batches.iter) or _counts_epoch(node.right, epochs, batches):
                         stores = [n for n in walk(epochs.node) if isinstance(n, ast.Name) and n.id == name]
                         if len([n for n in stores if _is_set(n)]) == 1:
                             yield epochs, node, sums[name]
+
+
+def _begun(epochs: LoopSite) -> set[str]:
+    """What is set to zero before the first epoch."""
+    return {name for statement in epochs.before for name in _zeroed(statement)}
 
 
 def _counts_samples(node: ast.expr, begun: set[str], batches: ast.For) -> bool:
@@ -84,6 +91,21 @@ def _counts_samples(node: ast.expr, begun: set[str], batches: ast.For) -> bool:
         return False
     lines = [line for line in walk(batches) if isinstance(line, ast.AugAssign) and ast.unparse(line.target) == node.id]
     return len(lines) == 1 and _SIZE.search(ast.unparse(lines[0].value)) is not None
+
+
+def _counts_epoch(node: ast.expr, epochs: LoopSite, batches: ast.For) -> bool:
+    """`n` after `n = len(loader)`, or after `n = 0` at the top of each epoch and `n += 1` in each batch."""
+    if not isinstance(node, ast.Name):
+        return False
+    bound = [each for each in walk(epochs.node) if isinstance(each, ast.Name) and each.id == node.id and _is_set(each)]
+    begun = [line for line in epochs.node.body if isinstance(line, ast.Assign) and line.targets[0] in bound]
+    if len(begun) != 1 or begun[0].lineno > batches.lineno:
+        return False
+    if len(bound) == 1:
+        return _is_size_of(begun[0].value, batches.iter)
+    added = [line for line in batches.body if isinstance(line, ast.AugAssign) and line.target in bound]
+    ones = [isinstance(line.value, ast.Constant) and line.value.value == 1 for line in added]
+    return len(bound) == 2 and node.id in _zeroed(begun[0]) and ones == [True]
 
 
 def _zeroed(statement: ast.stmt) -> Iterator[str]:

@@ -17,7 +17,7 @@ from mlcheck.lint.sites.scopes import Context
 CLEARS = pattern(
     r"zero_grad|\.grad\b|autograd\.(?:grad|backward)|_foreach_zero_|set_to_none|(?:grad|step|register)\w*_hook\("
 )
-COMPUTES = pattern(r"backward|\.grad\b|autograd\.grad|closure")
+COMPUTES = pattern(r"backward|(?<!autograd)\.grad\b|closure")
 STEPS = pattern(r"\.step\w*\(|\.grad\b(?!\s*=\s*None)|(?:grad|register)\w*_hook\(")
 _UNNAMED = frozenset(["forward", "__call__", "__enter__", "__exit__", "__iter__", "__next__", "__getitem__"])
 """Functions that run without their names being called."""

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.model import Call, Class
@@ -18,7 +19,8 @@ _OPTIM = "torch.optim."
 _SCHEDULES = "torch.optim.lr_scheduler."
 _NOT_ONE_STEP = ("torch.optim.LBFGS", "torch.optim.swa_utils.", _SCHEDULES)
 _IDLE = frozenset(["zero_grad", "param_groups", "state_dict", "load_state_dict"])
-_UPDATES = re.compile(r"train|step|update|learn|optim|grad|fit|run|scaler|engine", re.IGNORECASE)
+_UPDATES = pattern(r"train|step|update|learn|optim|grad|fit|run|scaler|engine", re.IGNORECASE)
+_BY_HAND = pattern(r"\.grad\b(?!\s*=\s*None)|\blocals\(")
 _ENDS = (ast.Return, ast.Break, ast.Raise)
 
 
@@ -63,17 +65,21 @@ def _cleared_and_stepped(sites: Sites) -> Iterator[tuple[Call, list[ast.stmt], l
         for clear in file.calls("zero_grad"):
             loop = clear.loops[0].node if clear.loops else None
             owner = _owner(clear.node)
-            if loop is None or not owner or reaching.unnamed or _is_of_project(clear):
+            if loop is None or not owner or _is_of_project(clear):
                 continue
             block, index = _place(loop, clear.node)
             for number, line in enumerate(block[index + 1 :], index + 1):
                 if _is_step_of(line, owner):
                     between = block[index + 1 : number]
                     step = steps.get(id(line.value)) if isinstance(line, ast.Expr) else None
-                    if step is not None and not reaching.by(file, clear.context, _all(between)):
+                    calls = [node for node in _all(between) if isinstance(node, ast.Call)]
+                    if step is not None and not (
+                        calls and (reaching.unnamed or reaching.by(file, clear.context, calls))
+                    ):
                         yield clear, block[:index], between, step
                     break
-                if COMPUTES.search(file.module.text_of(line)) or _is_bound(line, owner):
+                text = file.module.text_of(line)
+                if COMPUTES.search(text) or (owner.partition(".")[0] in text and _is_bound(line, owner)):
                     break
 
 
@@ -108,7 +114,12 @@ def never_stepped(sites: Sites) -> Iterator[tuple[Call, Call]]:
             continue
         node = around(made)
         text = made.file.module.text_of(node) if isinstance(node, ast.stmt) else made.file.text
-        if ".backward(" not in text or f"{names[0]}.step" in text or f"step({names[0]}" in text or "locals(" in text:
+        if (
+            ".backward(" not in text
+            or f"{names[0]}.step" in text
+            or f"step({names[0]}" in text
+            or _BY_HAND.search(text)
+        ):
             continue
         if made.function is None and _is_imported(made, names[0]):
             continue
