@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import torch
-from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.check import Verdict
@@ -206,6 +206,14 @@ def test_a_teacher_that_stays_is_not_judged_and_an_average_that_stays_is() -> No
     still = ask(COPY, averaged(lambda *_: None))
     assert still.outcome is Outcome.WARN
     assert "`Holder.ema` is used in evaluation and did not move" in still.summary
+
+
+def test_a_network_of_the_same_form_that_knows_something_else_is_no_copy() -> None:
+    """The one that generated the data, or the model of the chapter before."""
+    trial = averaged(lambda *_: None, evaluate=False, ema=normed())
+    says(ask(COPY, trial), Outcome.SKIP, "other weights from the start")
+    alike = averaged(lambda *_: None, evaluate=False)
+    assert ask(COPY, alike).outcome is not Outcome.SKIP
 
 
 def test_two_networks_that_are_both_trained_are_no_copies() -> None:

@@ -65,7 +65,7 @@ def test_a_file_named_like_a_standard_module_hides_nothing(write: Write) -> None
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("train", "train ended without a training step: .*, or name the trial or function in it that does"),
+        ("train", "train ended without a training step: .*, or name the trial or function in it that trains"),
         ("train:", "`train:` names no entry point"),
         (":build", "`:build` names no entry point"),
         ("trian:build", "there is no module `trian` in .*; did you mean `train`?"),

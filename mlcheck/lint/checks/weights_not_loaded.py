@@ -38,7 +38,7 @@ def _written_for_nothing(call: Call) -> Iterator[Finding]:
     if function is None or len(names) != 1 or not isinstance(func, ast.Attribute):
         return
     changed = _changed_for_nothing(function, names[0])
-    if changed is None or len(call.file.bindings(names[0], call.context)) != 1:
+    if changed is None or len(call.file.bindings(names[0], call.context)) != 1 or _loaded_itself(function, changed):
         return
     model = ast.unparse(func.value)
     if "optim" in model.lower():
@@ -182,6 +182,18 @@ def _changed_for_nothing(function: Function, name: str) -> ast.AST | None:
             allowed.add(id(node.iter))
     uses = [node for node in function.nodes if _is(node, name) and isinstance(getattr(node, "ctx", None), ast.Load)]
     return changed if all(id(use) in allowed for use in uses) else None
+
+
+def _loaded_itself(function: Function, changed: ast.AST) -> bool:
+    """`weights.update(chosen)`, where `chosen` itself is what the model then loads."""
+    put = changed.args[:1] if isinstance(changed, ast.Call) else []
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "load_state_dict"
+        and any(_is(given, name.id) for given in node.args for name in put if isinstance(name, ast.Name))
+        for node in function.nodes
+    )
 
 
 def _is(node: ast.AST, name: str) -> bool:

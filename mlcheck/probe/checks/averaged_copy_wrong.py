@@ -41,6 +41,8 @@ def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
         if copy not in moving and copy.read and run and _evaluates_alike(run):
             told = f"`{copy.name}` is used in evaluation and does not move: after {plural(run.steps, 'training step')}"
             return _not_updated(f"{told} ({run.epochs:.2g} epochs) every metric is what it was, bit for bit", seen)
+    if not any(copy.decays or copy.begins_alike or copy.read for copy in seen.copies):
+        return Verdict(Outcome.SKIP, reason="what has the model's form has had other weights from the start")
     if not moving:
         names = ", ".join(f"`{copy.name}`" for copy in seen.copies)
         reason = (

@@ -27,6 +27,7 @@ class Copy:
     `shared` lie in the model's own memory. `read` says that evaluation calls the copy, `reads_statistics` that it
     does so in evaluation mode, in which batch norm uses what it has stored. `left` is, for each training step, the
     part of the optimizer's step that remains where the program then draws the model back towards the copy.
+    `begins_alike` says that weights of more than one value were the model's when it was first looked at.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Copy:
     left: list[float] = field(default_factory=list)
     read: bool = False
     reads_statistics: bool = False
+    begins_alike: bool = True
 
 
 class Follow:
@@ -53,7 +55,9 @@ class Follow:
         self._moved: set[str] = set()
         self._own_moved: set[str] = set()
         self._updated: dict[str, Tensor] | None = None
-        self._seen = Copy(name, len(self._weights), shared=tuple(self._shared(tensors)))
+        drawn = [key for key in self._weights if (self._own[key] != self._own[key].flatten()[:1]).any()]
+        alike = not drawn or any(torch.equal(self._copy[key], self._own[key]) for key in drawn)
+        self._seen = Copy(name, len(self._weights), shared=tuple(self._shared(tensors)), begins_alike=alike)
 
     def _live(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self._model.state_dict().items()}
