@@ -66,7 +66,7 @@ def test_a_fault_before_it_is_seen_all_the_same(load_script: LoadScript) -> None
 def test_it_would_train_again(load_script: LoadScript, text: str) -> None:
     why = said_at_its_end(load_script(text, "--epochs", "1"))
     assert not why.trains_no_more
-    assert "give arguments for more epochs" in str(why)
+    assert "for more epochs or steps" in str(why)
 
 
 FOLDS_IN_TURNS = (
