@@ -107,3 +107,13 @@ def stores(node: ast.AST, name: str) -> bool:
 def loads(node: ast.AST, name: str) -> bool:
     """Whether the variable is read."""
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in walk(node))
+
+
+def is_length(node: ast.AST) -> bool:
+    """`len(x)`."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+
+
+def is_none(node: ast.AST | None) -> bool:
+    """`None`, as it is written."""
+    return isinstance(node, ast.Constant) and node.value is None

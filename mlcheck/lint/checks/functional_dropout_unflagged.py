@@ -161,6 +161,9 @@ def _is_always_on(call: Call, rate: ast.expr | None, attention: bool) -> bool:
 
 def _is_positive(call: Call, rate: ast.expr) -> bool:
     """A rate above zero whatever the mode: a number, or what `__init__` sets once from a number or an argument."""
+    asked = {f"{ast.unparse(rate)} > 0", f"{ast.unparse(rate)} > 0.0"} if own_attribute(rate, call.function) else set()
+    if any(ast.unparse(test) in asked for test in _asked(call)):
+        return True
     rate, _ = source(call.file, rate, call.context)
     value = call.file.constant(rate, call.context)
     if isinstance(value, int | float):
@@ -181,6 +184,12 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
         return isinstance(value, int | float) and value > 0
     default = init.parameters[given.id]
     return default is None or not (isinstance(default, ast.Constant) and not default.value)
+
+
+def _asked(call: Call) -> list[ast.expr]:
+    """The conditions that all hold where the call stands."""
+    around = [(outer.node, outer.arm) for outer in call.context.outwards()]
+    return [node.test for node, arm in around if isinstance(node, ast.If) and arm == "body"]
 
 
 def _is_of_a_module(sites: Sites, function: Function) -> bool:

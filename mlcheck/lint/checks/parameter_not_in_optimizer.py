@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import last_name, loads, stores, walk
 from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites.doubled_optimizers import doubled
 from mlcheck.lint.sites.groups import forgotten_groups
 from mlcheck.lint.sites.injecting import injected
 from mlcheck.lint.sites.latest import source
@@ -27,7 +28,7 @@ _HANDED_ON = ("add_param_group", "param_groups")
 def check(facts: Facts) -> Iterator[Finding]:
     yield from first_of_each_line(chain(_replaced(facts), _put_in_later(facts)))
     yield from chain(_made_anew(facts), _thawed(facts), _left_behind(facts), _forgotten(facts))
-    yield from left_out_by_name(facts.sites)
+    yield from chain(left_out_by_name(facts.sites), doubled(facts.sites))
     held = {owner for made in facts.training.optimizers.values() for owner in made.owners} | facts.training.walked
     spoken = set()
     for module in facts.training.unheld:

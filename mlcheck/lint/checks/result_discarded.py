@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Call, Function, Sites
+from mlcheck.lint.sites.dropped_layers import dropped_layers, works_in_place
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.straight import read_after
 
@@ -16,10 +17,13 @@ _METHODS = (
     *("masked_fill", "masked_scatter", "index_fill", "index_add", "index_copy", "scatter_add"),
     *("clamp", "clamp_min", "clamp_max", "nan_to_num", "detach"),
 )
+_TURNS = ("transpose", "permute", "swapaxes", "movedim", "unsqueeze", "squeeze")
+_TURNED_BY = frozenset(["dim", "dim0", "dim1", "dims", "axes", "axis", "axis0", "axis1", "source", "destination"])
 _OF_WEIGHTS = ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv", "clamp", "clip", "copysign")
+_LAYERS = ("dropout", "normalize", "relu", "gelu", "silu", "elu", "leaky_relu", "tanh", "sigmoid", "layer_norm")
 _FUNCTIONS = (
-    *("torch.clamp", "torch.masked_fill", "torch.nan_to_num", "torch.relu"),
-    *(f"torch.nn.functional.{name}" for name in ("dropout", "normalize", "relu")),
+    *("torch.clamp", "torch.masked_fill", "torch.nan_to_num", "torch.relu", "torch.tanh", "torch.sigmoid"),
+    *(f"torch.nn.functional.{name}" for name in _LAYERS),
 )
 _RAISES = ("raises", "assertRaises", "suppress", "assertRaisesRegex")
 _OF_TENSORS = frozenset(
@@ -46,7 +50,7 @@ _OF_TENSORS = frozenset(
 
 def check(facts: Facts) -> Iterator[Finding]:
     sites, seen = facts.sites, 0
-    wanted = {*_METHODS, *_OF_WEIGHTS, "dropout", "normalize", "relu"}
+    wanted = {*_METHODS, *_TURNS, *_OF_WEIGHTS, *_LAYERS}
     for file in sites.mentioning([f".{name}(" for name in sorted(wanted)]):
         for call in file.calls(*sorted(wanted)) if "torch" in file.text else ():
             if call.node not in file.statements or _is_tried(call):
@@ -60,6 +64,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     call.place.location,
                     help=_how(call, what),
                 )
+    for method, layer, given in dropped_layers(sites):
+        yield Finding(
+            f"`{ast.unparse(layer)}` returns a new tensor, and this line drops it: `{given.id}` stays what it was",
+            method.place(layer).location,
+            help=f"write `{given.id} = {ast.unparse(layer)}`",
+        )
     for file in sites.mentioning([".parameters()", "state_dict()", "named_parameters()"]):
         for loop, context in file.walk.loops:
             for line in _given_to_a_name(loop) if isinstance(loop, ast.For) else ():
@@ -119,14 +129,15 @@ def _changed(call: Call) -> ast.expr | None:
         return None
     if isinstance(named, str):
         given = call.node.args[0] if call.node.args else None
-        is_plain = named in _FUNCTIONS and len(call.node.args) < 4
+        is_plain = named in _FUNCTIONS and len(call.node.args) < 4 and not works_in_place(call.node)
         return given if is_plain and isinstance(given, ast.Name) and _is_read(call, given.id) else None
     if named is not None or not isinstance(func, ast.Attribute):
         return None
     owner = func.value
     if isinstance(owner, ast.Attribute) and owner.attr in ("data", "grad") and func.attr in _OF_WEIGHTS:
         return owner if _is_weight(call, owner) else None
-    if func.attr not in _METHODS or not isinstance(owner, ast.Name):
+    turns = func.attr in _TURNS and _TURNED_BY.issuperset(str(keyword.arg) for keyword in call.node.keywords)
+    if (func.attr not in _METHODS and not turns) or not isinstance(owner, ast.Name):
         return None
     if (func.attr == "detach") != (not call.node.args and not call.node.keywords):
         return None

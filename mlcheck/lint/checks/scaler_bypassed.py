@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Context, File, Function, Sites
+from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers
 
@@ -51,7 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="call `scaler.scale(loss).backward()`",
                 related=(last.place.location,),
             )
-    yield from _never_updated(facts.sites)
+    yield from {finding.location: finding for finding in _never_updated(facts.sites)}.values()
     yield from _made_anew(facts.sites)
     yield from _made_in_step(facts.sites)
     yield from _updated_before(facts.sites)
@@ -65,12 +65,41 @@ def _never_updated(sites: Sites) -> Iterator[Finding]:
             steps = [call for file in files for call in file.calls("step") if _last(call.node.func) == f"{name}.step"]
             if not steps or any(_updates(file) or _hands_on(file, name) for file in files):
                 continue
-            yield Finding(
-                f"`{name}.update()` is never called: the loss scale stays what it is, whatever overflows",
-                steps[0].place.location,
-                help=f"call `{name}.update()` after `{name}.step(optimizer)`",
-                related=(made.place.location,),
-            )
+            yield _stuck(steps[0], name, made.place.location)
+    for file in sites.mentioning(["scaler.step("]):
+        for step in file.calls("step"):
+            yield from _never_updated_here(step)
+
+
+def _never_updated_here(step: Call) -> Iterator[Finding]:
+    """`scaler.scale(loss).backward()` and `scaler.step(optimizer)` of a variable that no one else can update."""
+    owner = step.node.func.value if isinstance(step.node.func, ast.Attribute) else None
+    file, function = step.file, step.function
+    if not isinstance(owner, ast.Name) or not step.loops:
+        return
+    bound = file.bindings(owner.id, step.context)
+    text = file.module.text_of(function.node) if function is not None else file.text
+    own = bool(bound) and all(file.function_around(each.context) is function for each in bound)
+    if not own or any(each.kind == "param" for each in bound) or f"{owner.id}.scale(" not in text:
+        return
+    if re.search(rf"\b{owner.id}\.update\b", text) or (function is None and _is_imported(file, owner.id)):
+        return
+    if not _hands_on(file, owner.id, function.node if function is not None else None):
+        yield _stuck(step, owner.id, file.place(bound[0].node, bound[0].context).location)
+
+
+def _is_imported(file: File, name: str) -> bool:
+    """Whether another file may use a variable of this module."""
+    return any(other is not file and "import" in other.text for other in file.sites.mentioning([name], tests=True))
+
+
+def _stuck(step: Call, name: str, made: Location) -> Finding:
+    return Finding(
+        f"`{name}.update()` is never called: the loss scale stays what it is, whatever overflows",
+        step.place.location,
+        help=f"call `{name}.update()` after `{name}.step(optimizer)`",
+        related=(made,),
+    )
 
 
 def _made_anew(sites: Sites) -> Iterator[Finding]:
@@ -142,10 +171,10 @@ def _updates(file: File) -> bool:
     return re.search(r"scaler\w*\.update\b", file.text, re.IGNORECASE) is not None
 
 
-def _hands_on(file: File, name: str) -> bool:
+def _hands_on(file: File, name: str, within: ast.AST | None = None) -> bool:
     """Whether something is given the scaler, or returns it."""
     calls = {node: context for found in file.walk.calls.values() for node, context in found}
-    for node in walk(file.module.source.tree):
+    for node in walk(within or file.module.source.tree):
         given: list[ast.expr] = []
         if isinstance(node, ast.Call) and _takes_and_steps(file, node, calls.get(node)):
             continue
@@ -153,7 +182,7 @@ def _hands_on(file: File, name: str) -> bool:
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
         elif isinstance(node, ast.Return | ast.Yield) and node.value is not None:
             given = [node.value, *(node.value.elts if isinstance(node.value, ast.Tuple) else ())]
-        elif isinstance(node, ast.Dict | ast.List | ast.Tuple):
+        elif isinstance(node, ast.Dict) or (isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load)):
             given = [*(node.values if isinstance(node, ast.Dict) else node.elts)]
         if any(isinstance(part, ast.Name | ast.Attribute) and _last(part).endswith(name) for part in given):
             return True

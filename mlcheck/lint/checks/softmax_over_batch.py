@@ -10,6 +10,7 @@ from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.shape_facts import Softmax
 from mlcheck.lint.sites import Call, Class
+from mlcheck.lint.sites.batched_products import weighed_across
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.implied_dimension import over_samples
 from mlcheck.lint.sites.latest import source
@@ -42,7 +43,8 @@ _LOSSES = ("torch.nn.NLLLoss", "torch.nn.KLDivLoss", "torch.nn.CrossEntropyLoss"
 
 def check(facts: Facts) -> Iterator[Finding]:
     told = set[tuple[str, int]]()
-    for finding in (*_normalised(facts), *_pooled(facts), *_implied(facts), *_of_pairs(facts)):
+    multiplied = (*weighed_across(facts.sites), *_pooled(facts))
+    for finding in (*_normalised(facts), *multiplied, *_implied(facts), *_of_pairs(facts)):
         spot = finding.location.path, finding.location.line
         if spot not in told:
             told.add(spot)

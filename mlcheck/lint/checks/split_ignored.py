@@ -1,13 +1,14 @@
 """split-ignored: a loader over `subset.dataset`, which is all of the data again."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.nodes import is_length, loads, walk
 from mlcheck.lint.sites import Call, File
-from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.loaders import kind_of_data, loaders
 from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
@@ -104,7 +105,8 @@ def _part_of_the_other(facts: Facts) -> Iterator[Finding]:
         if not meant or split_of_name(data.id) in ("", meant) or "train" not in (meant, split_of_name(data.id)):
             continue
         names = [n for n in walk(around(call)) if isinstance(n, ast.Name)]
-        read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
+        counted = {part for node in walk(around(call)) if is_length(node) for part in walk(node)}
+        read = {n.id for n in names if isinstance(n.ctx, ast.Load) and n not in counted}
         idle = [n for n in names if isinstance(n.ctx, ast.Store) and n.id not in read and _is_part(call, n, meant)]
         if idle and not (call.function is None and _is_used_elsewhere(facts, call.file, idle[0].id)):
             yield Finding(
@@ -125,7 +127,9 @@ def _key_of(call: Call) -> tuple[str, ...]:
 
 
 def _is_used_elsewhere(facts: Facts, file: File, name: str) -> bool:
-    return any(other is not file for other in facts.sites.mentioning([name], tests=True))
+    taken = re.compile(rf"\bimport\b[^\n]*(?:\b{name}\b|\*)|\.{name}\b|^\s+{name},?$", re.MULTILINE)
+    others = facts.sites.mentioning([name, "import *"], tests=True)
+    return any(other is not file and taken.search(other.text) for other in others)
 
 
 def _is_part(call: Call, name: ast.Name, split: str) -> bool:
@@ -135,7 +139,7 @@ def _is_part(call: Call, name: ast.Name, split: str) -> bool:
     for found in origins(call.file, name, call.context):
         last = found.node.func if isinstance(found.node, ast.Call) else None
         text = ast.unparse(last).rpartition(".")[2] if last is not None else ""
-        if text in ("random_split", "Subset") or "dataset" in text.lower():
+        if text in ("random_split", "Subset") or "dataset" in text.lower() or kind_of_data(found) == "map":
             return True
     return False
 

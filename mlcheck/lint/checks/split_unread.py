@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.nodes import is_length, last_name, own_nodes, walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.values import split_of_name
 
@@ -122,7 +122,7 @@ def _reads(nodes: list[ast.AST], name: str) -> list[ast.Name]:
     aside = {
         inner
         for node in nodes
-        if (isinstance(node, ast.Assign) and name in _targets(node)) or _is_length(node)
+        if (isinstance(node, ast.Assign) and name in _targets(node)) or is_length(node)
         for inner in walk(node)
     }
     return [
@@ -130,10 +130,6 @@ def _reads(nodes: list[ast.AST], name: str) -> list[ast.Name]:
         for node in nodes
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in aside
     ]
-
-
-def _is_length(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
 
 
 def _targets(node: ast.Assign) -> set[str]:

@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import own_nodes, walk
+from mlcheck.lint.sites.same_part import held_out_of_training
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
@@ -28,6 +29,13 @@ class Slice(NamedTuple):
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    for judged, trained in held_out_of_training(facts.sites):
+        yield Finding(
+            f"`{judged.names[0]}` brings the training part of the data set, which `{trained.names[0]}` brings too",
+            judged.call.place.location,
+            help="make its data set with `train=False`, or with the split that is meant",
+            related=(trained.call.place.location,),
+        )
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue

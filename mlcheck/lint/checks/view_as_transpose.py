@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.dimensions import dimension, of_linear, positions, projected, unpacked
 from mlcheck.lint.sites.heads import size_text, sizes_before_heads
-from mlcheck.lint.sites.latest import origin
+from mlcheck.lint.sites.latest import origin, source
 from mlcheck.lint.sites.merging import is_merged_across, is_moved_behind, is_split_in_other_order
 from mlcheck.lint.sites.pictures import KEEPS, is_picture
 from mlcheck.lint.sites.recurrent import dimension_of_size, outputs
@@ -173,6 +173,7 @@ def _is_share(call: Call, size: ast.expr, heads: str) -> bool:
     """Whether a size is what is left of the width for each of the heads: `c // heads`, or an attribute set to that."""
     if heads in ast.unparse(size):
         return True
+    size, _ = source(call.file, size, call.context)
     held = [_own_value(call, text) for text in (ast.unparse(size), heads)]
     return "//" in held[0] and held[1] in held[0].split("//")[1]
 

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_none, walk
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
@@ -84,7 +84,7 @@ class Loader:
         """`map` or `iterable` where all origins of the data agree, else "". Only what has an order can be shuffled."""
         if self.call.constant("shuffle", 2) is True:
             return "map"
-        kinds = {kind_of_data(origin) for origin in self.data}
+        kinds = {kind_of_data(origin) for origin in self.data if not is_none(origin.node)}
         return kinds.pop() if len(kinds) == 1 else ""
 
     @property

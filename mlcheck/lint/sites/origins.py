@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
@@ -62,7 +63,7 @@ def _step(origin: Origin) -> Iterator[Origin]:
     """One step back; nothing where the expression is an origin itself."""
     file, node, context, item, entered = origin
     if isinstance(node, ast.Name):
-        for binding in file.bindings(node.id, context):
+        for binding in _within(file.bindings(node.id, context), context):
             if entered is None or not entered.leaves_out(node, binding.context):
                 yield from _bound(file, binding, item, entered)
     elif isinstance(node, ast.Attribute):
@@ -96,11 +97,22 @@ def _entry(file: File, table: ast.expr, context: Context, key: str, item: int) -
             yield Origin(where, held, found[0].context, item)
 
 
+def _within(bindings: list[Binding], context: Context) -> list[Binding]:
+    """Of the names that `with` gives, that of the innermost one around a place, and no other."""
+    if all(binding.kind != "with" for binding in bindings):
+        return bindings
+    around = [outer.node for outer in context.outwards() if outer.kind == "with"]
+    entered = sorted((b for b in bindings if b.node in around), key=lambda binding: around.index(binding.node))
+    return entered[:1] or [binding for binding in bindings if binding.kind != "with"]
+
+
 def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> Iterator[Origin]:
     if binding.kind == "value" and isinstance(binding.value, ast.expr):
         yield Origin(file, binding.value, binding.context, item, entered)
     elif binding.kind == "item" and isinstance(binding.value, ast.expr):
         yield Origin(file, binding.value, binding.context, binding.item, entered)
+    elif binding.kind == "with" and isinstance(binding.value, ast.Call) and last_name(binding.value.func) in _THROUGH:
+        yield Origin(file, binding.value, binding.context, item, entered)
     elif binding.kind == "param" and isinstance(binding.node, ast.arg):
         function = file.function_around(binding.context)
         held = entered.given(binding.node.arg) if entered is not None and entered.function is function else None
