@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.saved_states import under_other_names
@@ -27,6 +27,7 @@ _SCHEDULES = tuple(
     )
 )
 _LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
+_OPTIMIZER_LOADED = pattern(r"opt\w*(?:\[[^\]]*\])?\.load_state_dict|\bload_optimizer\w*\(")
 _METHOD = "`{}` is the method, not what it returns: the file holds no weights by name"
 _PROGRESS = ("epoch", "epochs", "start_epoch", "step", "iteration")
 
@@ -51,6 +52,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     yield from _resumed_without_optimizer(facts.sites)
     yield from _resumed_without_schedule(facts.sites)
+    yield from _resumed_beside_schedule(facts.sites)
 
 
 def _states(facts: Facts) -> Iterator[Finding]:
@@ -146,6 +148,26 @@ def _resumed_without_schedule(sites: Sites) -> Iterator[Finding]:
             )
 
 
+def _resumed_beside_schedule(sites: Sites) -> Iterator[Finding]:
+    """`scheduler.load_state_dict(saved["scheduler"])` at the saved epoch, beside an optimizer that begins anew."""
+    for file in sites.mentioning([".load_state_dict("]):
+        for call in file.calls("load_state_dict"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            given = call.node.args[0] if call.node.args else None
+            if call.function is None or "sched" not in last_name(owner).lower() or not isinstance(given, ast.Subscript):
+                continue
+            if not isinstance(given.value, ast.Name) or _hands_on(call.function.node, given.value.id):
+                continue
+            read = _keys_read(call.function.node, given.value.id)
+            goes_on = any(key.lower() in _PROGRESS for key in read) and _has_state(call)
+            if goes_on and not _OPTIMIZER_LOADED.search(file.text) and not any(map(_is_optimizer, read)):
+                yield Finding(
+                    f"`{ast.unparse(owner or given)}` goes on where it was, and the optimizer begins anew",
+                    call.place.location,
+                    help="save `optimizer.state_dict()` beside it, and load it here",
+                )
+
+
 def _schedule(load: Call) -> Call | None:
     """The one schedule that the function that loads, or its object, makes; None where something may set it right."""
     made = [
@@ -193,6 +215,7 @@ def _hands_on(function: ast.AST, name: str) -> bool:
 def _has_state(call: Call) -> bool:
     """Whether the same function, or its object, makes an optimizer that keeps averages of the gradients."""
     made = list(call.file.sites.calls(*_STATEFUL))
+    made += [sgd for sgd in call.file.sites.calls("torch.optim.SGD") if sgd.argument("momentum", 2) is not None]
     return any(each.function is call.function or (call.cls is not None and each.cls is call.cls) for each in made)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
@@ -43,6 +44,14 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "torch" not in file.text or "+=" not in file.text:
             continue
         for loop, context in file.walk.loops:
+            for told, added in _beside_count(loop):
+                sum_, count = ast.unparse(told.left), ast.unparse(told.right)
+                yield Finding(
+                    f"`{count}` starts anew after each report, and `{sum_}`, which it divides, goes on",
+                    file.place(told, context).location,
+                    help=f"set `{sum_} = 0.0` too",
+                    related=(file.place(added, context).location,),
+                )
             for told, added in _means(loop, facts):
                 sum_, period = ast.unparse(told.left), ast.unparse(told.right)
                 yield Finding(
@@ -58,7 +67,7 @@ def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssig
     """`total / len(loader)` in every turn of a loop over epochs, of a total that begins at zero before them all."""
     for epochs in for_loops(file):
         begun = _begun(epochs)
-        inner = [line for line in epochs.node.body if isinstance(line, ast.For)] if begun else []
+        inner = [line for line in _opened(epochs.node.body) if isinstance(line, ast.For)] if begun else []
         for batches in inner:
             sums = {
                 line.target.id: line
@@ -83,6 +92,14 @@ def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssig
 def _begun(epochs: LoopSite) -> set[str]:
     """What is set to zero before the first epoch."""
     return {name for statement in epochs.before for name in _zeroed(statement)}
+
+
+def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, and those that stand in a `with` of it."""
+    for line in block:
+        yield line
+        if isinstance(line, ast.With):
+            yield from _opened(line.body)
 
 
 def _counts_samples(node: ast.expr, begun: set[str], batches: ast.For) -> bool:
@@ -139,6 +156,23 @@ def _means(loop: ast.For | ast.While, facts: Facts) -> Iterator[tuple[ast.BinOp,
             stores = [n for n in walk(loop) if isinstance(n, ast.Name) and n.id == node.left.id and _is_set(n)]
             if len(stores) == 1:
                 yield node, added
+
+
+def _beside_count(loop: ast.For | ast.While) -> Iterator[tuple[ast.BinOp, ast.AugAssign]]:
+    """`print(total / steps)`, `steps = 0` now and then: the count starts anew, and the sum over it does not."""
+    added = {line.target.id: line for line in loop.body if _is_added(line) and isinstance(line.target, ast.Name)}
+    for line in loop.body if len(added) > 1 else ():
+        anew = {name for inner in line.body for name in _zeroed(inner)} if isinstance(line, ast.If) else set()
+        for node in walk(line) if anew else ():
+            match node:
+                case ast.BinOp(left=ast.Name(id=sum_), op=ast.Div(), right=ast.Name(id=count)):
+                    stores = [n for n in walk(loop) if isinstance(n, ast.Name) and n.id == sum_ and _is_set(n)]
+                    if count in anew & set(added) and sum_ in added and len(stores) == 1:
+                        yield node, added[sum_]
+
+
+def _is_added(line: ast.stmt) -> TypeGuard[ast.AugAssign]:
+    return isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add)
 
 
 def _is_sum(line: ast.AugAssign) -> bool:

@@ -7,12 +7,14 @@ from functools import cache, partial
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, Sites
 from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes, text_of
 from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"
 _FEW = 4
+_ASKS = ("isinstance", "hasattr", "type")
 _ANY = ("getattr(", "children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "locals(")
 
 
@@ -28,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             for name, assigned in cls.attributes.items()
             if len(assigned) == 1 and _is_once(name, text) and assigned[0][1].value is not None and "dummy" not in name
         ]
-        if not layers or any(word in text for word in _ANY):
+        if not layers or any(word in _without_initialising(cls, text) for word in _ANY):
             continue
         for name, function, assigned in layers:
             assert assigned.value is not None
@@ -43,6 +45,27 @@ def check(facts: Facts) -> Iterator[Finding]:
                 function.place(assigned.node).location,
                 help="call it in `forward`, or remove it; DistributedDataParallel stops at such parameters",
             )
+
+
+def _without_initialising(cls: Class, text: str) -> str:
+    """The text of a class without the loops that go through its modules and fill their weights, and call none."""
+    for base in cls.line if "modules()" in text else ():
+        for method in base.methods.values():
+            for loop in method.nodes:
+                if isinstance(loop, ast.For) and ast.unparse(loop.iter) == f"{method.receiver}.modules()":
+                    if isinstance(loop.target, ast.Name) and _is_only_asked(loop, loop.target.id):
+                        text = text.replace(base.file.module.text_of(loop), "")
+    return text
+
+
+def _is_only_asked(loop: ast.For, name: str) -> bool:
+    """Whether the module is asked for its class and its attributes, and goes nowhere else."""
+    nodes = [node for line in loop.body for node in walk(line)]
+    asked = {node.value for node in nodes if isinstance(node, ast.Attribute)}
+    asked |= {
+        arg for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _ASKS for arg in node.args
+    }
+    return all(node in asked for node in nodes if isinstance(node, ast.Name) and node.id == name)
 
 
 def _is_once(name: str, text: str) -> bool:
