@@ -7,7 +7,7 @@ from typing import TypeGuard
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, last_name, walk
+from mlcheck.lint.nodes import assigned, last_name, loads, walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.sites.accumulators import never_reset
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
@@ -83,7 +83,8 @@ def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssig
                     counted = _counts_samples(node.right, begun, batches) and ".backward(" in ast.unparse(epochs.node)
                     if not behind or name not in begun or name not in sums:
                         continue
-                    if counted or _is_size_of(node.right, batches.iter) or _counts_epoch(node.right, epochs, batches):
+                    sized = _is_size_of(node.right, _brought(epochs.node, batches))
+                    if counted or sized or _counts_epoch(node.right, epochs, batches):
                         stores = [n for n in walk(epochs.node) if isinstance(n, ast.Name) and n.id == name]
                         if len([n for n in stores if _is_set(n)]) == 1:
                             yield epochs, node, sums[name]
@@ -129,6 +130,15 @@ def _zeroed(statement: ast.stmt) -> Iterator[str]:
     for target, value in assigned(statement) if isinstance(statement, ast.Assign) else ():
         if isinstance(target, ast.Name) and isinstance(value, ast.Constant) and value.value in (0, 0.0):
             yield target.id
+
+
+def _brought(epochs: ast.For, batches: ast.For) -> ast.expr:
+    """What the batches come from: `tqdm(loader)` of `with tqdm(loader) as bar: for batch in bar`."""
+    for line in _opened(epochs.body):
+        for item in line.items if isinstance(line, ast.With) else ():
+            if isinstance(item.optional_vars, ast.Name) and loads(batches.iter, item.optional_vars.id):
+                return item.context_expr
+    return batches.iter
 
 
 def _is_size_of(node: ast.expr, over: ast.expr) -> bool:
