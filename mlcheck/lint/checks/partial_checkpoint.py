@@ -50,9 +50,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             place.location,
             help=f"`{meant}.state_dict()`",
         )
-    yield from _resumed_without_optimizer(facts.sites)
+    without = list(_resumed_without_optimizer(facts.sites))
+    told = {(finding.location.path, finding.location.symbol) for finding in without}
+    beside = _resumed_beside_schedule(facts.sites)
+    yield from without
+    yield from (each for each in beside if (each.location.path, each.location.symbol) not in told)
     yield from _resumed_without_schedule(facts.sites)
-    yield from _resumed_beside_schedule(facts.sites)
 
 
 def _states(facts: Facts) -> Iterator[Finding]:
