@@ -61,7 +61,12 @@ def add_probe_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", type=int, metavar="N", help="for everything random (default: 0)")
     group.add_argument("--epochs", type=int, default=0, metavar="N", help="how long the run is planned to be")
     group.add_argument("--time-limit", type=time, metavar="TIME", help="for one probe (default: 60s)")
-    group.add_argument("--budget", type=time, metavar="TIME", help="for all probes together (default: 600s)")
+    group.add_argument(
+        "--budget",
+        type=time,
+        metavar="TIME",
+        help="for all probes together, once the program has started (default: 600s)",
+    )
     group.add_argument("--memory-limit", type=memory, metavar="SIZE", help="for the program (default: the machine's)")
 
 

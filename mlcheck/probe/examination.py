@@ -15,7 +15,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.control import Control
 from mlcheck.probe.job import Job, budget_spent
-from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
+from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Particular, Unexplained
 from mlcheck.probe.measure.place import raised_at
 from mlcheck.probe.measure.rehearsal import Rehearsal
 from mlcheck.probe.measure.short_run import ShortRun
@@ -105,12 +105,12 @@ class Examination:
         return verdict, trace
 
     def _answer(self, check: Check, types: list[type[Measurement]]) -> tuple[Verdict, str]:
-        if time.monotonic() > self._end:
-            budget = self._job.whole_budget or self._job.budget
-            return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._step_seconds)), ""
         for needed in types:
             if (why := self._out_of_reach(needed)) and needed not in optional_measurements(check.run):
                 return Verdict(Outcome.SKIP, reason=why), ""
+        if time.monotonic() > self._end:
+            budget = self._job.whole_budget or self._job.budget
+            return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._step_seconds)), ""
         try:
             given = [self._given(needed, check) for needed in types]
             verdict: Verdict = check.run(*given, **self._job.rule_options.get(check.rule, {}))
@@ -139,7 +139,9 @@ class Examination:
         """Why this cannot be measured, empty where it can."""
         if needed.reach in self._blocked and needed is not Rehearsal:
             return self._blocked[needed.reach]
-        return self._job.dead.get(needed.__name__, "")
+        if why := self._job.dead.get(needed.__name__, ""):
+            return why
+        return needed.unfit(self._trial) if issubclass(needed, Particular) else ""
 
     def _given(self, needed: type[Measurement], check: Check) -> Measurement | None:
         """What a check asks for; None in place of what it can do without."""

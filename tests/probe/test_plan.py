@@ -155,3 +155,22 @@ def test_where_a_step_takes_seconds_a_spent_budget_asks_for_smaller_ones() -> No
     )
     assert budget_spent(600, 0.2) == budget_spent(600, 0.0)
     assert budget_spent(600, 0.2).startswith("the budget of 600 s was spent: raise --budget, or choose probes")
+
+
+class ForOthers(Timed):
+    @classmethod
+    def unfit(cls, trial: Trial) -> str:
+        return f"`{trial.name}` has one process"
+
+
+def about_others(seen: ForOthers) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+def test_what_a_program_is_unfit_for_is_no_open_question_when_the_budget_is_spent() -> None:
+    Timed.given.clear()
+    heard, trial = Heard(), trial_of(mlp(), classes(8), cross_entropy)
+    Examination(trial, Job("", "", {}, "", 0, 30.0, 0.0, ()), heard).run([Check("dead-units", about_others)])
+    result = from_message(heard[-1]["report"])
+    assert (result.outcome, result.reason) == (Outcome.SKIP, f"`{trial.name}` has one process")
+    assert not Timed.given

@@ -40,6 +40,16 @@ class Measurement(Protocol):
 
 
 @runtime_checkable
+class Particular(Protocol):
+    """A measurement that is not for every program."""
+
+    @classmethod
+    def unfit(cls, trial: Trial) -> str:
+        """Why it is not for this one, told without running anything; empty where it is."""
+        ...
+
+
+@runtime_checkable
 class Unexplained(Protocol):
     """A measurement that may want to run the program once more from its start, to see where something went wrong."""
 

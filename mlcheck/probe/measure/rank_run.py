@@ -40,21 +40,29 @@ class RankRun:
     seconds: float = 0.0
 
     @classmethod
-    def measure(cls, trial: Trial, seconds: float) -> Self:
+    def unfit(cls, trial: Trial) -> str:
+        """Programs for one process; those whose ranks cannot be started from here, or not without being asked to."""
         source = trial.source
         if source is None:
-            raise NotMeasured("the program starts its ranks by itself, or cannot be started again")
-        world = source.options.world or (trial.spawns or 2 if trial.slots > 1 else 0)
+            return "the program starts its ranks by itself, or cannot be started again"
+        world = _world(trial, source)
         if world < 2:
-            raise NotMeasured("the program is meant for one process: `--only scale` runs it on two ranks")
+            return "the program is meant for one process: `--only scale` runs it on two ranks"
         if trial.spawns is not None and trial.spawns != world:
             asks = f"`--ranks {trial.spawns}` runs them" if trial.spawns > 1 else "as many as there are GPUs, none here"
-            raise NotMeasured(f"the script starts {trial.spawns} processes by itself: {asks}")
+            return f"the script starts {trial.spawns} processes by itself: {asks}"
         if trial.spawns and trial.spawns > _MOST_SPAWNED and not source.options.world:
-            raise NotMeasured(f"the script starts {trial.spawns} processes: `--ranks {trial.spawns}` runs that many")
+            return f"the script starts {trial.spawns} processes: `--ranks {trial.spawns}` runs that many"
         if not (distributed.is_available() and distributed.is_gloo_available()):
-            raise NotMeasured("this PyTorch is built without gloo, over which ranks talk on a CPU")
-        launched = launch(source, world, seconds * _SHARE)
+            return "this PyTorch is built without gloo, over which ranks talk on a CPU"
+        return ""
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        source, why = trial.source, cls.unfit(trial)
+        if source is None or why:
+            raise NotMeasured(why)
+        launched = launch(source, _world(trial, source), seconds * _SHARE)
         _tell_unusable(source, launched)
         by_itself = source.is_program or any(rank.communicates for rank in launched.ranks)
         framework = "" if by_itself else "mlcheck" if trial.again is None else "the framework"
@@ -81,6 +89,11 @@ class RankRun:
 
 def location(place: Place, otherwise: Location | None = None) -> Location:
     return Location(as_given(place[0]), place[1]) if place[0] else otherwise or Location()
+
+
+def _world(trial: Trial, source: Source) -> int:
+    """How many ranks are asked for, by the user or by the program; 0 where nobody asks for any."""
+    return source.options.world or (trial.spawns or 2 if trial.slots > 1 else 0)
 
 
 def _tell_unusable(source: Source, launched: Launch) -> None:
