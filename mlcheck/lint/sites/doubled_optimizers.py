@@ -27,6 +27,8 @@ def doubled(sites: Sites) -> Iterator[Finding]:
         owner = _owner(first)
         if not owner or owner != _owner(second) or first.context.excludes(second.context):
             continue
+        if not _held_at_once(first, second, owner):
+            continue
         forgotten = sorted(_without(second, owner))
         if forgotten:
             yield Finding(
@@ -44,6 +46,17 @@ def _owner(call: Call) -> str:
         case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr="parameters"), args=[]):
             return ast.unparse(owner)
     return ""
+
+
+def _held_at_once(first: Call, second: Call, owner: str) -> bool:
+    """Whether they have names of their own, and the network is the same: a notebook makes both anew under one name."""
+    assigned = [node for node in walk(around(second)) if isinstance(node, ast.Assign)]
+    one, other = (next((line for line in assigned if call.node in walk(line.value)), None) for call in (first, second))
+    between = range(first.node.lineno, second.node.lineno)
+    bound = (name for line in assigned if line.lineno in between for target in line.targets for name in walk(target))
+    if any(isinstance(name, ast.Name | ast.Attribute) and ast.unparse(name) == owner for name in bound):
+        return False
+    return one is other or one is None or other is None or ast.unparse(one.targets[0]) != ast.unparse(other.targets[0])
 
 
 def _without(call: Call, owner: str) -> set[str]:
