@@ -10,6 +10,8 @@ from mlcheck.lint.sites.pieces import dropped
 from mlcheck.lint.training import Choice, Clearing, steps_by_choice
 
 LOOKS_AT = "optimizer step"
+_LEFT_WITHIN = (ast.Break, ast.Yield, ast.YieldFrom)
+"""What may let the step run before the loop is through: who asks a generator for more runs between its turns."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -170,7 +172,7 @@ def _after_the_loop(facts: Facts) -> Iterator[Finding]:
             clearing = cleared.get((step.key, grads.loop))
             if clearing is None:
                 continue
-            if any(isinstance(node, ast.Break) for node in walk(grads.loop)):
+            if any(isinstance(node, _LEFT_WITHIN) for node in walk(grads.loop)):
                 continue
             yield Finding(
                 "This step comes after the loop, which clears the gradients of each batch: only the last one trains",

@@ -2,27 +2,47 @@
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.lint.facts import Backward, Facts
+from mlcheck.lint.sites.kept_losses import kept_losses
 from mlcheck.lint.training import Kept
 
 LOOKS_AT = "backward pass"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from first_of_each_line(chain(_seen(facts), _written(facts)))
+
+
+def _written(facts: Facts) -> Iterator[Finding]:
+    """Where nothing is known of the loss but that it is differentiated."""
+    for kept in kept_losses(facts.sites):
+        place = kept.file.place(kept.adding, kept.loop.context)
+        yield _keeps(kept.name, place.location, kept.file.place(kept.backward, kept.loop.context).location)
+
+
+def _keeps(name: str, added: Location, differentiated: Location) -> Finding:
+    return Finding(
+        f"`{name}` keeps the loss with its graph: memory grows with every batch",
+        added,
+        help="add `loss.item()`, or `loss.detach()` where the value is to stay on the device",
+        related=(differentiated,),
+    )
+
+
+def _seen(facts: Facts) -> Iterator[Finding]:
     for kept in facts.training.kept:
         reached = [backward for backward in facts.backwards if not kept.calls.isdisjoint(backward.forwards)]
         if not reached or any(backward.forwards != kept.calls for backward in reached):
             continue
         if len({backward.place.spot for backward in reached}) > 1 or not _is_itself_differentiated(kept, reached[0]):
             continue
-        yield Finding(
-            f"`{kept.name}` keeps the loss with its graph: memory grows with every batch",
-            kept.place.location,
-            help="add `loss.item()`, or `loss.detach()` where the value is to stay on the device",
-            related=(reached[0].place.location,),
-        )
+        file = facts.sites.at(kept.place.path)
+        if file is not None and f"{kept.what}.detach_(" in file.text:
+            continue
+        yield _keeps(kept.name, kept.place.location, reached[0].place.location)
 
 
 def _is_itself_differentiated(kept: Kept, backward: Backward) -> bool:

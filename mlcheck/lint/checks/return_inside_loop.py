@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, loads, own_nodes, walk
-from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.blocks import LoopSite, blocks, for_loops
 
 LOOKS_AT = "loop"
 _OF_ONE = frozenset(
     [
         *("one", "once", "single", "first", "step", "batch", "peek", "smoke", "sanity", "check", "dry", "debug"),
-        *("overfit", "warmup", "warm", "bench", "benchmark"),
+        *("iter", "iteration", "overfit", "warmup", "warm", "bench", "benchmark"),
     ]
 )
 
@@ -37,17 +37,42 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _runs_once(loop: ast.For) -> bool:
-    """Whether nothing takes a turn of the loop past its last line, to the next turn or behind the loop."""
-    around = (ast.Continue, ast.Break, ast.Try, ast.Yield)
-    return not loop.orelse and not any(isinstance(node, around) for node in walk(loop))
+    """Whether each turn of the loop that comes to its last line is the last one."""
+    return not loop.orelse and not any(isinstance(node, ast.Try | ast.Yield) for node in walk(loop))
+
+
+def _skips(block: list[ast.stmt]) -> bool:
+    """Whether a turn may end before its last line; `if few: ... else: break` only limits how many there are."""
+    for line in block:
+        if isinstance(line, ast.Continue | ast.Break):
+            return True
+        inner = [line.orelse] if isinstance(line, ast.For | ast.While) else list(blocks(line))
+        if isinstance(line, ast.If) and line.orelse:
+            inner = [arm for arm in inner if not _only_breaks(arm)]
+        if any(map(_skips, inner)):
+            return True
+    return False
+
+
+def _only_breaks(arm: list[ast.stmt]) -> bool:
+    return len(arm) == 1 and isinstance(arm[0], ast.Break)
 
 
 def _meant_for_all(loop: LoopSite, last: ast.Return) -> str | None:
-    """What the loop does that only makes sense in several turns."""
-    assert last.value is not None
+    """What the loop does that only makes sense in several turns; where turns are skipped, one sign is not enough."""
     text = loop.file.module.text_of(loop.node)
-    if ".backward(" in text and ".step(" in text and not _is_for_one(loop.scope):
+    trains = ".backward(" in text and ".step(" in text and not _is_for_one(loop.scope)
+    name = _carried(loop, last)
+    if _skips(loop.node.body) and not (trains and name):
+        return None
+    if trains:
         return "trains: the rest of the batches is never seen"
+    return f"goes on from `{name}`: the other turns are never taken" if name else None
+
+
+def _carried(loop: LoopSite, last: ast.Return) -> str:
+    """A variable that is begun before the loop, goes on in its turns and is returned; "" where there is none."""
+    assert last.value is not None
     begun = {
         target.id
         for statement in loop.before
@@ -60,8 +85,8 @@ def _meant_for_all(loop: LoopSite, last: ast.Return) -> str | None:
     turn = {part.id for part in walk(loop.node.target) if isinstance(part, ast.Name)}
     for name in sorted(begun - turn):
         if loads(last.value, name) and any(_goes_on(node, name) for node in own_nodes(loop.node)):
-            return f"goes on from `{name}`: the other turns are never taken"
-    return None
+            return name
+    return ""
 
 
 def _is_for_one(scope: ast.AST) -> bool:

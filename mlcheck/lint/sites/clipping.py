@@ -12,9 +12,10 @@ from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.plain_optimizers import is_plain_optimizer
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
-from mlcheck.lint.sites.written_steps import made_by_torch, straight
+from mlcheck.lint.sites.written_steps import straight
 
 _DEPTH = 4
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
@@ -91,7 +92,7 @@ def _loops_with_clip(sites: Sites) -> Iterator[Written]:
         )
         owners = {ast.unparse(call.node.func.value) for call in clears if isinstance(call.node.func, ast.Attribute)}
         stepping = [call for call in steps if _owner(call) in owners]
-        stepping = stepping or [call for call in steps if _may_optimize(call) and made_by_torch(call)]
+        stepping = stepping or [call for call in steps if _may_optimize(call) and is_plain_optimizer(call)]
         clips = [call for call in sites.calls(*_CLIPS) if id(call.node) in inside]
         if not len(backwards) == len(stepping) == len(clips) == len(clears) == 1:
             continue

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.sites.plain_optimizers import only_steps
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 
@@ -44,7 +45,7 @@ class Reaching(NamedTuple):
 
 def clearing(sites: Sites) -> Reaching:
     """What may clear gradients; `sites.once(clearing)`."""
-    return Reaching(_reached(sites, CLEARS))
+    return Reaching(_reached(sites, CLEARS, only_steps))
 
 
 def computing(sites: Sites) -> Reaching:
@@ -57,12 +58,13 @@ def stepping(sites: Sites) -> Reaching:
     return Reaching(_reached(sites, STEPS))
 
 
-def _reached(sites: Sites, words: re.Pattern[str]) -> frozenset[str]:
+def _reached(sites: Sites, words: re.Pattern[str], leaves_out: Callable[[Class], bool] | None = None) -> frozenset[str]:
     todo: list[str] = []
     for file in sites.files.values():
         if words.search(file.text):
             for function in file.functions:
-                if words.search(file.module.text_of(function.node)):
+                left_out = leaves_out is not None and function.cls is not None and leaves_out(function.cls)
+                if not left_out and words.search(file.module.text_of(function.node)):
                     todo += _names(function)
     callers = sites.once(_callers) if todo else {}
     found: set[str] = set()

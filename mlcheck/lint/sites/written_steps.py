@@ -6,47 +6,72 @@ import ast
 import re
 from collections.abc import Iterator
 
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites.blocks import blocks
-from mlcheck.lint.sites.model import Call, Class
+from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.optimizers import around, optimizers
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.plain_optimizers import is_of_project, is_plain_optimizer
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.reaching import CLEARS, COMPUTES, clearing, computing, stepping
 
-_OPTIM = "torch.optim."
 _SCHEDULES = "torch.optim.lr_scheduler."
-_NOT_ONE_STEP = ("torch.optim.LBFGS", "torch.optim.swa_utils.", _SCHEDULES)
 _IDLE = frozenset(["zero_grad", "param_groups", "state_dict", "load_state_dict"])
 _UPDATES = pattern(r"train|step|update|learn|optim|grad|fit|run|scaler|engine", re.IGNORECASE)
 _BY_HAND = pattern(r"\.grad\b(?!\s*=\s*None)|\blocals\(")
 _ENDS = (ast.Return, ast.Break, ast.Raise)
 
 
+class _Turn(NamedTuple):
+    """A clearing and the step behind it in one block, and the statements before, between and behind them."""
+
+    clear: Call
+    step: Call
+    before: list[ast.stmt]
+    between: list[ast.stmt]
+    behind: list[ast.stmt]
+
+
 def cleared_between(sites: Sites) -> Iterator[tuple[Call, Call]]:
     """`loss.backward(); optimizer.zero_grad(); optimizer.step()` in one block: the clearing and the step."""
-    for clear, before, _, step in _cleared_and_stepped(sites):
-        for line in reversed(before):
-            if _is_call(line, "backward"):
-                yield clear, step
-                break
-            if (
-                _mentions(line, _owner(clear.node))
-                or _nodes_of(line, "step", "zero_grad")
-                or _UPDATES.search(ast.unparse(line))
-            ):
-                break
+    for turn in _cleared_and_stepped(sites):
+        if _is_behind_backward(turn) or _is_before_backward(turn):
+            yield turn.clear, turn.step
+
+
+def _is_behind_backward(turn: _Turn) -> bool:
+    owner = _owner(turn.clear.node)
+    for line in reversed(turn.before):
+        if _is_call(line, "backward"):
+            return True
+        if _mentions(line, owner) or _nodes_of(line, "step", "zero_grad") or _UPDATES.search(ast.unparse(line)):
+            return False
+    return False
+
+
+def _is_before_backward(turn: _Turn) -> bool:
+    """`optimizer.zero_grad(); loss = ...; optimizer.step(); loss.backward()`: the next turn clears what is computed."""
+    owner = _owner(turn.clear.node)
+    if any(owner in map(ast.unparse, call.args) for call in _all(turn.between) if isinstance(call, ast.Call)):
+        return False
+    for line in turn.behind:
+        if _is_call(line, "backward") and isinstance(line, ast.Expr) and isinstance(line.value, ast.Call):
+            return any(stores(made, _owner(line.value)) for made in turn.between)
+        if not isinstance(line, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr) or _mentions(line, owner):
+            return False
+    return False
 
 
 def stepped_on_nothing(sites: Sites) -> Iterator[tuple[Call, Call]]:
     """`optimizer.zero_grad(); loss = ...; optimizer.step()`, and nothing there that computes gradients."""
-    for clear, _, between, step in _cleared_and_stepped(sites):
-        loop = clear.loops[0].node
-        if not _is_plain(_owner(clear.node), between):
+    for turn in _cleared_and_stepped(sites):
+        loop = turn.clear.loops[0].node
+        if not _is_plain(_owner(turn.clear.node), turn.between):
             continue
-        if made_by_torch(clear) and not COMPUTES.search(ast.unparse(loop)):
-            yield clear, step
+        if is_plain_optimizer(turn.clear) and not COMPUTES.search(ast.unparse(loop)):
+            yield turn.clear, turn.step
 
 
 def _is_plain(owner: str, between: list[ast.stmt]) -> bool:
@@ -57,15 +82,15 @@ def _is_plain(owner: str, between: list[ast.stmt]) -> bool:
     return any(isinstance(line, ast.Assign) and isinstance(line.value, ast.Call) for line in between)
 
 
-def _cleared_and_stepped(sites: Sites) -> Iterator[tuple[Call, list[ast.stmt], list[ast.stmt], Call]]:
-    """A clearing, what stands before it in its block, what stands between it and the step behind it, and the step."""
+def _cleared_and_stepped(sites: Sites) -> Iterator[_Turn]:
+    """Clearings in loops, and the step that follows each with nothing between them that computes gradients."""
     reaching = sites.once(computing)
     for file in sites.mentioning([".zero_grad("]):
         steps = {id(call.node): call for call in file.calls("step")}
         for clear in file.calls("zero_grad"):
             loop = clear.loops[0].node if clear.loops else None
             owner = _owner(clear.node)
-            if loop is None or not owner or _is_of_project(clear):
+            if loop is None or not owner or is_of_project(clear):
                 continue
             block, index = _place(loop, clear.node)
             for number, line in enumerate(block[index + 1 :], index + 1):
@@ -76,7 +101,7 @@ def _cleared_and_stepped(sites: Sites) -> Iterator[tuple[Call, list[ast.stmt], l
                     if step is not None and not (
                         calls and (reaching.unnamed or reaching.by(file, clear.context, calls))
                     ):
-                        yield clear, block[:index], between, step
+                        yield _Turn(clear, step, block[:index], between, block[number + 1 :])
                     break
                 text = file.module.text_of(line)
                 if COMPUTES.search(text) or (owner.partition(".")[0] in text and _is_bound(line, owner)):
@@ -101,7 +126,8 @@ def never_cleared(sites: Sites) -> Iterator[tuple[Call, Call]]:
                 continue
             if _is_bound(loop, _owner(step.node)):
                 continue
-            if made_by_torch(step) and not reaching.by(file, step.context, walk(loop)):
+            others = [node for node in walk(loop) if node is not step.node]
+            if is_plain_optimizer(step) and not reaching.by(file, step.context, others):
                 yield backwards[0], step
 
 
@@ -175,22 +201,6 @@ def _is_bound(loop: ast.AST, owner: str) -> bool:
     """Whether the loop sets what is stepped, or what that is an attribute of."""
     targets = [node for node in walk(loop) if isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)]
     return any(owner == text or owner.startswith((f"{text}.", f"{text}[")) for text in map(ast.unparse, targets))
-
-
-def made_by_torch(call: Call) -> bool:
-    """Whether whatever this method may be called on is one of torch's optimizers, that steps once a call."""
-    func = call.node.func
-    found = origins(call.file, func.value, call.context) if isinstance(func, ast.Attribute) else []
-    names = [each.name for each in found if not (isinstance(each.node, ast.Constant) and each.node.value is None)]
-    return bool(names) and all(name.startswith(_OPTIM) and not name.startswith(_NOT_ONE_STEP) for name in names)
-
-
-def _is_of_project(call: Call) -> bool:
-    """Whether it may be a class of the project, which may mean something else by the same words."""
-    func = call.node.func
-    found = origins(call.file, func.value, call.context) if isinstance(func, ast.Attribute) else []
-    made = [(origin, origin.node) for origin in found if isinstance(origin.node, ast.Call)]
-    return any(isinstance(origin.file.resolve(node.func, origin.context), Class) for origin, node in made)
 
 
 def _place(around: ast.AST, node: ast.Call) -> tuple[list[ast.stmt], int]:

@@ -1,0 +1,135 @@
+"""Losses that are added up with their graphs, as they are written: `total += loss` beside `loss.backward()`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import is_length, last_name, own_nodes, stores, walk
+from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.project import Sites
+
+_CUTS = pattern(r"\bdetach_\(|set_grad_enabled\(|requires_grad")
+_EPOCHS = frozenset(["range", "trange"])
+
+
+class KeptLoss(NamedTuple):
+    """The sum, where it takes the loss, and the backward pass that proves the graph."""
+
+    file: File
+    loop: LoopSite
+    name: str
+    adding: ast.stmt
+    backward: ast.stmt
+
+
+def kept_losses(sites: Sites) -> Iterator[KeptLoss]:
+    """A number that is begun before the epoch, and in each turn gets the very loss that is differentiated there.
+
+    The backward pass frees the graph, so nothing can differentiate the sum later: it is kept for nothing.
+    """
+    for file in sites.mentioning([".backward("]):
+        if "torch" not in file.text:
+            continue
+        for loop in for_loops(file):
+            text = file.module.text_of(loop.node)
+            if "+" in text and ".backward(" in text and ".step(" in text and not _CUTS.search(text):
+                yield from _kept(loop)
+
+
+def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
+    if not _is_epoch(loop):
+        return
+    body = loop.node.body
+    losses = {number: _differentiated(line) for number, line in enumerate(body)}
+    for at, line in enumerate(body):
+        name, loss = _added(line)
+        for number in [number for number, each in losses.items() if each and each == loss]:
+            low, high = sorted([at, number])
+            if any(stores(between, loss) for between in body[low + 1 : high]):
+                continue
+            if _begins_as_number(loop, name) and not any(stores(each, name) for each in body if each is not line):
+                yield KeptLoss(loop.file, loop, name, line, body[number])
+
+
+def _differentiated(line: ast.stmt) -> str:
+    """`loss` of `loss.backward()` and `scaler.scale(loss).backward()`, which free the graph."""
+    call = line.value if isinstance(line, ast.Expr) else None
+    if not isinstance(call, ast.Call) or last_name(call.func) != "backward" or call.args or call.keywords:
+        return ""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if isinstance(owner, ast.Call) and last_name(owner.func) == "scale" and len(owner.args) == 1:
+        owner = owner.args[0]
+    return owner.id if isinstance(owner, ast.Name) else ""
+
+
+def _added(line: ast.stmt) -> tuple[str, str]:
+    """`total` and `loss` of `total += loss`, `total += loss * len(x)`, `total = total + loss`; "" for another line."""
+    match line:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
+            return name, _scaled(value)
+        case ast.Assign(
+            targets=[ast.Name(id=name)], value=ast.BinOp(left=ast.Name(id=left), op=ast.Add(), right=value)
+        ) if name == left:
+            return name, _scaled(value)
+    return "", ""
+
+
+def _scaled(value: ast.expr) -> str:
+    """The name of `loss`, `loss / 8`, `loss * len(x)` and `loss * x.size(0)`."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult | ast.Div):
+        factor = value.right
+        counted = isinstance(factor, ast.Constant) or is_length(factor)
+        if counted or (isinstance(factor, ast.Call) and last_name(factor.func) == "size" and factor.args):
+            value = value.left
+    return value.id if isinstance(value, ast.Name) else ""
+
+
+def _begins_as_number(loop: LoopSite, name: str) -> bool:
+    """Whether the variable of this function is a number before the loop, in the block that the loop stands in."""
+    if any(isinstance(node, ast.Global | ast.Nonlocal) for node in walk(loop.scope)):
+        return False
+    made = [line for line in loop.before if stores(line, name)]
+    value = made[-1].value if made and isinstance(made[-1], ast.Assign | ast.AnnAssign) else None
+    if isinstance(value, ast.Tuple) and isinstance(made[-1], ast.Assign):
+        return all(_is_number(each) for each in value.elts)
+    return _is_number(value)
+
+
+def _is_number(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def _is_epoch(loop: LoopSite) -> bool:
+    """Whether the loop goes over data, steps in each turn, and stands in none but loops that count epochs."""
+    if _counts(loop.node.iter) or _asks_for_more(loop.node) or not any(map(_is_step, loop.node.body)):
+        return False
+    around = [node for node in own_nodes(loop.scope) if isinstance(node, ast.For | ast.While)]
+    outer = [node for node in around if node is not loop.node and loop.node in walk(node)]
+    return all(isinstance(node, ast.For) and _counts(node.iter) and not _draws(node, loop.node) for node in outer)
+
+
+def _counts(over: ast.expr) -> bool:
+    """`range(epochs)`, `trange(epochs)`, `tqdm(range(epochs))`."""
+    return isinstance(over, ast.Call) and (
+        last_name(over.func) in _EPOCHS or any(_counts(each) for each in over.args[:1])
+    )
+
+
+def _is_step(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Call) and last_name(line.value.func) == "step"
+
+
+def _draws(outer: ast.For, inner: ast.For) -> bool:
+    """Whether each turn of the outer loop brings what the inner one goes over: a task, a group, a window."""
+    read = {node.id for node in walk(inner.iter) if isinstance(node, ast.Name)}
+    made = {name for line in (outer.target, *outer.body) if line is not inner for name in read if stores(line, name)}
+    return bool(made) or _asks_for_more(outer)
+
+
+def _asks_for_more(loop: ast.For) -> bool:
+    """`next(source)` in its turns: what it goes over is not all of the data."""
+    return any(isinstance(node, ast.Call) and last_name(node.func) == "next" for node in walk(loop))
