@@ -143,13 +143,13 @@ def folder_that_holds(module: str, entry: str) -> Path | None:
     Above the working folder it is only the package of that name that the file is itself a part of.
     """
     where = Path(entry if is_program(entry) else entry.rpartition(":")[0])
-    name = module.partition(".")[0]
+    package, inner = module.partition(".")[0], Path(*module.split("."))
     if not is_code(where.name):
         return None
-    within = where.parents if not where.is_absolute() else ()
-    beside = (above for above in within if (above / name).is_dir() or (above / f"{name}.py").is_file())
-    package = (above.parent for above in where.resolve().parents if above.name == name)
-    return next(chain(beside, package), None)
+    beside = where.parents if not where.is_absolute() else ()
+    around = (above.parent for above in where.resolve().parents if above.name == package)
+    held = (above for above in chain(beside, around) if (above / inner).is_dir() or (above / f"{inner}.py").is_file())
+    return next(held, None)
 
 
 def put_folder_first(entry: str) -> None:

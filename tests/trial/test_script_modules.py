@@ -110,12 +110,15 @@ def test_within_the_package_the_folder_above_is_named(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("package")
 def test_where_an_absent_module_lies() -> None:
-    assert folder_that_holds("network.layers", "package/train.py:build") == Path("package")
+    assert folder_that_holds("network", "package/train.py:build") == Path("package")
     assert folder_that_holds("package", "package/deep/train.py") == Path()
+    assert folder_that_holds("package.network", "package/deep/train.py") == Path()
     assert folder_that_holds("elsewhere", "package/train.py") is None
+    assert folder_that_holds("package.absent", "package/deep/train.py") is None
     assert folder_that_holds("package", "package.train") is None
     inside, above = Path("package/deep").resolve(), Path.cwd()
     assert folder_that_holds("package", str(inside / "train.py")) == above
+    assert folder_that_holds("package.absent", str(inside / "train.py")) is None
     assert folder_that_holds("network", str(inside / "train.py")) is None
 
 

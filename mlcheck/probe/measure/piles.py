@@ -82,7 +82,7 @@ class Piles:
         epoch = length_of(trial.loaders.get("training")) if trial.counts_batches else 0
         sizes = list(_rounds(trial, epoch, clock) if epoch else _steps(trial, clock))
         if len(sizes) < ROUNDS:
-            raise inconclusive(f"there was time for {len(sizes)} rounds of training and evaluation only")
+            raise inconclusive(f"there was time for {len(sizes)} of {ROUNDS} rounds of training and evaluation")
         trained, evaluated = [one for one, _ in sizes], [other for _, other in sizes]
         names = [name for name in evaluated[-1] if _grows([held.get(name, 0) for held in evaluated[1:]], name)]
         piles = [_pile(trial, name, trained, evaluated) for name in names]
