@@ -84,7 +84,7 @@ class RateTrials:
         if len(trial.optimizers) > 1:
             raise inconclusive("several optimizers take turns: no single loss has to fall")
         if not trial.repeats_batches:
-            raise inconclusive("the program draws its batches itself, others in every run: their losses do not compare")
+            raise inconclusive("the program draws its batches itself: no two rates can be tried on the same ones")
         clock = Clock(min(SECONDS, seconds / 4))
         batches = [copied(batch) for batch in islice(repeated_batches(trial), STEPS)]
         first = _run(trial, batches, 1.0, clock.left() / len(FACTORS))
