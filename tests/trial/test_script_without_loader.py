@@ -34,6 +34,27 @@ def test_a_fault_is_found_without_a_loader(load_script: LoadScript, rule: str) -
     assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
 
 
+LOOKS = """
+for epoch in range(200):
+    model.train()
+    optimizer.zero_grad()
+    output = model(x)
+    F.cross_entropy(output[:40], y[:40]).backward()
+    optimizer.step()
+    model.eval()
+    output = model(x)
+    print(F.cross_entropy(output[40:], y[40:]).item())
+"""
+
+
+@pytest.mark.parametrize(("trains", "outcome"), [("model.train()", Outcome.PASS), ("pass", Outcome.FAIL)])
+def test_a_look_in_evaluation_mode_that_records_gradients_is_no_training(
+    load_script: LoadScript, trains: str, outcome: Outcome
+) -> None:
+    verdict = ask("train-not-restored", load_script(HEAD + LOOKS.replace("model.train()", trains)))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
 def test_nothing_is_said_about_batches_that_are_drawn_within_a_step(load_script: LoadScript) -> None:
     rules = ("non-finite-batch", "training-data-not-shuffled", "loader-slower-than-step", "label-out-of-range")
     found = {rule: result.outcome for rule, result in examined(load_script(DRAWN), *rules).items()}

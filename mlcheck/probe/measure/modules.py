@@ -19,7 +19,10 @@ from mlcheck.probe.measure.place import user_location
 
 @dataclass(slots=True)
 class ModelCall:
-    """A call of a module that no other module made: what the user's loop gave to its model, and got."""
+    """A call of a module that no other module made: what the user's loop gave to its model, and got.
+
+    One that has not `returned` raised, or is where a script without a loader waits for its next step, which calls anew.
+    """
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -28,6 +31,7 @@ class ModelCall:
     training: bool
     output: Any = None
     grad: bool = True
+    returned: bool = False
 
 
 @dataclass(slots=True)
@@ -98,7 +102,7 @@ class ModuleWatch:
             self._depth -= 1
         if seen:
             output = self._reply(output) if self._reply else output
-            seen.output = output
+            seen.output, seen.returned = output, True
         if self._observe:
             self._observe(module, output)
         return output

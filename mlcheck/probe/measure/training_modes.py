@@ -129,7 +129,7 @@ def _step(trial: Trial, batch: object, index: int) -> tuple[Trained, int, set[nn
 def _is_reached(call: ModelCall, reached: set[Any]) -> bool:
     """Whether backward went through what a call gave: a look at the model beside the training teaches it nothing."""
     nodes = {tensor.grad_fn for _, tensor in leaves(call.output)} - {None}
-    return not nodes or bool(nodes & reached)
+    return call.returned and (not nodes or bool(nodes & reached))
 
 
 class _Dropouts(TorchFunctionMode):
