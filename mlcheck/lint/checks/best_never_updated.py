@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "best score"
 WORDS = ("best", "Best")
@@ -24,16 +25,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["best", "Best"]):
         for test, context in file.walk.comparisons:
             best = _best(test)
-            choice = next((node for node in _ifs(file, context) if node.test is test), None)
-            if best is None or choice is None or not _repeats(file, context):
+            if best is None or not _repeats(file, best, context):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            body = "\n".join(map(ast.unparse, choice.body))
-            if _KEEPS.search(body) and _never_changes(file, best, context):
+            if _never_changes(file, best, context) and _is_kept(file, test, context):
                 yield Finding(
                     f"`{ast.unparse(best)}` stays what it was at the start: every epoch that beats that is kept, "
                     "not the best one",
-                    file.place(choice.test, context).location,
+                    file.place(test, context).location,
                     help=f"`{ast.unparse(best)} = {_other(test, best)}` where the model is kept",
                 )
 
@@ -52,27 +51,58 @@ def _other(test: ast.Compare, best: ast.expr) -> str:
     return ast.unparse(test.comparators[0] if test.left is best else test.left)
 
 
-def _ifs(file: File, context: Context) -> Iterator[ast.If]:
+def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
+    """Whether something is saved where the comparison holds, or where a flag says that it held."""
     function = file.function_around(context)
     nodes = function.nodes if function is not None else walk(file.module.source.tree)
-    return (node for node in nodes if isinstance(node, ast.If))
+    for node in nodes:
+        if isinstance(node, ast.If) and node.test is test:
+            flags = [line for line in node.body if isinstance(line, ast.Assign) and ast.unparse(line.value) == "True"]
+            if _KEEPS.search("\n".join(map(ast.unparse, node.body))):
+                return True
+        elif isinstance(node, ast.Assign) and node.value is test:
+            flags = [node]
+        else:
+            continue
+        names = {target.id for flag in flags for target in flag.targets if isinstance(target, ast.Name)}
+        if any(_is_saved_by(other, names) for other in nodes):
+            return True
+    return False
 
 
-def _repeats(file: File, context: Context) -> bool:
-    """Whether it is asked again and again: in a loop, or in a method."""
+def _is_saved_by(node: ast.AST, flags: set[str]) -> bool:
+    """`save_checkpoint(state, is_best)`, `if is_best: torch.save(...)`."""
+    if isinstance(node, ast.If):
+        return last_name(node.test) in flags and _KEEPS.search("\n".join(map(ast.unparse, node.body))) is not None
+    if not isinstance(node, ast.Call) or not last_name(node.func).startswith("save"):
+        return False
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return any(isinstance(part, ast.Name) and part.id in flags for part in given)
+
+
+def _repeats(file: File, best: ast.expr, context: Context) -> bool:
+    """Whether it is asked again and again: in a loop, in a method, or of a global in a function that a loop calls."""
     function = file.function_around(context)
-    return any(outer.kind == "loop" for outer in context.outwards()) or (
-        function is not None and function.cls is not None and function.name != "__init__"
-    )
+    if any(outer.kind == "loop" for outer in context.outwards()) or function is None:
+        return any(outer.kind == "loop" for outer in context.outwards())
+    if function.cls is not None:
+        return function.name != "__init__"
+    if not isinstance(best, ast.Name) or best.id not in context.scope.globals:
+        return False
+    return any(call.loops for call in callers(file.sites, function))
 
 
 def _never_changes(file: File, best: ast.expr, context: Context) -> bool:
     """Whether it is assigned once, before it is first compared, a number that any score beats."""
     if isinstance(best, ast.Name):
         bound = file.bindings(best.id, context)
-        value = bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None
-        inside = bound and any(outer.kind == "loop" for outer in bound[0].context.outwards())
-        return isinstance(value, ast.expr) and not inside and _is_start(file, value, context)
+        if any(outer.kind == "loop" for each in bound for outer in each.context.outwards()):
+            return False
+        values = [each.value for each in bound if each.kind == "value" and isinstance(each.value, ast.expr)]
+        starts = [value for value in values if _is_start(file, value, context)]
+        others = [value for value in values if value not in starts]
+        known = len(values) == len(bound) and all(_is_restored(value, best.id) for value in others)
+        return bool(starts) and known and not _is_set_outside(file, best.id)
     function = file.function_around(context)
     name = own_attribute(best, function)
     if function is None or function.cls is None or not name:
@@ -83,6 +113,20 @@ def _never_changes(file: File, best: ast.expr, context: Context) -> bool:
     start = sets[0][1].value if len(sets) == 1 and sets[0][0].name == "__init__" else None
     dynamic = any(word in file.text for word in ("__dict__", "setattr(", "load_state_dict(self, "))
     return start is not None and times <= 1 and not dynamic and _is_start(file, start, sets[0][1].context)
+
+
+def _is_restored(value: ast.expr, name: str) -> bool:
+    """`checkpoint["best_acc"]` of a run that is resumed, and `best_acc.to(device)` beneath it."""
+    if isinstance(value, ast.Subscript):
+        return isinstance(value.slice, ast.Constant) and isinstance(value.slice.value, str)
+    moved = value.func if isinstance(value, ast.Call) else None
+    return isinstance(moved, ast.Attribute) and moved.attr in ("to", "cuda", "item") and last_name(moved.value) == name
+
+
+def _is_set_outside(file: File, name: str) -> bool:
+    """Whether some file sets a variable of this name in a module: `state.best_acc = acc`."""
+    written = re.compile(rf"\.{name}\s*=(?!=)|globals\(\)")
+    return any(written.search(other.text) for other in file.sites.mentioning([name], tests=True))
 
 
 def _is_start(file: File, value: ast.expr, context: Context) -> bool:

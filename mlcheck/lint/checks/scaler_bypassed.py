@@ -1,23 +1,21 @@
 """scaler-bypassed: the loss is scaled and the step is not, or the other way round."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts, Step
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Context, File, Function, Sites
+from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.stuck_scales import SCALERS, never_updated
 
 LOOKS_AT = "gradient scaler"
 WORDS = ("scale", "Scale")
-_SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.amp.grad_scaler.GradScaler")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*_SCALERS))
+    facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*SCALERS))
     scaled = {backward.place.spot for backward in facts.backwards if backward.scaled}
     scalable = {backward.place.spot for backward in facts.backwards if backward.scaled is not False}
     plain = {backward.place.spot for backward in facts.backwards} - scaled
@@ -51,46 +49,10 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="call `scaler.scale(loss).backward()`",
                 related=(last.place.location,),
             )
-    yield from {finding.location: finding for finding in _never_updated(facts.sites)}.values()
+    yield from {step.node: _stuck(step, name, made) for step, name, made in never_updated(facts.sites)}.values()
     yield from _made_anew(facts.sites)
     yield from _made_in_step(facts.sites)
     yield from _updated_before(facts.sites)
-
-
-def _never_updated(sites: Sites) -> Iterator[Finding]:
-    """A scaler that steps and keeps its first scale for good: the first overflow is met by every step after it."""
-    for made in sites.calls(*_SCALERS):
-        for name in made.file.names_given(made.node):
-            files = list(sites.mentioning([name], tests=True))
-            steps = [call for file in files for call in file.calls("step") if _last(call.node.func) == f"{name}.step"]
-            if not steps or any(_updates(file) or _hands_on(file, name) for file in files):
-                continue
-            yield _stuck(steps[0], name, made.place.location)
-    for file in sites.mentioning(["scaler.step("]):
-        for step in file.calls("step"):
-            yield from _never_updated_here(step)
-
-
-def _never_updated_here(step: Call) -> Iterator[Finding]:
-    """`scaler.scale(loss).backward()` and `scaler.step(optimizer)` of a variable that no one else can update."""
-    owner = step.node.func.value if isinstance(step.node.func, ast.Attribute) else None
-    file, function = step.file, step.function
-    if not isinstance(owner, ast.Name) or not step.loops:
-        return
-    bound = file.bindings(owner.id, step.context)
-    text = file.module.text_of(function.node) if function is not None else file.text
-    own = bool(bound) and all(file.function_around(each.context) is function for each in bound)
-    if not own or any(each.kind == "param" for each in bound) or f"{owner.id}.scale(" not in text:
-        return
-    if re.search(rf"\b{owner.id}\.update\b", text) or (function is None and _is_imported(file, owner.id)):
-        return
-    if not _hands_on(file, owner.id, function.node if function is not None else None):
-        yield _stuck(step, owner.id, file.place(bound[0].node, bound[0].context).location)
-
-
-def _is_imported(file: File, name: str) -> bool:
-    """Whether another file may use a variable of this module."""
-    return any(other is not file and "import" in other.text for other in file.sites.mentioning([name], tests=True))
 
 
 def _stuck(step: Call, name: str, made: Location) -> Finding:
@@ -104,7 +66,7 @@ def _stuck(step: Call, name: str, made: Location) -> Finding:
 
 def _made_anew(sites: Sites) -> Iterator[Finding]:
     """A scaler that is made in the very loop that it steps in: each batch starts at the first scale."""
-    for made in sites.calls(*_SCALERS):
+    for made in sites.calls(*SCALERS):
         for name in made.file.names_given(made.node) if made.loops else ():
             for step in made.file.calls("step"):
                 owner = step.node.func.value if isinstance(step.node.func, ast.Attribute) else None
@@ -120,7 +82,7 @@ def _made_anew(sites: Sites) -> Iterator[Finding]:
 
 def _made_in_step(sites: Sites) -> Iterator[Finding]:
     """A scaler that is made and steps in a function without a loop, which loops call for each batch."""
-    for made in sites.calls(*_SCALERS):
+    for made in sites.calls(*SCALERS):
         function, names = made.function, made.file.names_given(made.node)
         if function is None or made.loops or len(names) != 1 or conditions(made.context):
             continue
@@ -160,44 +122,6 @@ def _updated_before(sites: Sites) -> Iterator[Finding]:
                     help=f"call `{owner}.update()` after `{owner}.step(...)`",
                     related=(near[0].place.location,),
                 )
-
-
-def _last(node: ast.expr) -> str:
-    """`scaler.step` of `self.scaler.step`."""
-    return ".".join(ast.unparse(node).split(".")[-2:])
-
-
-def _updates(file: File) -> bool:
-    return re.search(r"scaler\w*\.update\b", file.text, re.IGNORECASE) is not None
-
-
-def _hands_on(file: File, name: str, within: ast.AST | None = None) -> bool:
-    """Whether something is given the scaler, or returns it."""
-    calls = {node: context for found in file.walk.calls.values() for node, context in found}
-    for node in walk(within or file.module.source.tree):
-        given: list[ast.expr] = []
-        if isinstance(node, ast.Call) and _takes_and_steps(file, node, calls.get(node)):
-            continue
-        if isinstance(node, ast.Call):
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        elif isinstance(node, ast.Return | ast.Yield) and node.value is not None:
-            given = [node.value, *(node.value.elts if isinstance(node.value, ast.Tuple) else ())]
-        elif isinstance(node, ast.Dict) or (isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load)):
-            given = [*(node.values if isinstance(node, ast.Dict) else node.elts)]
-        if any(isinstance(part, ast.Name | ast.Attribute) and _last(part).endswith(name) for part in given):
-            return True
-    return False
-
-
-def _takes_and_steps(file: File, call: ast.Call, context: Context | None) -> bool:
-    """Whether a function of the project is called that has a scaler of the same name, so that it was read too."""
-    named = file.resolve(call.func, context) if context is not None else None
-    return isinstance(named, Function) and any("scaler" in name for name in named.parameters) and _steps(named)
-
-
-def _steps(function: Function) -> bool:
-    text = function.file.module.text_of(function.node)
-    return "scaler.step(" in text and not _updates(function.file)
 
 
 def _has_fresh(steps: list[Step]) -> bool:

@@ -69,6 +69,8 @@ def _holds(statement: ast.stmt, node: ast.AST) -> bool:
 
 def _uses(statement: ast.stmt, name: str) -> Iterator[ast.Name]:
     """Reads of the name's contents: its shape and its kind are the same before and after."""
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name) and statement.target.id == name:
+        yield statement.target
     asked = {
         id(node.value)
         for node in walk(statement)
