@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
 from mlcheck.lint.sites.evaluation_steps import augmented_steps
 from mlcheck.lint.sites.jitter import mixing_collate, noise_in_samples, transform_in_samples
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.loaders import PUBLIC, Loader, classes_of, loaders
 from mlcheck.lint.sites.makers import made
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.transforms import is_random, name_of, steps_of, transforms_of
@@ -28,13 +28,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield from _jittered(facts.sites, loader)
             yield from _handed_to_both(facts.sites, loader)
         if loader.own_split in ("val", "test") and not loader.trained and not _is_changed(loader):
-            steps = _steps(loader)
+            data, steps = _steps(loader)
             drawn = next((step for step in steps if is_random(step)), None)
             if drawn is not None and not _is_meant(facts.sites, loader):
                 yield Finding(
                     f"The {'validation' if loader.own_split == 'val' else 'test'} data is augmented at random: "
                     f"`{name_of(drawn)}` is among its transforms",
-                    _place(loader),
+                    _place(loader, data),
                     help="make a second data set with the transforms of evaluation, and take the held-out part of that",
                     related=(drawn.file.place(drawn.node, drawn.context).location,),
                 )
@@ -82,9 +82,9 @@ def _flagged(loader: Loader) -> Iterator[Finding]:
             )
 
 
-def _place(loader: Loader) -> Location:
+def _place(loader: Loader, data: Origin | None = None) -> Location:
     """Where the held-out data set is made, if its name says so; else where its loader is."""
-    data = loader.data[0]
+    data = data or loader.data[0]
     names = data.file.names_given(data.node)
     held_out = bool(names) and all(split_of_name(name) in ("val", "test") for name in names)
     return data.file.place(data.node, data.context).location if held_out else loader.call.place.location
@@ -166,13 +166,20 @@ def _is_switch(cls: Class, init: Function, name: str) -> bool:
 def _is_meant(sites: Sites, held_out: Loader) -> bool:
     """Whether the training data beside it is not augmented: then it was no slip, and robustness is measured."""
     beside = [o for o in sites.once(loaders) if o.split == "train" and o.call.file is held_out.call.file]
-    steps = [_steps(loader) for loader in beside]
+    steps = [_steps(loader)[1] for loader in beside]
     return any(steps) and not any(is_random(step) for each in steps for step in each)
 
 
-def _steps(loader: Loader) -> list[Origin]:
-    """The transforms of the loader's data, through the data set that it is a part of."""
-    return _steps_of(loader.data)
+def _steps(loader: Loader) -> tuple[Origin | None, list[Origin]]:
+    """The transforms of the loader's data, through the data set that it is a part of.
+
+    Of several public data sets, one of which a setting chooses: the first that is augmented.
+    """
+    names = [name for data in loader.data for name in classes_of(data) if name.startswith(PUBLIC)]
+    if len(loader.data) > 1 and len(names) == len(set(names)) == len(loader.data):
+        each = [(data, _steps_of([data])) for data in loader.data]
+        return next(((data, steps) for data, steps in each if any(map(is_random, steps))), each[0])
+    return None, _steps_of(loader.data)
 
 
 def _steps_of(found: list[Origin]) -> list[Origin]:

@@ -15,6 +15,7 @@ from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.values import split_of_name
 
 LOADER = "torch.utils.data.DataLoader"
+PUBLIC = "torchvision.datasets."
 ITERABLE = "torch.utils.data.IterableDataset"
 _LOADERS = (LOADER, "determined.pytorch.DataLoader", "torch_geometric.loader.DataLoader")
 _MAPS = frozenset(f"torch.utils.data.{name}" for name in ("TensorDataset", "Subset", "ConcatDataset", "random_split"))
@@ -112,8 +113,20 @@ def kind_of_data(origin: Origin) -> str:
             return "iterable"
         known = bool(named.libraries) and "?" not in named.libraries
         return "map" if named.find("__getitem__") and known else ""
-    name = canonical(named) if isinstance(named, str) else ""
-    return "map" if name in _MAPS or name.startswith("torchvision.datasets.") else ""
+    names = classes_of(origin)
+    return "map" if names and all(name in _MAPS or name.startswith(PUBLIC) for name in names) else ""
+
+
+def classes_of(origin: Origin) -> list[str]:
+    """The class of a library that makes the data; several of `dataset(root)`, where branches bind `dataset`."""
+    if not isinstance(origin.node, ast.Call):
+        return []
+    if origin.name or not isinstance(origin.node.func, ast.Name):
+        return [canonical(origin.name)] if origin.name else []
+    found = origins(origin.file, origin.node.func, origin.context, origin.entered)
+    names = [each.file.resolve(each.node, each.context) for each in found]
+    known = [canonical(name) for name in names if isinstance(name, str)]
+    return known if len(known) == len(names) else []
 
 
 def loaders(sites: Sites) -> tuple[Loader, ...]:

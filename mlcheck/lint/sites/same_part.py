@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.nodes import is_length, walk
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.loaders import PUBLIC, Loader, classes_of, loaders
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.values import split_of_name
 
-_HOME = "torchvision.datasets."
+Part = tuple[tuple[str, str], bool]
+
 _BY_FLAG = frozenset(["MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "USPS"])
 _BY_WORD = frozenset(["SVHN", "STL10", "GTSRB", "Food101", "Flowers102", "StanfordCars", "DTD", "FGVCAircraft"])
 _ASKED = frozenset(["classes", "class_to_idx"])
@@ -20,13 +21,15 @@ _ASKED = frozenset(["classes", "class_to_idx"])
 
 def held_out_of_training(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
     """`DataLoader(MNIST(root, train=True))` named for validation or test, and the one beside it for training."""
-    found = [(loader, part) for loader in sites.once(loaders) if (part := _part(loader)) is not None]
-    for held, part in found:
+    found = [(loader, parts) for loader in sites.once(loaders) if (parts := _parts(loader))]
+    for held, parts in found:
         if _split(held) not in ("val", "test") or held.owns_order or _is_cut(held):
             continue
-        for learnt, other in found:
+        judged = {part for part, trains in parts if trains and (part, False) not in parts}
+        for learnt, others in found:
             beside = learnt.call.file is held.call.file and learnt.call.function is held.call.function
-            if beside and part == other and _split(learnt) == "train":
+            trained = {part for part, trains in others if trains}
+            if beside and len(parts) == len(held.data) and judged & trained and _split(learnt) == "train":
                 yield held, learnt
                 break
 
@@ -37,18 +40,25 @@ def _split(loader: Loader) -> str:
     return loader.own_split if loader.names and data in ("", loader.own_split) else ""
 
 
-def _part(loader: Loader) -> tuple[str, str] | None:
-    """The class of the data with its folder, where the loader gets its training part."""
-    if len(loader.data) != 1 or not loader.data[0].name.startswith(_HOME):
-        return None
-    origin = loader.data[0]
-    assert isinstance(origin.node, ast.Call)
-    made, name = Call(origin.file, origin.node, origin.context), origin.name.removeprefix(_HOME)
-    trains = made.constant("train", 1, True) is True if name in _BY_FLAG else name in _BY_WORD
-    if not trains or (name in _BY_WORD and made.constant("split", 1, "train") != "train"):
-        return None
-    root = made.argument("root", 0)
-    return (name, ast.unparse(root)) if isinstance(root, ast.expr) else None
+def _parts(loader: Loader) -> set[Part]:
+    """The classes of the data with their folder, of each data set that it may be, and whether it is for training."""
+    found = set()
+    for origin in loader.data:
+        names = [name.removeprefix(PUBLIC) for name in classes_of(origin)]
+        if not names or not (_BY_FLAG.issuperset(names) or _BY_WORD.issuperset(names)):
+            continue
+        assert isinstance(origin.node, ast.Call)
+        made = Call(origin.file, origin.node, origin.context)
+        root = made.argument("root", 0)
+        if not isinstance(root, ast.expr):
+            continue
+        trains = made.constant("train", 1, True) is True if names[0] in _BY_FLAG else _asks_for_training(made)
+        found.add((("|".join(sorted(names)), ast.unparse(root)), trains))
+    return found
+
+
+def _asks_for_training(made: Call) -> bool:
+    return made.constant("split", 1, "train") == "train"
 
 
 def _is_cut(loader: Loader) -> bool:
