@@ -9,13 +9,14 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, Sites
+from mlcheck.lint.sites.fetching import may_fetch, mentions
 from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes, text_of
 from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"
 _FEW = 4
 _ASKS = ("isinstance", "hasattr", "type")
-_ANY = ("getattr(", "children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "locals(")
+_ANY = ("children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "locals(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -38,7 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
             if not holds_parameters(cls.file, assigned.value, assigned.context):
                 continue
-            if is_read(name) or _is_named_by_heir(facts.sites, cls, name):
+            if is_read(name) or _is_used_by_heir(facts.sites, cls, name):
                 continue
             yield Finding(
                 f"`self.{name}` is made here and never used: its weights get no gradient",
@@ -77,7 +78,10 @@ def _is_once(name: str, text: str) -> bool:
 def _is_read(sites: Sites, name: str) -> bool:
     """Whether anything reads it off another object than `self`, or has it in a string."""
     other = re.compile(rf"(?<!\bself)\.{name}\b|[\"'](?:[\w.]+\.)?{name}(?:\.[\w.]+)?[\"']")
-    return any(other.search(line) for file in sites.files.values() for line in lines_with(name, file.text))
+    return any(
+        any(other.search(line) for line in lines_with(name, file.text)) and mentions(file.module.source.tree, name)
+        for file in sites.files.values()
+    )
 
 
 def _heirs(sites: Sites) -> dict[Class, list[Class]]:
@@ -89,6 +93,9 @@ def _heirs(sites: Sites) -> dict[Class, list[Class]]:
     return found
 
 
-def _is_named_by_heir(sites: Sites, cls: Class, name: str) -> bool:
-    heirs = sites.once(_heirs).get(cls, ())
+def _is_used_by_heir(sites: Sites, cls: Class, name: str) -> bool:
+    """Whether an heir names it, or it or the class itself fetches attributes by names that may be this one."""
+    heirs = sites.once(_heirs).get(cls, [])
+    if any(may_fetch(each, name) for each in (cls, *heirs)):
+        return True
     return any(occurrences(name, heir.file.module.text_of(heir.node), most=1) for heir in heirs)
