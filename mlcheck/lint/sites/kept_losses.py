@@ -41,8 +41,6 @@ def kept_losses(sites: Sites) -> Iterator[KeptLoss]:
 
 
 def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
-    if not _is_epoch(loop):
-        return
     body = loop.node.body
     losses = {number: _differentiated(line) for number, line in enumerate(body)}
     for at, line in enumerate(body):
@@ -51,7 +49,9 @@ def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
             low, high = sorted([at, number])
             if any(stores(between, loss) for between in body[low + 1 : high]):
                 continue
-            if _begins_as_number(loop, name) and not any(stores(each, name) for each in body if each is not line):
+            if any(stores(each, name) for each in body if each is not line):
+                continue
+            if _is_epoch(loop) and _begins_as_number(loop, name):
                 yield KeptLoss(loop.file, loop, name, line, body[number])
 
 
