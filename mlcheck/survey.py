@@ -16,8 +16,8 @@ import yaml
 
 from mlcheck.core.notebook import is_notebook
 from mlcheck.core.source_text import is_code, read_source
-from mlcheck.lint.discover import discover
-from mlcheck.lint.source import Source, parse
+from mlcheck.lint.files.discover import discover
+from mlcheck.lint.files.source import Source, parse
 
 _PARTS = frozenset(["model", "optimizer", "train_loader"])
 _ABOUT = re.compile(r"torch|lightning")

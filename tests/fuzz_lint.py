@@ -29,13 +29,13 @@ sys.path.insert(0, str(Path(__file__).parent / "lint"))
 from circles import circle
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.lint import roots
-from mlcheck.lint.discover import PythonFile, discover
-from mlcheck.lint.effort import Effort
 from mlcheck.lint.engine import Crash, analyse
-from mlcheck.lint.relevance import Relevance
+from mlcheck.lint.files.discover import PythonFile, discover
+from mlcheck.lint.files.source import Source, Unreadable, parse
+from mlcheck.lint.interpret import roots
+from mlcheck.lint.interpret.effort import Effort
+from mlcheck.lint.interpret.relevance import Relevance
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.lint.source import Source, Unreadable, parse
 
 BATCH = 60
 SECONDS_PER_BATCH = 120

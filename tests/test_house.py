@@ -93,8 +93,8 @@ CHECKS_MAY_IMPORT = {
         "mlcheck.lint.values",
         "mlcheck.lint.judging",
         "mlcheck.lint.sites",
-        "mlcheck.lint.shape_facts",
-        "mlcheck.lint.shapes",
+        "mlcheck.lint.shapes.facts",
+        "mlcheck.lint.shapes.algebra",
         "mlcheck.lint.names",
         "mlcheck.lint.nodes",
         "mlcheck.lint.words",
@@ -134,7 +134,7 @@ def imports_at_start(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def modules_behind(name: str) -> set[str]:
-    """The modules loaded for an import of `name`: that of `mlcheck.lint.machine.Machine` is `mlcheck.lint.machine`."""
+    """The modules loaded for an import of `name`, which may be one or stand in one: `mlcheck.core.rule.Rule`."""
     here = {name, name.rpartition(".")[0]}
     return (here | {f"{part}.__init__" for part in here}) & set(MODULES)
 

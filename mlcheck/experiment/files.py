@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.gitignore import Pattern, is_ignored, patterns_above, read_patterns
+from mlcheck.lint.files.gitignore import Pattern, is_ignored, patterns_above, read_patterns
 
 ENDINGS = (".yaml", ".yml")
 _ENTRYPOINT = pattern(rb"^entrypoint\s*:", re.MULTILINE)

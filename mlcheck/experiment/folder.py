@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from mlcheck.lint.gitignore import Pattern, is_ignored, parse_pattern
+from mlcheck.lint.files.gitignore import Pattern, is_ignored, parse_pattern
 
 _NEVER_SENT = (
     *("__pycache__/", "*.py[co]", "*$py.class", ".git/", ".vscode/", ".idea/", ".mypy_cache/", "/shared_fs"),

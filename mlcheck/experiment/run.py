@@ -14,7 +14,7 @@ from mlcheck.core.plural import plural
 from mlcheck.core.report import Report, Result
 from mlcheck.experiment.files import ENDINGS, configs, may_be_grid, read
 from mlcheck.lint.baseline import settle
-from mlcheck.lint.discover import MissingPath
+from mlcheck.lint.files.discover import MissingPath
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.select import Selection
 from mlcheck.lint.suppress import Suppressions

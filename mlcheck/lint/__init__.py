@@ -1,14 +1,15 @@
 """Reads PyTorch programs as programs. Never imports torch, never runs or imports the code it reads.
 
-A run goes `run` -> `discover` (which files) -> `grouping` (files that import each other) -> `cache`, or `engine`.
-The engine interprets a group once and then lets every check read what was noted. There are two layers to read from:
+A run goes `run` -> `files` (which are meant, and which import each other) -> `work` (tasks, processes, the cache) ->
+`engine`. The engine interprets a group of files once and then lets every check read what was noted. There are two
+layers to read from:
 
 - *call sites* (`sites/`): where `DataLoader` is called and with what, without following the program;
 - *facts* (`facts`, `training`): what an abstract interpretation saw, such as "this step uses gradients of two losses".
 
-The interpreter is `machine` (memory, frames, paths and their joins) with a language on top: `statements`,
-`expressions`, `calls`, `attributes`, `loops` and their kin say what Python does, `modules`, `gradients`, `modes`,
-`losses`, `precision`, `schedulers` what PyTorch does. They call each other through the machine; `interpreter` joins
+The interpreter (`interpret/`) is an abstract machine (memory, frames, paths and their joins) with a language on top:
+`python/` says what statements, expressions and calls do, `pytorch/` what modules, losses and optimizers do, `shapes/`
+what becomes of the sizes of tensors. They call each other through the machine; `interpret/interpreter` joins
 them. The words they share:
 
 - *value* (`values`): what a variable holds as far as rules care; a `Symbol` is anything unknown, a `Select` one of

@@ -9,15 +9,15 @@ from mlcheck.core.check import Check, list_checks
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.core.finding import Finding
 from mlcheck.lint import checks as package
-from mlcheck.lint import roots
-from mlcheck.lint.collector import without_cycle_collector
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.interpreter import Interpreter
-from mlcheck.lint.parts import EventsNeeded, SitesAlone, belongs
+from mlcheck.lint.files.source import Source, Unreadable
+from mlcheck.lint.interpret import roots
+from mlcheck.lint.interpret.interpreter import Interpreter
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import Sites
-from mlcheck.lint.source import Source, Unreadable
-from mlcheck.lint.tasks import Part, Seen
+from mlcheck.lint.work.collector import without_cycle_collector
+from mlcheck.lint.work.parts import EventsNeeded, SitesAlone, belongs
+from mlcheck.lint.work.tasks import Part, Seen
 
 
 @dataclass(frozen=True, slots=True)

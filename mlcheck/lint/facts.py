@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mlcheck.core.dataclasses import dataclass, field, fields
 from mlcheck.core.finding import Location
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.lint.shape_facts import Broadcast, Softmax
-from mlcheck.lint.source import Unreadable
+from mlcheck.lint.files.source import Unreadable
+from mlcheck.lint.shapes.facts import Broadcast, Softmax
 from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training
 from mlcheck.lint.values import NO_TRACES, Traces, Value
 

@@ -6,8 +6,8 @@ import ast
 import builtins
 from functools import lru_cache
 
-from mlcheck.lint.frames import DeadPath, Frame, Sink
-from mlcheck.lint.machine import Machine
+from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
+from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.values import Const, External, Imported, Module, Value
 

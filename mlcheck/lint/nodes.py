@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from mlcheck.lint.slim import by_kind
+from mlcheck.lint.files.slim import by_kind
 
 _WORDS = frozenset(["id", "attr", "ctx", "op", "ops", "kind", "type_comment", "simple", "conversion", "is_async"])
 _WORDS |= {"level", "module", "asname", "lineno", "tag", "kwd_attrs", "rest"}

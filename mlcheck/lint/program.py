@@ -11,7 +11,7 @@ from itertools import accumulate
 
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.source import Source
+from mlcheck.lint.files.source import Source
 from mlcheck.lint.values import Class, External, Value
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

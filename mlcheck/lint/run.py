@@ -15,17 +15,17 @@ from mlcheck.core.finding import Location
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.plural import plural
 from mlcheck.core.report import Report
-from mlcheck.lint.answers import Answers, Asked
 from mlcheck.lint.baseline import Fingerprints, Known, opened, write_baseline
-from mlcheck.lint.cache import Answer, Cache, Kept, key
-from mlcheck.lint.collector import without_cycle_collector
-from mlcheck.lint.discover import discover
-from mlcheck.lint.jobs import answered
-from mlcheck.lint.outlines import Group, Member, Outline
-from mlcheck.lint.reading import Buffer, Text
+from mlcheck.lint.files.discover import discover
+from mlcheck.lint.files.outlines import Group, Member, Outline
+from mlcheck.lint.files.reading import Buffer, Text
 from mlcheck.lint.select import LintSettings, Selection
 from mlcheck.lint.suppress import IDLE_COMMENTS, Suppressions
-from mlcheck.lint.tasks import Said, Task
+from mlcheck.lint.work.answers import Answers, Asked
+from mlcheck.lint.work.cache import Answer, Cache, Kept, key
+from mlcheck.lint.work.collector import without_cycle_collector
+from mlcheck.lint.work.jobs import answered
+from mlcheck.lint.work.tasks import Said, Task
 
 __all__ = ["Buffer", "LintSettings", "run_lint"]
 
@@ -185,13 +185,13 @@ class _Reading:
     def _groups(self) -> list[Group]:
         """The files, in groups; as they were kept where no file changed, came or went."""
         if not self._settings.cache:
-            from mlcheck.lint.grouping import group
+            from mlcheck.lint.files.grouping import group
 
             return group([Member(text.path, text.module, text.outline()) for text in self._texts])
         name = key([(text.path, text.module, text.digest) for text in self._texts])
         kept = self._cache.groups(name)
         if kept is None:
-            from mlcheck.lint.grouping import group
+            from mlcheck.lint.files.grouping import group
 
             kept = group([Member(text.path, text.module, self._outline(text)) for text in self._texts])
             self._cache.keep_groups(name, kept)

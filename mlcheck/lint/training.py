@@ -11,7 +11,7 @@ from mlcheck.core.named_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Facts, Forward, Grads, Loop, Place, Step, Turn
-    from mlcheck.lint.mixing import Mixed
+    from mlcheck.lint.pytorch.mixing import Mixed
     from mlcheck.lint.values import Value
 
 

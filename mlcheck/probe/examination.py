@@ -17,8 +17,8 @@ from mlcheck.probe.control import Control
 from mlcheck.probe.job import Job, budget_spent
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Particular, Unexplained
 from mlcheck.probe.measure.place import raised_at
-from mlcheck.probe.measure.rehearsal import Rehearsal
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.rehearsal import Rehearsal
+from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.plan import ordered, weight_of
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import global_cells, seed_all

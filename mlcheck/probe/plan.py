@@ -8,7 +8,7 @@ from mlcheck.core.check import Check
 from mlcheck.core.outcome import Severity
 from mlcheck.core.rule import Rule
 from mlcheck.probe.measure.measurement import Measurement
-from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.measure.training.rehearsal import Rehearsal
 
 Needs = list[type[Measurement]]
 Open = dict[str, frozenset[type[Measurement]]]

@@ -15,7 +15,7 @@ from mlcheck.config import load_config
 from mlcheck.core.extras import PROBE_NEEDS, require
 from mlcheck.core.mistake import Mistake
 from mlcheck.core.report import Report, Result
-from mlcheck.lint.discover import discover
+from mlcheck.lint.files.discover import discover
 from mlcheck.pytest_plugin.nodes import LintFile, LintItem, NoTests, ProbeFile, ProbeItem
 from mlcheck.pytest_plugin.runs import Runs
 

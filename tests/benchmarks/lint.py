@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from mlcheck.lint.discover import discover
+from mlcheck.lint.files.discover import discover
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "lint" / "fixtures" / "validation-in-the-middle-of-an-epoch" / "train.py"

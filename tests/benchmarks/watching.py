@@ -24,11 +24,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mlcheck.probe.measure.gradients import GradientWatch, named_parameters
-from mlcheck.probe.measure.losses import LossWatch
+from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.modules import ModuleWatch, Names
-from mlcheck.probe.measure.short_run import kept_graphs
-from mlcheck.probe.measure.update_watch import UpdateWatch
+from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
+from mlcheck.probe.measure.training.short_run import kept_graphs
+from mlcheck.probe.measure.training.update_watch import UpdateWatch
 
 LIMIT = 0.10
 LEAST_S = 2e-3

@@ -9,7 +9,7 @@ from typing import NamedTuple as Standard
 import pytest
 
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.lint.outlines import Import
+from mlcheck.lint.files.outlines import Import
 
 
 class Cheap(NamedTuple):

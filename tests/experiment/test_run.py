@@ -12,7 +12,7 @@ from mlcheck.core.check import find_checks
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Report
 from mlcheck.experiment.run import RULES, run_lint_and_configs
-from mlcheck.lint.discover import MissingPath
+from mlcheck.lint.files.discover import MissingPath
 from mlcheck.lint.run import LintSettings
 
 CONFIG = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from mlcheck.lint.source import Source, Unreadable, parse
+from mlcheck.lint.files.source import Source, Unreadable, parse
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n"
 FILES = {

@@ -146,6 +146,6 @@ def test_another_version_is_asked_anew(monkeypatch: pytest.MonkeyPatch, analysed
     write({"train.py": "x = 1\n"})
     lint()
     analysed.clear()
-    monkeypatch.setattr("mlcheck.lint.cache.__version__", "99.0")
+    monkeypatch.setattr("mlcheck.lint.work.cache.__version__", "99.0")
     lint()
     assert analysed == [["train.py"]]

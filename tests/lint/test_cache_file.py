@@ -15,7 +15,7 @@ import pytest
 from cached_program import STATES, first_state, lint, said, write
 
 from mlcheck.core.finding import Finding, Location
-from mlcheck.lint.cache import Cache, key
+from mlcheck.lint.work.cache import Cache, key
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_files_that_a_killed_run_left_are_cleared_away() -> None:
 
 
 def test_its_size_is_bounded_and_what_is_in_use_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcheck.lint.cache._MOST_BYTES", 4_000)
+    monkeypatch.setattr("mlcheck.lint.work.cache._MOST_BYTES", 4_000)
     for number in range(30):
         cache = Cache(".cache")
         cache.keep_answers(key(number), [("rule", Finding("x" * 200, Location("a.py", number)))], {"loss": 1})
@@ -96,7 +96,7 @@ def test_its_size_is_bounded_and_what_is_in_use_stays(monkeypatch: pytest.Monkey
 
 
 def test_what_alone_is_too_big_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcheck.lint.cache._MOST_BYTES", 100)
+    monkeypatch.setattr("mlcheck.lint.work.cache._MOST_BYTES", 100)
     cache = Cache(".cache")
     cache.keep_answers(key("big"), [("rule", Finding("x" * 200))], {})
     cache.save()

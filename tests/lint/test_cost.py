@@ -13,17 +13,19 @@ from typing import Any
 import pytest
 
 from mlcheck.core.check import find_checks
-from mlcheck.lint import checks, names, nodes, reading, roots
+from mlcheck.lint import checks, names, nodes
 from mlcheck.lint.engine import Crash, analyse
-from mlcheck.lint.interpreter import Interpreter
-from mlcheck.lint.machine import Machine
+from mlcheck.lint.files import reading
+from mlcheck.lint.files.source import Source, Unreadable, parse
+from mlcheck.lint.interpret import roots
+from mlcheck.lint.interpret.interpreter import Interpreter
+from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import Program
 from mlcheck.lint.run import LintSettings, run_lint
 from mlcheck.lint.sites import File, Named, Sites
 from mlcheck.lint.sites import walk as walking
 from mlcheck.lint.sites.scopes import Binding
-from mlcheck.lint.source import Source, Unreadable, parse
-from mlcheck.lint.tasks import Seen
+from mlcheck.lint.work.tasks import Seen
 
 PROJECT = {
     "model.py": "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n",

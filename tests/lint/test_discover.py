@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.lint.discover import MissingPath, discover
-from mlcheck.lint.gitignore import is_ignored, parse_pattern
+from mlcheck.lint.files.discover import MissingPath, discover
+from mlcheck.lint.files.gitignore import is_ignored, parse_pattern
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mlcheck.lint.grouping import group
-from mlcheck.lint.outlines import Member, outline
+from mlcheck.lint.files.grouping import group
+from mlcheck.lint.files.outlines import Member, outline
+from mlcheck.lint.files.source import Source
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.lint.source import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 

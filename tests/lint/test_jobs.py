@@ -18,15 +18,15 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import By, Outcome
 from mlcheck.core.report import Report
-from mlcheck.lint import jobs, parts, workers
-from mlcheck.lint.asking import ask
 from mlcheck.lint.checks import missing_zero_grad, unsafe_load
-from mlcheck.lint.discover import PythonFile
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.outlines import Group
-from mlcheck.lint.reading import Text
+from mlcheck.lint.files.discover import PythonFile
+from mlcheck.lint.files.outlines import Group
+from mlcheck.lint.files.reading import Text
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.lint.tasks import Part, Said, Task
+from mlcheck.lint.work import jobs, parts, workers
+from mlcheck.lint.work.asking import ask
+from mlcheck.lint.work.tasks import Part, Said, Task
 
 NET = """\
 import torch.nn as nn

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlcheck.lint.engine import Crash, analyse
-from mlcheck.lint.source import Source, parse
+from mlcheck.lint.files.source import Source, parse
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n"
 

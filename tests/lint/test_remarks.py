@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from mlcheck.lint.remarks import without_remarks
+from mlcheck.lint.files.remarks import without_remarks
 
 
 @pytest.mark.parametrize(

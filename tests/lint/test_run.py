@@ -10,7 +10,7 @@ from lint_runs import CAREFUL, FORGETFUL, RULE, lint, places, result, write
 import mlcheck.lint.engine
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import By, Outcome, Severity
-from mlcheck.lint.discover import MissingPath
+from mlcheck.lint.files.discover import MissingPath
 from mlcheck.lint.run import LintSettings, run_lint
 
 pytestmark = pytest.mark.usefixtures("in_empty_folder")

@@ -10,7 +10,7 @@ import pytest
 from lint_runs import FORGETFUL, RULE, lint, places, result, write
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.lint.discover import Found, PythonFile
+from mlcheck.lint.files.discover import Found, PythonFile
 from mlcheck.report import lint_text
 
 pytestmark = pytest.mark.usefixtures("in_empty_folder")

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlcheck.lint import shapes
+from mlcheck.lint.shapes import algebra as shapes
 from mlcheck.lint.values import Shape
 
 SIZES = st.lists(st.integers(1, 4), min_size=0, max_size=4).map(tuple)

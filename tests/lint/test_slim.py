@@ -11,9 +11,9 @@ import pytest
 
 from mlcheck.core.report import Report
 from mlcheck.lint import run
+from mlcheck.lint.files.slim import SLIM, slimmed
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.lint.slim import SLIM, slimmed
 from tests.lint.test_nodes import HERE, ODD
 
 FIXTURES = HERE / "fixtures"

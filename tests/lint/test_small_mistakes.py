@@ -17,7 +17,7 @@ from mlcheck.core.catalog import Catalog
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Severity
 from mlcheck.lint.engine import Crash, analyse
-from mlcheck.lint.source import Source, parse
+from mlcheck.lint.files.source import Source, parse
 
 FOLDER = Path(__file__).parent / "fixtures" / "sound"
 PROGRAMS = [pytest.param(path.read_text("utf-8"), path.stem, id=path.stem) for path in sorted(FOLDER.glob("*.py"))]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mlcheck.lint.files.source import Source, Unreadable, parse
 from mlcheck.lint.run import LintSettings, run_lint
-from mlcheck.lint.source import Source, Unreadable, parse
 
 OLD = b"x = y.cuda(async=True)\nz = f(1, async = False, k=2)\n"
 

@@ -10,12 +10,13 @@ import pytest
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Listed, find_checks, list_checks
 from mlcheck.core.outcome import By
-from mlcheck.lint import checks, roots
+from mlcheck.lint import checks
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.interpreter import Interpreter
+from mlcheck.lint.files.source import Source, parse
+from mlcheck.lint.interpret import roots
+from mlcheck.lint.interpret.interpreter import Interpreter
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import Sites
-from mlcheck.lint.source import Source, parse
 from tests.lint.test_pairs import pairs, version
 
 FIXTURES = Path(__file__).parent / "fixtures"

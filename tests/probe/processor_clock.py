@@ -8,22 +8,20 @@ from contextlib import contextmanager
 
 import pytest
 
-from mlcheck.probe.measure import (
-    added_term,
-    averaged_copy,
+from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.loss import added_term, lower_bound
+from mlcheck.probe.measure.model import averaged_copy, parameters
+from mlcheck.probe.measure.training import (
     decay_trials,
-    lower_bound,
     memorising,
-    parameters,
     planned_rates,
-    predictions,
     rate_trials,
     restarts,
     resumed,
     short_run,
     training_steps,
 )
-from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.validation import predictions
 
 _EXPERIMENTS = (
     *(added_term, averaged_copy, decay_trials, lower_bound, memorising, parameters, planned_rates),

@@ -20,7 +20,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_run import RankRun
+from mlcheck.probe.measure.ranks.run import RankRun
 from mlcheck.trial.ranks import rank as rank_process
 from mlcheck.trial.ranks.launch import RankJob, stories
 

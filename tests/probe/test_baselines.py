@@ -19,8 +19,8 @@ from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.baseline_not_beaten import check as judge
-from mlcheck.probe.measure.baselines import Baselines
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.baselines import Baselines
 from mlcheck.trial.trial import Trial
 
 

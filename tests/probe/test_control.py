@@ -11,7 +11,7 @@ from probe_programs import classes, cross_entropy, examined, mlp, trial_of
 from torch import nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure import activations
+from mlcheck.probe.measure.model import activations
 from mlcheck.trial.trial import Trial
 
 ENTRY, LATER = "entry-does-not-run", "later-step-breaks"

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from mlcheck.probe.measure.extents import extent_of, filled, magnitudes
+from mlcheck.probe.measure.training.extents import extent_of, filled, magnitudes
 
 
 def test_a_gradient_is_full_where_one_element_is_not_zero() -> None:

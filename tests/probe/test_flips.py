@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mlcheck.probe.measure.flips import Flips
-from mlcheck.probe.measure.mirrored import told_by_mirror
+from mlcheck.probe.measure.data.flips import Flips
+from mlcheck.probe.measure.data.mirrored import told_by_mirror
 
 Read = tuple[Tensor, Tensor]
 SIDE = 12

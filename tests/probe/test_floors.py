@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mlcheck.probe.measure.floors import confusion_floor, floors, lowest, mean_loss
-from mlcheck.probe.measure.losses import LossCall, LossWatch
+from mlcheck.probe.measure.loss.floors import confusion_floor, floors, lowest, mean_loss
+from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 
 
 def seen(function: object, *args: Tensor, **options: object) -> LossCall:

@@ -13,7 +13,7 @@ from probe_programs import ask, classes, cross_entropy, mlp, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.line_by_line import told_line_by_line
+from mlcheck.probe.measure.training.line_by_line import told_line_by_line
 from mlcheck.probe.measure.values import told
 
 Pair = namedtuple("Pair", "x mask")

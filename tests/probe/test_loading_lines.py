@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.loading_lines import loading_lines
+from mlcheck.probe.measure.speed.loading_lines import loading_lines
 from mlcheck.trial.observe.stacks import Frame, Stacks, parsed
 
 

@@ -9,7 +9,7 @@ import torch
 from probe_programs import ask, classes, cross_entropy, says, trial_of
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.logged import logged
+from mlcheck.probe.measure.validation.logged import logged
 
 lightning = pytest.importorskip("lightning.pytorch")
 

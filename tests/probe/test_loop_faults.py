@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import entry_does_not_run
-from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.trial.trial import Trial
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.overrides import _get_current_function_mode_stack
 
-from mlcheck.probe.measure.losses import LossWatch
+from mlcheck.probe.measure.loss.losses import LossWatch
 
 
 def trained(optimizer: type[torch.optim.Optimizer], **options: float) -> tuple[nn.Linear, torch.optim.Optimizer]:

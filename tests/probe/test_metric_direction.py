@@ -9,8 +9,8 @@ from mlcheck.core.finding import Location
 from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import metric_direction_reversed, validation_worsens
-from mlcheck.probe.measure.searched import Searched
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.searched import Searched
 
 
 def searched(metric: str, smallest: bool) -> Searched:

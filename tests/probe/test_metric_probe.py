@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.metric_wrong import judge_printed
-from mlcheck.probe.measure.printed_metrics import PrintedMetrics
-from mlcheck.probe.measure.printed_text import Printed, metrics_in
+from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
+from mlcheck.probe.measure.validation.printed_text import Printed, metrics_in
 from mlcheck.trial.trial import Trial
 
 Metrics = Callable[[Tensor, Tensor], dict[str, Any]]

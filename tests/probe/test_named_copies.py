@@ -12,7 +12,7 @@ from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import averaged_copy_wrong
-from mlcheck.probe.measure.averaged_copy import AveragedCopies
+from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
 
 
 class Holder:

@@ -15,10 +15,10 @@ from probe_programs import ask, cross_entropy, trial_on
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from mlcheck.probe.measure.augmented import augmentation
-from mlcheck.probe.measure.boxes import boxed
-from mlcheck.probe.measure.normalised import Normalisation, normalisation
-from mlcheck.probe.measure.waveforms import is_waveform, waveforms
+from mlcheck.probe.measure.data.augmented import augmentation
+from mlcheck.probe.measure.data.boxes import boxed
+from mlcheck.probe.measure.data.normalised import Normalisation, normalisation
+from mlcheck.probe.measure.data.waveforms import is_waveform, waveforms
 
 
 class Normalize:

@@ -11,7 +11,7 @@ from probe_programs import ask, classes, cross_entropy, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.pixel_order import pixel_order
+from mlcheck.probe.measure.data.pixel_order import pixel_order
 from mlcheck.trial.trial import Trial
 
 

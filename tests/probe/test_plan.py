@@ -13,7 +13,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
 from mlcheck.probe.examination import Examination, measurements_of
 from mlcheck.probe.job import Job, budget_spent
-from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.probe.plan import ordered, weight_of
 from mlcheck.probe.result import from_message
 from mlcheck.trial.trial import Trial

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.schedule_calls import Rhythm, _rhythm
+from mlcheck.probe.measure.training.schedule_calls import Rhythm, _rhythm
 from mlcheck.trial.planned import Planned, planned_by, planned_in
 from mlcheck.trial.trial import Trial
 

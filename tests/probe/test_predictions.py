@@ -12,8 +12,8 @@ from sound_programs import SOUND
 from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.losses import LossWatch
-from mlcheck.probe.measure.predictions import each
+from mlcheck.probe.measure.loss.losses import LossWatch
+from mlcheck.probe.measure.validation.predictions import each
 from mlcheck.trial.trial import Trial
 
 WORST, SUSPECT = "worst-predictions-unseen", "label-errors-unreviewed"

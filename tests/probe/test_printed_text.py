@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from mlcheck.probe.measure.printed_text import Heard, metrics_in
+from mlcheck.probe.measure.validation.printed_text import Heard, metrics_in
 
 
 def read(one: str, other: str) -> list[tuple[str, str, str]]:

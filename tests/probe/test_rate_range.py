@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from mlcheck.core.finding import Figure
-from mlcheck.probe.measure.rate_range import rate_range
-from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
+from mlcheck.probe.measure.training.rate_range import rate_range
+from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 
 
 def picture(*runs: RateTrial) -> Figure:

@@ -109,7 +109,7 @@ class Endless(IterableDataset[Any]):
 
 
 def test_workers_of_an_endless_stream_that_draw_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mlcheck.probe.measure.passes.SECONDS", 0.3)
+    monkeypatch.setattr("mlcheck.probe.measure.data.passes.SECONDS", 0.3)
     alike, apart = (streamed(Endless(own, rows=1_000_000)) for own in (False, True))
     says(ask("iterable-not-sharded", alike), Outcome.FAIL, "one of each worker, and all equal")
     assert ask("iterable-not-sharded", apart).outcome is not Outcome.FAIL

@@ -19,8 +19,8 @@ from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.run_not_repeatable import check
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.other_process import OtherProcess, _parting, _sketch
-from mlcheck.probe.measure.repeated import Repeated
+from mlcheck.probe.measure.training.other_process import OtherProcess, _parting, _sketch
+from mlcheck.probe.measure.training.repeated import Repeated
 from mlcheck.trial.find import EntryOptions, load_trial
 from mlcheck.trial.trial import Source, Trial
 

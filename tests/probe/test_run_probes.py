@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import learning_rate_too_low
-from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
+from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 from mlcheck.trial.trial import Trial
 
 Hook = Callable[[int, Tensor], None]

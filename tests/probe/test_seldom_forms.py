@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.update_watch import _norms
+from mlcheck.probe.measure.training.update_watch import _norms
 
 
 class Ensemble(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.shifted import Shift, shifts
+from mlcheck.probe.measure.data.shifted import Shift, shifts
 
 N = 300
 

@@ -18,13 +18,13 @@ from torch.utils.data import DataLoader, TensorDataset
 from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import batch_copied_slowly, loader_settings_slow, step_mostly_overhead, sync_in_loop
-from mlcheck.probe.measure import loader_search
-from mlcheck.probe.measure.batch_copy import BatchCopy
-from mlcheck.probe.measure.loader_place import loader_place
-from mlcheck.probe.measure.loader_search import LoaderSearch, Settings, Timed, like, smallest, worker_counts
-from mlcheck.probe.measure.operation_table import OperationTable, operations
-from mlcheck.probe.measure.step_calls import Call, StepCalls
-from mlcheck.probe.measure.step_overhead import StepOverhead, interval
+from mlcheck.probe.measure.speed import loader_search
+from mlcheck.probe.measure.speed.batch_copy import BatchCopy
+from mlcheck.probe.measure.speed.loader_place import loader_place
+from mlcheck.probe.measure.speed.loader_search import LoaderSearch, Settings, Timed, like, smallest, worker_counts
+from mlcheck.probe.measure.speed.operation_table import OperationTable, operations
+from mlcheck.probe.measure.speed.step_calls import Call, StepCalls
+from mlcheck.probe.measure.speed.step_overhead import StepOverhead, interval
 
 HERE = Location("train.py", 12, symbol="step")
 CPU = torch.device("cpu")

@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure import loop_rounds, step_time
 from mlcheck.probe.measure.drive import Clock, await_device
-from mlcheck.probe.measure.loading_shares import Busy
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.step_time import StepTime
-from mlcheck.probe.measure.time_causes import cause
+from mlcheck.probe.measure.speed import loop_rounds, step_time
+from mlcheck.probe.measure.speed.loading_shares import Busy
+from mlcheck.probe.measure.speed.step_time import StepTime
+from mlcheck.probe.measure.speed.time_causes import cause
 
 
 def slow(batches: list[Any]) -> Iterator[Any]:

@@ -11,12 +11,12 @@ from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import workers_fight_for_cores
 from mlcheck.probe.checks.loader_slower_than_step import check
-from mlcheck.probe.measure.loading_lines import LoadingLines
-from mlcheck.probe.measure.loading_shares import Busy
-from mlcheck.probe.measure.loop_rounds import Round
-from mlcheck.probe.measure.step_time import StepTime
-from mlcheck.probe.measure.time_causes import Lost, cause
-from mlcheck.probe.measure.time_told import figures
+from mlcheck.probe.measure.speed.loading_lines import LoadingLines
+from mlcheck.probe.measure.speed.loading_shares import Busy
+from mlcheck.probe.measure.speed.loop_rounds import Round
+from mlcheck.probe.measure.speed.step_time import StepTime
+from mlcheck.probe.measure.speed.time_causes import Lost, cause
+from mlcheck.probe.measure.speed.time_told import figures
 from mlcheck.trial.observe.watch import Activity, Phase
 
 PLACE = Location("data.py", 7, symbol="Set.__getitem__")

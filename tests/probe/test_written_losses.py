@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.trial.trial import Trial
 
 

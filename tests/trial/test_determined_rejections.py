@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from determined_programs import Load, train
 
-from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.trial.trial import RejectedConfig
 
 

@@ -12,7 +12,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.metric_wrong import judge_printed
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.printed_metrics import PrintedMetrics
+from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
 from mlcheck.trial.trial import Trial
 
 LoadScript = Callable[..., Trial]

@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File
-from mlcheck.lint.sites.loaders import LOADER, loaders
-from mlcheck.lint.sites.optimizers import optimizers
+from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "Accelerator"
 WORDS = ("Accelerator",)

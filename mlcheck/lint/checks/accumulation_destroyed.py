@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Grads
 from mlcheck.lint.nodes import stores, walk
-from mlcheck.lint.sites.pieces import dropped
+from mlcheck.lint.sites.training.pieces import dropped
 from mlcheck.lint.training import Choice, Clearing, steps_by_choice
 
 LOOKS_AT = "optimizer step"

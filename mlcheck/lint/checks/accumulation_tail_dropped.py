@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites.lengths import ends_with_a_step
+from mlcheck.lint.sites.data.lengths import ends_with_a_step
 from mlcheck.lint.training import steps_by_choice
 
 LOOKS_AT = "accumulated step"

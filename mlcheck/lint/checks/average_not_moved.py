@@ -10,7 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function, canonical
-from mlcheck.lint.sites.optimizers import optimizers
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "weight average"
 _AVERAGE = pattern(

@@ -7,11 +7,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Sites
-from mlcheck.lint.sites.cutting import cut_in_two
-from mlcheck.lint.sites.learning import averaged
-from mlcheck.lint.sites.lineage import lineage
-from mlcheck.lint.sites.optimizers import around
-from mlcheck.lint.sites.splitting import splits_of_rows
+from mlcheck.lint.sites.data.cutting import cut_in_two
+from mlcheck.lint.sites.data.learning import averaged
+from mlcheck.lint.sites.data.lineage import lineage
+from mlcheck.lint.sites.data.splitting import splits_of_rows
+from mlcheck.lint.sites.training.optimizers import around
 
 LOOKS_AT = "split of rows"
 WORDS = ("train_test_split", "random_split", "cross_val", "sklearn.model_selection", ".std(")

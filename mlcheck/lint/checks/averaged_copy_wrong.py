@@ -10,10 +10,10 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Class, Context, File, Function
-from mlcheck.lint.sites.modules import is_module, text_of
-from mlcheck.lint.sites.optimizers import around
+from mlcheck.lint.sites.layers.modules import is_module, text_of
 from mlcheck.lint.sites.origins import callers, origins
-from mlcheck.lint.sites.swapping import never_given_back
+from mlcheck.lint.sites.training.optimizers import around
+from mlcheck.lint.sites.training.swapping import never_given_back
 
 LOOKS_AT = "averaged copy"
 WORDS = ("parameters()", "state_dict()")

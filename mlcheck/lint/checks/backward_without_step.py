@@ -11,9 +11,9 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Class, File, Function, Sites
-from mlcheck.lint.sites.contexts_without_step import never_asked
-from mlcheck.lint.sites.optimizers import optimizers
-from mlcheck.lint.sites.written_steps import never_stepped
+from mlcheck.lint.sites.training.contexts_without_step import never_asked
+from mlcheck.lint.sites.training.optimizers import optimizers
+from mlcheck.lint.sites.training.written_steps import never_stepped
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"

@@ -9,8 +9,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
-from mlcheck.lint.sites.modules import text_of
-from mlcheck.lint.sites.state_views import BATCH_SIZE, state_views
+from mlcheck.lint.sites.layers.modules import text_of
+from mlcheck.lint.sites.layers.state_views import BATCH_SIZE, state_views
 from mlcheck.lint.sites.straight import read_after
 
 LOOKS_AT = "sequence layer"

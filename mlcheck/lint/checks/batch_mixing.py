@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.modules import holds_parameters, module_classes, text_of
+from mlcheck.lint.sites.layers.modules import holds_parameters, module_classes, text_of
 
 LOOKS_AT = "forward pass"
 _REDUCTIONS = ("mean", "sum", "amax", "std", "var")

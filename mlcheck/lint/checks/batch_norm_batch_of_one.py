@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import UNKNOWN, Call
+from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.loaders import loaders
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)

@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Context, File, Function
-from mlcheck.lint.sites.metrics import better
+from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "model selection"

@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import own_nodes, stores, walk
 from mlcheck.lint.rereading import read_later
 from mlcheck.lint.sites import Class
-from mlcheck.lint.sites.saved_twice import written_over
+from mlcheck.lint.sites.weights.saved_twice import written_over
 
 LOOKS_AT = "kept model"
 _TRAINS = pattern(r"\.step\(|\btrain\w*\(|\bfit\w*\(")

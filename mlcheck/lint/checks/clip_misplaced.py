@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.clipping import after_step, before_backward, of_other_module
+from mlcheck.lint.sites.training.clipping import after_step, before_backward, of_other_module
 
 Spot = tuple[str, int, int]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import OPEN, Call, Class
-from mlcheck.lint.sites.eval_predictions import (
+from mlcheck.lint.sites.evaluation.eval_predictions import (
     ARGUMENTS,
     TRAINERS,
     Scoring,

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
-from mlcheck.lint.sites.modules import PARAMETER, is_plain, module_classes, text_of
+from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes, text_of
 
 LOOKS_AT = "module class"
 _RANDOM = ("torch.rand", "torch.randn")

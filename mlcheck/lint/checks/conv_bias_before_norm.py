@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Context, File
-from mlcheck.lint.sites.modules import module_classes
+from mlcheck.lint.sites.layers.modules import module_classes
 
 LOOKS_AT = "batch normalisation"
 WORDS = ("BatchNorm",)

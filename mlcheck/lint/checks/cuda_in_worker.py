@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.data.loaders import Loader, loaders
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)

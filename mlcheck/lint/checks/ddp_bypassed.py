@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context
-from mlcheck.lint.sites.handing import handed_over
 from mlcheck.lint.sites.ranks import DDP
+from mlcheck.lint.sites.training.handing import handed_over
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
-from mlcheck.lint.sites.modules import holds_parameters
+from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "Determined trial"

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.modules import is_module, is_module_name
+from mlcheck.lint.sites.layers.modules import is_module, is_module_name
 
 LOOKS_AT = "model call"
 _RETURN_SELF = ("eval", "train", "to", "cuda", "cpu", "half", "float", "double", "requires_grad_")

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.latest import latest
-from mlcheck.lint.sites.tensors import activation
+from mlcheck.lint.sites.layers.tensors import activation
 
 LOOKS_AT = "KL divergence"
 WORDS = ("kl_div", "KLDivLoss")

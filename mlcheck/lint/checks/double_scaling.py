@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.data.transforms import name_of, transforms_of
 from mlcheck.lint.sites.origins import Origin
-from mlcheck.lint.sites.transforms import name_of, transforms_of
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)

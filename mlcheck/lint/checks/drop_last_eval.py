@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
-from mlcheck.lint.sites.loaders import loaders
-from mlcheck.lint.sites.optimizers import around
+from mlcheck.lint.sites.data.loaders import loaders
+from mlcheck.lint.sites.training.optimizers import around
 
 LOOKS_AT = "held-out loader"
 WORDS = ("DataLoader",)

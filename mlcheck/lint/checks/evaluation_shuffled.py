@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.data.loaders import loaders
 
 LOOKS_AT = "evaluation loader"
 WORDS = ("DataLoader",)

@@ -7,14 +7,14 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Sites
-from mlcheck.lint.sites.cutting import cut_in_two
+from mlcheck.lint.sites.data.cutting import cut_in_two
+from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
+from mlcheck.lint.sites.data.lineage import Passed, lineage
+from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest
-from mlcheck.lint.sites.learning import fitted, of_origin, taken_behind, target_by_group, targets
-from mlcheck.lint.sites.lineage import Passed, lineage
-from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.origins import Origin, origins
-from mlcheck.lint.sites.splitting import splits_of_rows
+from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "call that fits"

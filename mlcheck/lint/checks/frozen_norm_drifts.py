@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.modules import MODULE, module_classes, text_of
+from mlcheck.lint.sites.layers.modules import MODULE, module_classes, text_of
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "module that sets modes"

@@ -10,7 +10,7 @@ from mlcheck.lint.sites import OPEN, AttributeSet, Call, Class, Function, Sites
 from mlcheck.lint.sites.changing import changed
 from mlcheck.lint.sites.guards import asks_mode, conditions, in_branch_of_mode, in_forward, own_attribute
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.modules import is_module
+from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "functional dropout"

@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Backward, Facts, Forward
 from mlcheck.lint.sites import AttributeSet, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, origin
-from mlcheck.lint.sites.modules import holds_parameters, module_classes
+from mlcheck.lint.sites.layers.modules import holds_parameters, module_classes
 from mlcheck.lint.values import Object
 
 _LETS_GO = pattern(r"detach|repackage|\.data\b|no_grad")

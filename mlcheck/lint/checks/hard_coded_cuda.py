@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.modules import is_module, module_classes
+from mlcheck.lint.sites.layers.modules import is_module, module_classes
 
 LOOKS_AT = "module class"
 

@@ -9,8 +9,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Function, Sites
-from mlcheck.lint.sites.initialising import FILLS, applies, asked_for, has_any
-from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes
+from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, has_any
+from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes
 
 LOOKS_AT = "weight initialisation"
 _NAMED = pattern(r"(?:^|_)init(?:ial\w*)?(?:_|$)|reset_parameters", re.IGNORECASE)

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import Call, Class, Context, File
 from mlcheck.lint.sites.guards import asks_mode, own_attribute
-from mlcheck.lint.sites.modules import module_classes
+from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "recurrent layer"

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, canonical
-from mlcheck.lint.sites.loaders import ITERABLE, Loader, loaders
+from mlcheck.lint.sites.data.loaders import ITERABLE, Loader, loaders
 
 LOOKS_AT = "iterable data set"
 WORDS = ("DataLoader",)

@@ -8,8 +8,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function, Sites, canonical
-from mlcheck.lint.sites.optimizers import OPTIMIZERS
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.optimizers import OPTIMIZERS
 
 LOOKS_AT = "learning rate that is set"
 WORDS = (".lr", "learning_rate", "defaults[", ".state_dict()[")

@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_attribute, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
-from mlcheck.lint.sites.modules import text_of
+from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.origins import returns
-from mlcheck.lint.sites.refusals import refused
+from mlcheck.lint.sites.training.refusals import refused
 
 LOOKS_AT = "Lightning module"
 WORDS = ("LightningModule", "Fabric", "EarlyStopping", "ModelCheckpoint")

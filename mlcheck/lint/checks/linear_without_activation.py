@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Class, Context, File, Function
-from mlcheck.lint.sites.modules import module_classes, text_of
+from mlcheck.lint.sites.layers.modules import module_classes, text_of
 from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "linear layer"

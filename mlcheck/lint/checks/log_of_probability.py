@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.tensors import activation
+from mlcheck.lint.sites.layers.tensors import activation
 
 LOOKS_AT = "logarithm"
 WORDS = ("log(",)

@@ -6,7 +6,7 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.lint.facts import Backward, Facts
-from mlcheck.lint.sites.kept_losses import kept_losses
+from mlcheck.lint.sites.training.kept_losses import kept_losses
 from mlcheck.lint.training import Kept
 
 LOOKS_AT = "backward pass"

@@ -8,9 +8,9 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File, Function
-from mlcheck.lint.sites.decisions import hard_losses
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.training.decisions import hard_losses
 
 LOOKS_AT = "backward pass"
 _MAKERS = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor")

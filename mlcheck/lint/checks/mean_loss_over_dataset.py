@@ -8,8 +8,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function
+from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.loaders import LOADER
 from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.values import Const
 

@@ -8,7 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import Call, Class, File, Function, canonical
-from mlcheck.lint.sites.loaders import LOADER, loaders
+from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 

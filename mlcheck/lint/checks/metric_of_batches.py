@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Function
-from mlcheck.lint.sites.loaders import LOADER
+from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "batch metric"

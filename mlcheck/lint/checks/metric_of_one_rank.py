@@ -9,9 +9,9 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, File, Function, Sites
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.lightning import local_losses
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
+from mlcheck.lint.sites.training.lightning import local_losses
 
 LOOKS_AT = "distributed sampler"
 WORDS = ("DistributedSampler", "all_reduce", "Trainer(")

@@ -9,7 +9,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, canonical
-from mlcheck.lint.sites.modules import MODULE, holds_parameters, is_plain, makes_module, module_classes
+from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, is_plain, makes_module, module_classes
 
 LOOKS_AT = "module class"
 _REGISTERS = ("register_buffer", "register_parameter")

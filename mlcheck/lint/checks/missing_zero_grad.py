@@ -10,8 +10,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, stores, walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
-from mlcheck.lint.sites.optimizers import optimizers
-from mlcheck.lint.sites.written_steps import never_cleared
+from mlcheck.lint.sites.training.optimizers import optimizers
+from mlcheck.lint.sites.training.written_steps import never_cleared
 
 LOOKS_AT = "optimizer step"
 _HARMLESS = r"(?!\s*=[^=]|\.step\(\)|\.(?:load_)?state_dict\(|\.param_groups)"

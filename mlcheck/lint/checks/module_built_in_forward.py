@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_attribute, walk
 from mlcheck.lint.sites import Call, Function, Sites, canonical
 from mlcheck.lint.sites.guards import conditions, in_forward, own_attribute
-from mlcheck.lint.sites.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
+from mlcheck.lint.sites.layers.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.settings import setting
 

@@ -8,10 +8,10 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
-from mlcheck.lint.sites.holders import hidden_in_objects
-from mlcheck.lint.sites.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
+from mlcheck.lint.sites.layers.holders import hidden_in_objects
+from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
+from mlcheck.lint.sites.layers.registering import registered_over
 from mlcheck.lint.sites.origins import returns
-from mlcheck.lint.sites.registering import registered_over
 
 LOOKS_AT = "module class"
 _REGISTERS = (

@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.optimizers import around
 from mlcheck.lint.sites.ranks import DDP
+from mlcheck.lint.sites.training.optimizers import around
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites.optimizers import before_training, optimized, optimizers
+from mlcheck.lint.sites.training.optimizers import before_training, optimized, optimizers
 
 LOOKS_AT = "optimizer"
 _DEVICES = ("device", "cuda", "rank", "gpu", "mps")

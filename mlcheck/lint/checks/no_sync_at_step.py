@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context
-from mlcheck.lint.sites.counting import are_alike, branches, meet
+from mlcheck.lint.sites.training.counting import are_alike, branches, meet
 
 LOOKS_AT = "no_sync context"
 WORDS = ("no_sync",)

@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import OPEN, Class, Context, File
-from mlcheck.lint.sites.modules import is_module
-from mlcheck.lint.sites.optimizers import optimizers
+from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "optimizer with weight decay"
 WORDS = ("AdamW",)

@@ -6,7 +6,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
-from mlcheck.lint.sites.loaders import LOADER, Loader, loaders
+from mlcheck.lint.sites.data.loaders import LOADER, Loader, loaders
 from mlcheck.lint.sites.origins import Origin
 
 LOOKS_AT = "training loader"

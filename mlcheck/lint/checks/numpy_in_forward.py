@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.guards import conditions, in_forward
-from mlcheck.lint.sites.modules import module_classes
+from mlcheck.lint.sites.layers.modules import module_classes
 
 LOOKS_AT = "module class"
 _READS = ("item", "tolist", "numpy")

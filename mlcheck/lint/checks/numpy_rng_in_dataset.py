@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.data.loaders import Loader, loaders
 
 LOOKS_AT = "multi-process loader"
 WORDS = ("DataLoader",)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import File, Function
-from mlcheck.lint.sites.modules import module_classes
-from mlcheck.lint.sites.recurrent import outputs
+from mlcheck.lint.sites.layers.modules import module_classes
+from mlcheck.lint.sites.layers.recurrent import outputs
 
 LOOKS_AT = "layer that reads both ways"
 WORDS = ("bidirectional",)

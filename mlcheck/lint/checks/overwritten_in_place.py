@@ -10,12 +10,12 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import assigned, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
-from mlcheck.lint.sites.aliases import held_against_itself
-from mlcheck.lint.sites.arguments import changed_for_the_caller
-from mlcheck.lint.sites.kept_slices import kept_slices
-from mlcheck.lint.sites.modules import is_module, text_of
-from mlcheck.lint.sites.overwriting import Overwriting, overwritings
-from mlcheck.lint.sites.saved_results import kept_result
+from mlcheck.lint.sites.layers.aliases import held_against_itself
+from mlcheck.lint.sites.layers.arguments import changed_for_the_caller
+from mlcheck.lint.sites.layers.kept_slices import kept_slices
+from mlcheck.lint.sites.layers.modules import is_module, text_of
+from mlcheck.lint.sites.layers.overwriting import Overwriting, overwritings
+from mlcheck.lint.sites.layers.saved_results import kept_result
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
 
 LOOKS_AT = "operation in place"

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.recurrent import Outputs, outputs
+from mlcheck.lint.sites.layers.recurrent import Outputs, outputs
 
 LOOKS_AT = "padded sequence"
 WORDS = ("pad_packed_sequence", "pad_sequence")

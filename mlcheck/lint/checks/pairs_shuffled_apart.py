@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.loaders import LOADER
 from mlcheck.lint.sites.origins import Origin, origins
 
 LOOKS_AT = "data loader"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
-from mlcheck.lint.sites.modules import PARAMETER, is_plain, module_classes
+from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes
 
 LOOKS_AT = "module class"
 _COPIES = frozenset(

@@ -8,12 +8,12 @@ from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.nodes import last_name, loads, stores, walk
 from mlcheck.lint.sites import Call, File
-from mlcheck.lint.sites.doubled_optimizers import doubled
-from mlcheck.lint.sites.groups import forgotten_groups
-from mlcheck.lint.sites.injecting import injected
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.named_groups import left_out_by_name
-from mlcheck.lint.sites.optimizers import around, following, handed_out, model_given, optimizers
+from mlcheck.lint.sites.layers.injecting import injected
+from mlcheck.lint.sites.training.doubled_optimizers import doubled
+from mlcheck.lint.sites.training.groups import forgotten_groups
+from mlcheck.lint.sites.training.named_groups import left_out_by_name
+from mlcheck.lint.sites.training.optimizers import around, following, handed_out, model_given, optimizers
 from mlcheck.lint.training import Optimizer, Unheld
 from mlcheck.lint.values import Symbol
 

@@ -8,9 +8,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import Class, Function
-from mlcheck.lint.sites.detaching import CUTS, cut_of, cuts_argument
-from mlcheck.lint.sites.estimators import cut_whole
-from mlcheck.lint.sites.under_no_grad import kept_from_gradients
+from mlcheck.lint.sites.layers.estimators import cut_whole
+from mlcheck.lint.sites.training.detaching import CUTS, cut_of, cuts_argument
+from mlcheck.lint.sites.training.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "optimizer step"

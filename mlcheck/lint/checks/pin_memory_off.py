@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites.loaders import LOADER, loaders
+from mlcheck.lint.sites.data.loaders import LOADER, loaders
 
 LOOKS_AT = "training loader"
 WORDS = ("DataLoader",)

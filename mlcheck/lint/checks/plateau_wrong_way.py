@@ -7,7 +7,7 @@ from typing import TypeGuard
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
-from mlcheck.lint.sites.metrics import better
+from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.training import Scheduler
 
 LOOKS_AT = "plateau scheduler"

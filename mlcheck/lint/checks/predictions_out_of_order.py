@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Function
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.layers.sorted_rows import left_sorted
 from mlcheck.lint.sites.origins import Origin
-from mlcheck.lint.sites.sorted_rows import left_sorted
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader", "pack_padded_sequence")

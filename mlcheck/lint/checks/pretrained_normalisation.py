@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.data.loaders import loaders
+from mlcheck.lint.sites.data.transforms import name_of, transforms_of
 from mlcheck.lint.sites.origins import Origin
-from mlcheck.lint.sites.transforms import name_of, transforms_of
 
 LOOKS_AT = "pretrained image model"
 WORDS = ("torchvision",)

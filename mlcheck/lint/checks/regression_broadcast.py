@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.shapes import outgrows, written
+from mlcheck.lint.shapes.algebra import outgrows, written
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Shape, Symbol, Tensor

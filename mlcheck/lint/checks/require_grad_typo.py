@@ -8,11 +8,11 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File
-from mlcheck.lint.sites.freezing import compared, of_copies
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.modules import is_module, makes_module
+from mlcheck.lint.sites.layers.modules import is_module, makes_module
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.settings import setting
+from mlcheck.lint.sites.training.freezing import compared, of_copies
 
 LOOKS_AT = "frozen parameter"
 _OF_RESNET = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")

@@ -8,8 +8,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Call, Function, Sites
-from mlcheck.lint.sites.dropped_layers import dropped_layers, works_in_place
 from mlcheck.lint.sites.latest import latest
+from mlcheck.lint.sites.layers.dropped_layers import dropped_layers, works_in_place
 from mlcheck.lint.sites.straight import read_after
 
 LOOKS_AT = "tensor method"

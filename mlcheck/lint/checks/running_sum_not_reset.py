@@ -9,8 +9,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, last_name, loads, walk
 from mlcheck.lint.sites import File
-from mlcheck.lint.sites.accumulators import never_reset
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.evaluation.accumulators import never_reset
 
 LOOKS_AT = "running sum"
 _SIZE = pattern(r"\blen\(|\.size\(|\.shape\b|numel\(|batch_size")

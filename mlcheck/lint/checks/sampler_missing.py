@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
-from mlcheck.lint.sites.loaders import Loader, loaders
+from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, owned, starts
 
 LOOKS_AT = "data loader"

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts, Step
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.origins import callers
-from mlcheck.lint.sites.stuck_scales import SCALERS, never_updated
+from mlcheck.lint.sites.training.stuck_scales import SCALERS, never_updated
 
 LOOKS_AT = "gradient scaler"
 WORDS = ("scale", "Scale")

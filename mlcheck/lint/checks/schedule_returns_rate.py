@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, File, Function
-from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins, returns
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "LambdaLR"
 WORDS = ("schedule",)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loop, Step
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites.schedules import shrunk_every_batch, stepped_too_often
+from mlcheck.lint.sites.training.schedules import shrunk_every_batch, stepped_too_often
 from mlcheck.lint.training import Scheduler, SchedulerStep
 from mlcheck.lint.values import Symbol, owner_key
 

@@ -9,8 +9,8 @@ from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Binding, Call, File, Function, canonical
-from mlcheck.lint.sites.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
 from mlcheck.lint.sites.origins import callers, returns
+from mlcheck.lint.sites.training.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
 from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 

@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
-from mlcheck.lint.sites.modules import holds_parameters
+from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.ranks import mentions_rank
 

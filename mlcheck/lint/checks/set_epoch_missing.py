@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, Sites
-from mlcheck.lint.sites.loaders import LOADER
+from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned
 from mlcheck.lint.values import split_of_name

@@ -8,7 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.optimizers import before_training, optimized, optimizers
+from mlcheck.lint.sites.training.optimizers import before_training, optimized, optimizers
 
 LOOKS_AT = "sharded model"
 WORDS = ("FullyShardedDataParallel", "fully_shard")

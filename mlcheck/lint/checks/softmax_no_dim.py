@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites.implied_dimension import FUNCTIONS, LAYERS, over_samples, without_dimension
+from mlcheck.lint.sites.layers.implied_dimension import FUNCTIONS, LAYERS, over_samples, without_dimension
 
 LOOKS_AT = "softmax"
 WORDS = ("softm", "Softm")

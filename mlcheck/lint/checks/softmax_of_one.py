@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.shapes import position
+from mlcheck.lint.shapes.algebra import position
 from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.latest import source
 

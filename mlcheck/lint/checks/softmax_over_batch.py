@@ -8,16 +8,16 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.shape_facts import Softmax
+from mlcheck.lint.shapes.facts import Softmax
 from mlcheck.lint.sites import Call, Class
-from mlcheck.lint.sites.batched_products import weighed_across
+from mlcheck.lint.sites.evaluation.winners import wrong_winners
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.implied_dimension import over_samples
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.modules import is_module, module_classes
-from mlcheck.lint.sites.pooling import pooled_elsewhere
-from mlcheck.lint.sites.routing import picked_along_other
-from mlcheck.lint.sites.winners import wrong_winners
+from mlcheck.lint.sites.layers.batched_products import weighed_across
+from mlcheck.lint.sites.layers.implied_dimension import over_samples
+from mlcheck.lint.sites.layers.modules import is_module, module_classes
+from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
+from mlcheck.lint.sites.layers.routing import picked_along_other
 from mlcheck.lint.values import Object, Tensor
 
 LOOKS_AT = "class loss"

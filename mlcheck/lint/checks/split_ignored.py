@@ -8,9 +8,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_length, loads, walk
 from mlcheck.lint.sites import Call, File
-from mlcheck.lint.sites.loaders import kind_of_data, loaders
-from mlcheck.lint.sites.optimizers import around
+from mlcheck.lint.sites.data.loaders import kind_of_data, loaders
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import own_nodes, walk
-from mlcheck.lint.sites.same_part import held_out_of_training
+from mlcheck.lint.sites.data.same_part import held_out_of_training
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
-from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.values import Symbol, Tensor
 
 LOOKS_AT = "squeezed prediction"

@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Loop, Loss, Step
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, File, Function
-from mlcheck.lint.sites.written_steps import stepped_on_nothing
+from mlcheck.lint.sites.training.written_steps import stepped_on_nothing
 from mlcheck.lint.values import live, traces_of
 
 LOOKS_AT = "optimizer step"

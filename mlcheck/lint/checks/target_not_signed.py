@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import OPEN, Call
-from mlcheck.lint.sites.zero_one import is_zero_one
+from mlcheck.lint.sites.data.zero_one import is_zero_one
 
 LOOKS_AT = "loss of signed targets"
 WORDS = ("MarginLoss", "EmbeddingLoss", "MarginRankingLoss", "margin_loss", "embedding_loss", "ranking_loss")

@@ -10,10 +10,10 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
+from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.origins import callers, returns
-from mlcheck.lint.sites.reported_best import best_of_epochs
-from mlcheck.lint.sites.trainers import decided_by_test
+from mlcheck.lint.sites.training.trainers import decided_by_test
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "choice of a model"

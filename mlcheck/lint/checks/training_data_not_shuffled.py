@@ -10,10 +10,10 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import loads
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
-from mlcheck.lint.sites.drawn_orders import not_followed
+from mlcheck.lint.sites.data.drawn_orders import not_followed
+from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
+from mlcheck.lint.sites.data.makers import Made, made
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.loaders import Loader, kind_of_data, loaders
-from mlcheck.lint.sites.makers import Made, made
 from mlcheck.lint.sites.origins import Origin, callers, origins
 
 LOOKS_AT = "data loader"

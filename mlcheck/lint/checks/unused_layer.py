@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, Sites
 from mlcheck.lint.sites.fetching import may_fetch, mentions
-from mlcheck.lint.sites.modules import MODULE, holds_parameters, module_classes, text_of
+from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
 from mlcheck.lint.words import lines_with, occurrences
 
 LOOKS_AT = "module class"

@@ -7,12 +7,12 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import AttributeSet, Call, Class, File, Function, Sites
-from mlcheck.lint.sites.evaluation_steps import augmented_steps
-from mlcheck.lint.sites.jitter import mixing_collate, noise_in_samples, transform_in_samples
-from mlcheck.lint.sites.loaders import PUBLIC, Loader, classes_of, loaders
-from mlcheck.lint.sites.makers import made
+from mlcheck.lint.sites.data.jitter import mixing_collate, noise_in_samples, transform_in_samples
+from mlcheck.lint.sites.data.loaders import PUBLIC, Loader, classes_of, loaders
+from mlcheck.lint.sites.data.makers import made
+from mlcheck.lint.sites.data.transforms import is_random, name_of, steps_of, transforms_of
+from mlcheck.lint.sites.evaluation.evaluation_steps import augmented_steps
 from mlcheck.lint.sites.origins import Origin, origins
-from mlcheck.lint.sites.transforms import is_random, name_of, steps_of, transforms_of
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"

@@ -7,12 +7,12 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.dimensions import dimension, of_linear, positions, projected, unpacked
-from mlcheck.lint.sites.heads import size_text, sizes_before_heads
+from mlcheck.lint.sites.data.pictures import KEEPS, is_picture
 from mlcheck.lint.sites.latest import origin, source
-from mlcheck.lint.sites.merging import is_merged_across, is_moved_behind, is_split_in_other_order
-from mlcheck.lint.sites.pictures import KEEPS, is_picture
-from mlcheck.lint.sites.recurrent import dimension_of_size, outputs
+from mlcheck.lint.sites.layers.dimensions import dimension, of_linear, positions, projected, unpacked
+from mlcheck.lint.sites.layers.heads import size_text, sizes_before_heads
+from mlcheck.lint.sites.layers.merging import is_merged_across, is_moved_behind, is_split_in_other_order
+from mlcheck.lint.sites.layers.recurrent import dimension_of_size, outputs
 
 LOOKS_AT = "reshaping"
 WORDS = (".view(", ".reshape(")

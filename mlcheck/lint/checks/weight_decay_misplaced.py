@@ -9,8 +9,8 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, File
-from mlcheck.lint.sites.optimizers import optimizers
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "optimizer"
 _SPARED = pattern(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")

@@ -8,10 +8,10 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.loading import lost
-from mlcheck.lint.sites.modules import holds_parameters
-from mlcheck.lint.sites.prefixes import prefixed, saved_with_prefix, wrapped
-from mlcheck.lint.sites.reinitialising import initialised_again
+from mlcheck.lint.sites.layers.modules import holds_parameters
+from mlcheck.lint.sites.layers.reinitialising import initialised_again
+from mlcheck.lint.sites.weights.loading import lost
+from mlcheck.lint.sites.weights.prefixes import prefixed, saved_with_prefix, wrapped
 
 LOOKS_AT = "state dict"
 _STEPS = 4

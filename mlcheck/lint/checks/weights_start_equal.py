@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Context, File, canonical
-from mlcheck.lint.sites.factors import zero_product
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.modules import LEARNING, module_classes
+from mlcheck.lint.sites.layers.factors import zero_product
+from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
 
 LOOKS_AT = "initialisation"
 _FILLS = ("zeros_", "ones_", "constant_")

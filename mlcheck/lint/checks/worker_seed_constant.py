@@ -8,7 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function, canonical
-from mlcheck.lint.sites.loaders import loaders
+from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "worker_init_fn"

@@ -6,7 +6,7 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites.written_steps import cleared_between
+from mlcheck.lint.sites.training.written_steps import cleared_between
 
 LOOKS_AT = "optimizer step"
 

@@ -3,10 +3,10 @@
 import ast
 
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.tensors import is_on_cpu
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import AttributeSet, Context
-from mlcheck.lint.sites.tensors import is_on_cpu
 
 _NAMES = "tensor zeros ones full eye arange linspace randn rand FloatTensor Tensor"
 _FACTORIES = frozenset(f"torch.{name}" for name in _NAMES.split())

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mlcheck.lint.facts import Place
+from mlcheck.lint.interpret.relevance import is_test
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ModuleInfo
-from mlcheck.lint.relevance import is_test
 from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, value_of
 from mlcheck.lint.sites.meanings import STARRED, by_star, meaning_of, resolved
 from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call, Class, Function, Named, ProjectModule

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.model import Call, Function
-from mlcheck.lint.sites.modules import is_module
 from mlcheck.lint.sites.scopes import Context
 
 _TRAINING = pattern(r"\b(?:is_|self\.)?train(?:ing|_mode)?\b|\beval\b|\bdeterministic\b|\binference\b")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from mlcheck.lint.files.slim import by_kind
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.scopes import AttributeSet, Binding, Context, Defined, Scope
-from mlcheck.lint.slim import by_kind
 
 _MUTATORS = frozenset(
     ["update", "append", "extend", "insert", "setdefault", "pop", "clear", "remove", "add", "popitem", "sort"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.accumulated import Accumulated
 from mlcheck.probe.measure.drive import inconclusive
+from mlcheck.probe.measure.training.accumulated import Accumulated
 
 _EXACT = 1e-7
 _MATTERS = 0.02

@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_run import RankRun, location
-from mlcheck.probe.measure.rank_weights import Step, Wrapped
+from mlcheck.probe.measure.ranks.run import RankRun, location
+from mlcheck.probe.measure.ranks.weights import Step, Wrapped
 
 
 def check(run: RankRun) -> Verdict:

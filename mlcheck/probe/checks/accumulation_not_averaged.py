@@ -8,8 +8,8 @@ from itertools import pairwise
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 TWICE = 2
 

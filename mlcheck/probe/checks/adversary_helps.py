@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.adversaries import JUDGE, MAKER, Adversaries, Push
+from mlcheck.probe.measure.model.adversaries import JUDGE, MAKER, Adversaries, Push
 
 _WAYS = {1: "up", -1: "down"}
 

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.key_masks import FEW_PLACES, KeyMask, KeyMasks
+from mlcheck.probe.measure.model.key_masks import FEW_PLACES, KeyMask, KeyMasks
 
 
 def check(seen: KeyMasks) -> Verdict:

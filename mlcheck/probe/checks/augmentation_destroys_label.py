@@ -6,16 +6,16 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.labels import Labels
-from mlcheck.probe.measure.mates import mates
-from mlcheck.probe.measure.mirrored import told_by_mirror
+from mlcheck.probe.measure.data.labels import Labels
+from mlcheck.probe.measure.data.mates import mates
+from mlcheck.probe.measure.data.mirrored import told_by_mirror
+from mlcheck.probe.measure.data.neighbours import consensus, features
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.twin_views import TwinViews
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.names import part_of
-from mlcheck.probe.measure.neighbours import consensus, features
-from mlcheck.probe.measure.passes import Passes
-from mlcheck.probe.measure.samples import Samples
-from mlcheck.probe.measure.short_run import ShortRun
-from mlcheck.probe.measure.twin_views import TwinViews
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 FEW = 100
 FEW_STEPS = 60

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.autocast_error import AutocastError
 from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.precision.autocast_error import AutocastError
 
 
 def check(seen: AutocastError) -> Verdict:

@@ -9,9 +9,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.averaged_copy import AveragedCopies
-from mlcheck.probe.measure.following import Copy
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.model.averaged_copy import AveragedCopies
+from mlcheck.probe.measure.model.following import Copy
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 _FITS = 1e-3
 _SWAPPED = 0.05

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.idle_optimizers import idleness
-from mlcheck.probe.measure.training_steps import TrainingSteps
+from mlcheck.probe.measure.training.idle_optimizers import idleness
+from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
 
 def check(steps: TrainingSteps) -> Verdict:

@@ -8,11 +8,11 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.baselines import Baselines, baselines
-from mlcheck.probe.measure.examples import examples
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.passes import Passes
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.data.examples import examples
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.baselines import Baselines, baselines
 
 LEARNED = 0.5
 CLEARLY = 0.2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.batch_copy import BatchCopy
-from mlcheck.probe.measure.loader_place import loader_place
+from mlcheck.probe.measure.speed.batch_copy import BatchCopy
+from mlcheck.probe.measure.speed.loader_place import loader_place
 
 NOTICEABLE = 0.05
 

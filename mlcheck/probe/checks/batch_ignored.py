@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.other_batches import OtherBatches
+from mlcheck.probe.measure.training.other_batches import OtherBatches
 
 
 def check(seen: OtherBatches) -> Verdict:

@@ -6,9 +6,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.independence import ROUNDING, SINGLE_PRECISION_ROUNDING, BatchIndependence
+from mlcheck.probe.measure.loss.pairing import Pairing
+from mlcheck.probe.measure.model.independence import ROUNDING, SINGLE_PRECISION_ROUNDING, BatchIndependence
 from mlcheck.probe.measure.names import part_of
-from mlcheck.probe.measure.pairing import Pairing
 
 
 def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:

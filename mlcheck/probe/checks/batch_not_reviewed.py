@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.augmented import Augmented
-from mlcheck.probe.measure.boxes import Boxed
-from mlcheck.probe.measure.gallery import Gallery
+from mlcheck.probe.measure.data.augmented import Augmented
+from mlcheck.probe.measure.data.boxes import Boxed
+from mlcheck.probe.measure.data.gallery import Gallery
 
 
 def check(seen: Gallery, augmented: Augmented | None, boxed: Boxed | None) -> Verdict:

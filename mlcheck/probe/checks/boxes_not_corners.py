@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.comparisons import Comparisons
-from mlcheck.probe.measure.corners import Sides
+from mlcheck.probe.measure.loss.comparisons import Comparisons
+from mlcheck.probe.measure.loss.corners import Sides
 from mlcheck.probe.measure.names import part_of
 
 MANY = 0.05

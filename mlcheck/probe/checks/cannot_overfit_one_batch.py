@@ -8,8 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.memorising import MAX_STEPS, Curve
-from mlcheck.probe.measure.overfit import Overfit
+from mlcheck.probe.measure.training.memorising import MAX_STEPS, Curve
+from mlcheck.probe.measure.training.overfit import Overfit
 
 PLATEAU = 0.02
 FAR = 0.5

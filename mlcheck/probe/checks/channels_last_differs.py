@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.memory_format import MemoryFormats
+from mlcheck.probe.measure.precision.memory_format import MemoryFormats
 
 _EXACT = 1e-9
 

@@ -9,9 +9,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.examples import has_classes, target_field
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.data.examples import has_classes, target_field
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 FEW = 100
 TIMES = 10.0

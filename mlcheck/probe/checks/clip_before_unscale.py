@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.clipping import Clipping
+from mlcheck.probe.measure.training.clipping import Clipping
 
 
 def check(seen: Clipping) -> Verdict:

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.collated import Collated
+from mlcheck.probe.measure.data.collated import Collated
 
 
 def check(seen: Collated) -> Verdict:

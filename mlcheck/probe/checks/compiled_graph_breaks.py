@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.compiled import Compiled
 from mlcheck.probe.measure.drive import inconclusive
+from mlcheck.probe.measure.precision.compiled import Compiled
 
 
 def check(seen: Compiled) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.compiled import Compiled
+from mlcheck.probe.measure.precision.compiled import Compiled
 
 _EXACT = 1e-9
 

@@ -7,11 +7,11 @@ import torch
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.columns import Columns, columns_of
-from mlcheck.probe.measure.embedded_ids import EmbeddedIds, Lookups
-from mlcheck.probe.measure.first_inputs import FirstInput, FirstInputs
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.data.columns import Columns, columns_of
+from mlcheck.probe.measure.data.embedded_ids import EmbeddedIds, Lookups
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.model.first_inputs import FirstInput, FirstInputs
 
 FEW = 100
 RARE = 0.5

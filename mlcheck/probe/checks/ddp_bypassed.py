@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_run import RankRun
-from mlcheck.probe.measure.rank_weights import BYPASSED, Wrapped, drift
+from mlcheck.probe.measure.ranks.run import RankRun
+from mlcheck.probe.measure.ranks.weights import BYPASSED, Wrapped, drift
 
 
 def check(run: RankRun) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.activations import Activations, Units
+from mlcheck.probe.measure.model.activations import Activations, Units
 
 MANY = 0.7
 FEW_ROWS = 300

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.contract import Contract
+from mlcheck.probe.measure.training.contract import Contract
 
 
 def check(seen: Contract) -> Verdict:

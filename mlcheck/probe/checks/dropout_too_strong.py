@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.wiring import Wiring
+from mlcheck.probe.measure.model.wiring import Wiring
 
 MOST = 0.8
 

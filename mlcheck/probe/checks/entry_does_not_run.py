@@ -8,7 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.rehearsal import Breakage, Rehearsal, non_finite
+from mlcheck.probe.measure.training.rehearsal import Breakage, Rehearsal, non_finite
 
 
 def check(rehearsal: Rehearsal) -> Verdict:

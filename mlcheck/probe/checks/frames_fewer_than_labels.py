@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.label_frames import LabelFrames
+from mlcheck.probe.measure.loss.label_frames import LabelFrames
 
 FEW = 0.05  # what `zero_infinity` is for
 

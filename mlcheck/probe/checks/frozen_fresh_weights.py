@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.parameters import Parameters
+from mlcheck.probe.measure.model.parameters import Parameters
 
 
 def check(seen: Parameters) -> Verdict:

@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.next_values import NextValues
-from mlcheck.probe.measure.sequences import NextToken
+from mlcheck.probe.measure.model.next_values import NextValues
+from mlcheck.probe.measure.model.sequences import NextToken
 
 
 def check(seen: NextToken | None, values: NextValues | None) -> Verdict:

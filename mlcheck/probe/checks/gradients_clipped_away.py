@@ -9,9 +9,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.scale_free import SCALE_FREE
-from mlcheck.probe.measure.short_run import ShortRun
-from mlcheck.probe.measure.update_watch import Update
+from mlcheck.probe.measure.loss.scale_free import SCALE_FREE
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.training.update_watch import Update
 
 ABSURD = 1000.0
 SCALERS = {2.0**power for power in range(1, 33)}

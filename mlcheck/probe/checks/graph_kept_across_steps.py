@@ -8,7 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 WARM_UP = 3
 ENOUGH = 10

@@ -8,8 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.autocast_error import AutocastError
 from mlcheck.probe.measure.drive import inconclusive
+from mlcheck.probe.measure.precision.autocast_error import AutocastError
 
 FAR = 20.0
 _SHOWN = 40

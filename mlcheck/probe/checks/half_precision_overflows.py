@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.half_precision import HalfPrecision
+from mlcheck.probe.measure.precision.half_precision import HalfPrecision
 
 _LOST = 0.01
 _CONSTANT = "use torch.finfo(scores.dtype).min, or -inf, in the tensor's own type"

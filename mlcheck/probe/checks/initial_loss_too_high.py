@@ -7,7 +7,7 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_loss import FirstLoss, LossFact
+from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
 
 TIMES = 2.5
 _CLASSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}

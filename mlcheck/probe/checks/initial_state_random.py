@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.initial_states import InitialStates
+from mlcheck.probe.measure.model.initial_states import InitialStates
 
 
 def check(seen: InitialStates) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.input_use import InputUse
+from mlcheck.probe.measure.model.input_use import InputUse
 from mlcheck.probe.measure.names import listed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_inputs import FirstInput, FirstInputs
+from mlcheck.probe.measure.model.first_inputs import FirstInput, FirstInputs
 
 LARGE = 10.0
 SMALL = 0.01

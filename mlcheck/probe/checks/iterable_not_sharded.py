@@ -8,8 +8,8 @@ from typing import Any
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.passes import Passes
-from mlcheck.probe.measure.sample_tensors import digest
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.sample_tensors import digest
 from mlcheck.probe.measure.tree import leaves
 
 FEW = 50

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_run import JoinedStep, RankRun
+from mlcheck.probe.measure.ranks.run import JoinedStep, RankRun
 
 _EXACT = 1e-9
 _MATTERS = 0.02

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.labels import Labels
-from mlcheck.probe.measure.neighbours import Consensus, consensus, features
-from mlcheck.probe.measure.one_by_one import laid_out
-from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.data.labels import Labels
+from mlcheck.probe.measure.data.neighbours import Consensus, consensus, features
+from mlcheck.probe.measure.data.one_by_one import laid_out
+from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.tree import leaves
 
 SHOWN = 12

@@ -7,9 +7,9 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.labels import Labels
-from mlcheck.probe.measure.neighbours import Consensus, consensus, features
-from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.data.labels import Labels
+from mlcheck.probe.measure.data.neighbours import Consensus, consensus, features
+from mlcheck.probe.measure.data.passes import Passes
 
 FEW = 100
 FEW_HELD_OUT = 30

@@ -6,11 +6,11 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.blank_targets import BlankTargets
-from mlcheck.probe.measure.labels import Labels, LabelUse, ShareUse
+from mlcheck.probe.measure.data.labels import Labels, LabelUse, ShareUse
+from mlcheck.probe.measure.data.passes import Field, Passes
+from mlcheck.probe.measure.loss.blank_targets import BlankTargets
+from mlcheck.probe.measure.loss.signed_targets import SignedTargets
 from mlcheck.probe.measure.names import part_of
-from mlcheck.probe.measure.passes import Field, Passes
-from mlcheck.probe.measure.signed_targets import SignedTargets
 
 ROUNDING = 1e-2
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.passes import Field, Passes
+from mlcheck.probe.measure.data.passes import Field, Passes
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 FEW = 50
 MANY_COLUMNS = 16

@@ -7,14 +7,14 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.baselines import Baselines, Signal, baselines, signal_across, signal_within
-from mlcheck.probe.measure.examples import Examples, examples
-from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.data.examples import Examples, examples
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.shifted import shifts
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.names import part_of
-from mlcheck.probe.measure.passes import Passes
-from mlcheck.probe.measure.samples import Samples
-from mlcheck.probe.measure.shifted import shifts
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.baselines import Baselines, Signal, baselines, signal_across, signal_within
 
 PRESENT = 0.01
 LITTLE = 0.1

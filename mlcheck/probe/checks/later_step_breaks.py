@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.last_batch import LastBatch
-from mlcheck.probe.measure.short_run import STEPS, ShortRun
+from mlcheck.probe.measure.training.last_batch import LastBatch
+from mlcheck.probe.measure.training.short_run import STEPS, ShortRun
 
 
 def check(run: ShortRun, last: LastBatch | None) -> Verdict:

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.model_size import ModelSize, ModuleSize
+from mlcheck.probe.measure.model.model_size import ModelSize, ModuleSize
 
 HEAVY = 2_000_000
 MOST = 0.8

@@ -7,8 +7,8 @@ from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.plateaus import Plateau, Plateaus
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.plateaus import Plateau, Plateaus
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 DEAD = 1e-4
 LONG = 10

@@ -8,8 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.rate_range import rate_curves, rate_range
-from mlcheck.probe.measure.rate_trials import RateTrial, RateTrials
+from mlcheck.probe.measure.training.rate_range import rate_curves, rate_range
+from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 
 HALF = 0.5
 CHANCE = 1e-3

@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.rate_range import rate_curves
-from mlcheck.probe.measure.rate_trials import RateTrials
+from mlcheck.probe.measure.training.rate_range import rate_curves
+from mlcheck.probe.measure.training.rate_trials import RateTrials
 
 LITTLE = 0.05
 MUCH = 0.02

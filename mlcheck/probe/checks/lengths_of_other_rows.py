@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.data.padded_rows import PaddedRows, Told
 from mlcheck.probe.measure.names import listed, part_of
-from mlcheck.probe.measure.padded_rows import PaddedRows, Told
 
 
 def check(seen: PaddedRows) -> Verdict:

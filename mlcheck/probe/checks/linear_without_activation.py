@@ -6,9 +6,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.affine import ROUNDING, AffineModel
-from mlcheck.probe.measure.convolution_pairs import ConvolutionPairs
-from mlcheck.probe.measure.wiring import Wiring
+from mlcheck.probe.measure.model.affine import ROUNDING, AffineModel
+from mlcheck.probe.measure.model.convolution_pairs import ConvolutionPairs
+from mlcheck.probe.measure.model.wiring import Wiring
 
 DEEP = 2.5
 MOST = 0.5  # of the convolutions: here and there one smooths what another made

@@ -7,8 +7,8 @@ from statistics import median
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.loader_place import loader_place
-from mlcheck.probe.measure.loader_search import LoaderSearch, Settings, Timed, loop_s, smallest
+from mlcheck.probe.measure.speed.loader_place import loader_place
+from mlcheck.probe.measure.speed.loader_search import LoaderSearch, Settings, Timed, loop_s, smallest
 
 _CLEARLY = 1.1
 _STARTING = 0.05

@@ -6,10 +6,10 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.loading_shares import Busy
-from mlcheck.probe.measure.step_time import StepTime
-from mlcheck.probe.measure.time_causes import NOTICEABLE, Cause, Lost, cause
-from mlcheck.probe.measure.time_told import figures, ms, numbers, times, told
+from mlcheck.probe.measure.speed.loading_shares import Busy
+from mlcheck.probe.measure.speed.step_time import StepTime
+from mlcheck.probe.measure.speed.time_causes import NOTICEABLE, Cause, Lost, cause
+from mlcheck.probe.measure.speed.time_told import figures, ms, numbers, times, told
 
 _BUSY = {
     Busy.CPU: "computes",

@@ -7,10 +7,10 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.lower_bound import LowerBound
-from mlcheck.probe.measure.short_run import ShortRun
-from mlcheck.probe.measure.sinking import SHIFT, Sinking
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.lower_bound import LowerBound
+from mlcheck.probe.measure.loss.sinking import SHIFT, Sinking
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 FEW = 20
 FAR = 2.0

@@ -6,10 +6,10 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.penalties import Penalty
+from mlcheck.probe.measure.loss.scale_free import SCALE_FREE
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.penalties import Penalty
-from mlcheck.probe.measure.scale_free import SCALE_FREE
 
 TOLERANCE = 0.01
 SLIGHT = 1e-4

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.added_constants import AddedConstant, AddedConstants
+from mlcheck.probe.measure.loss.added_constants import AddedConstant, AddedConstants
 
 
 def check(seen: AddedConstants) -> Verdict:

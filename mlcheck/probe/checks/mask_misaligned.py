@@ -5,9 +5,9 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.alignment import alignment
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.data.alignment import alignment
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 FEW = 30
 LITTLE = 0.1

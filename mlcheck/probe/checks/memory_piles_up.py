@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.piles import STEP, Pile, Piles
+from mlcheck.probe.measure.training.piles import STEP, Pile, Piles
 
 
 def check(seen: Piles) -> Verdict:

@@ -9,8 +9,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.searched import Searched
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.searched import Searched
 
 MUCH = 0.25
 TWICE = 2.0

@@ -7,7 +7,7 @@ import re
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 _SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|top5|precision|recall|f1|auc|auroc|iou|miou|dice)\d*($|[_\W])")
 

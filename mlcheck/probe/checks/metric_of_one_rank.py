@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_passes import passes, unreduced
-from mlcheck.probe.measure.rank_run import RankRun
+from mlcheck.probe.measure.ranks.passes import passes, unreduced
+from mlcheck.probe.measure.ranks.run import RankRun
 
 
 def check(run: RankRun) -> Verdict:

@@ -9,11 +9,11 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.answered import Answered, Answers
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.metric_trials import MetricTrial, MetricTrials
-from mlcheck.probe.measure.printed_metrics import PrintedMetrics
-from mlcheck.probe.measure.printed_text import Printed
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.validation.answered import Answered, Answers
+from mlcheck.probe.measure.validation.metric_trials import MetricTrial, MetricTrials
+from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
+from mlcheck.probe.measure.validation.printed_text import Printed
 
 _PREFIX = r"^(?:val|valid|validation|test|eval|dev)?[_/. ]?"
 _NAMES = {

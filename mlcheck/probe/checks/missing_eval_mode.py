@@ -5,9 +5,9 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.evaluation import Evaluation
-from mlcheck.probe.measure.moved_buffers import MovedBuffers
+from mlcheck.probe.measure.model.moved_buffers import MovedBuffers
 from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.validation.evaluation import Evaluation
 
 
 def check(seen: Evaluation, moved: MovedBuffers | None) -> Verdict:

@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.left_gradients import LeftGradients
-from mlcheck.probe.measure.training_steps import ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.left_gradients import LeftGradients
+from mlcheck.probe.measure.training.training_steps import ParameterStory, TrainingSteps
 
 
 def check(steps: TrainingSteps, evaluated: LeftGradients | None) -> Verdict:

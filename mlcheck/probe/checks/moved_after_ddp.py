@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_run import RankRun, location
-from mlcheck.probe.measure.rank_weights import Wrapped
+from mlcheck.probe.measure.ranks.run import RankRun, location
+from mlcheck.probe.measure.ranks.weights import Wrapped
 
 
 def check(run: RankRun) -> Verdict:

@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.batches import Batches
-from mlcheck.probe.measure.samples import BadSample, Samples
+from mlcheck.probe.measure.data.batches import Batches
+from mlcheck.probe.measure.data.samples import BadSample, Samples
 
 
 def check(seen: Batches, samples: Samples | None) -> Verdict:

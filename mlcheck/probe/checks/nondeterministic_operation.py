@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.determinism import Determinism
+from mlcheck.probe.measure.training.determinism import Determinism
 
 _HELP = "take an operation that PyTorch lists as deterministic, or allow this one with warn_only=True and say so"
 

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.loss_inputs import LossInput, LossInputs
+from mlcheck.probe.measure.loss.loss_inputs import LossInput, LossInputs
 
 
 def check(inputs: LossInputs) -> Verdict:

@@ -8,8 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.columns import Columns, columns_of
-from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.data.columns import Columns, columns_of
+from mlcheck.probe.measure.data.passes import Passes
 
 FEW = 200
 TIMES = 100.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.comparisons import Comparisons, Difference
-from mlcheck.probe.measure.first_loss import FirstLoss, LossFact
-from mlcheck.probe.measure.floors import REACHED
+from mlcheck.probe.measure.loss.comparisons import Comparisons, Difference
+from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
+from mlcheck.probe.measure.loss.floors import REACHED
 
 _REGRESSION = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy"}
 MANY = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.padding import Padding
+from mlcheck.probe.measure.model.padding import Padding
 
 TOLD = 0.01
 UNTOLD = 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.embedded_ids import EmbeddedIds, Lookups
+from mlcheck.probe.measure.data.embedded_ids import EmbeddedIds, Lookups
 
 AMID = 0.2
 ENDING = 0.1

@@ -6,9 +6,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.model.unregistered import Fleeting
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.training_steps import TrainingSteps
-from mlcheck.probe.measure.unregistered import Fleeting
+from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
 
 def _made_anew(fleeting: Fleeting) -> Finding:

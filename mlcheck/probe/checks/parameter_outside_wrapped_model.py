@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.wrapped import WrappedWeights
+from mlcheck.probe.measure.ranks.wrapped import WrappedWeights
 
 _HELP = "make it part of a module that goes through wrap_model(), also where it belongs to the loss"
 

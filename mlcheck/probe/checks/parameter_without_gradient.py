@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
+from mlcheck.probe.measure.training.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
 
 def check(steps: TrainingSteps) -> Verdict:

@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.passes import Passes
-from mlcheck.probe.measure.samples import Samples
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.samples import Samples
 
 
 def check(passes: Passes, samples: Samples | None) -> Verdict:

@@ -6,9 +6,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.added_term import AddedTerm
-from mlcheck.probe.measure.decay_trials import DecayTrials
-from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.added_term import AddedTerm
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.training.decay_trials import DecayTrials
 
 MUCH = 5.0
 GAIN = 0.1

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.poisson_losses import PoissonLoss, PoissonLosses
+from mlcheck.probe.measure.loss.poisson_losses import PoissonLoss, PoissonLosses
 
 _POSITIVE = ("exp", "softplus")
 

@@ -8,7 +8,7 @@ from statistics import median
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.running_statistics import RunningStatistics
+from mlcheck.probe.measure.model.running_statistics import RunningStatistics
 
 FAR = 2.5
 FAR_IN_TRAINING = 5.0

@@ -8,8 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.evaluation import Evaluation
-from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.validation.evaluation import Evaluation
 
 _OF_CLASSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
 

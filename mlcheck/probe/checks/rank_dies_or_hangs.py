@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.rank_meeting import Death, at, deaths, parting, waiting
-from mlcheck.probe.measure.rank_run import RankRun
+from mlcheck.probe.measure.ranks.meeting import Death, at, deaths, parting, waiting
+from mlcheck.probe.measure.ranks.run import RankRun
 
 _UNUSED = "remove them, use them in every step, or wrap with find_unused_parameters=True"
 

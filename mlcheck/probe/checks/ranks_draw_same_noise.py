@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_passes import passes
-from mlcheck.probe.measure.rank_run import RankRun
+from mlcheck.probe.measure.ranks.passes import passes
+from mlcheck.probe.measure.ranks.run import RankRun
 
 
 def check(run: RankRun) -> Verdict:

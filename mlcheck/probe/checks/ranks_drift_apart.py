@@ -6,9 +6,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure import rank_weights
-from mlcheck.probe.measure.rank_run import RankRun
-from mlcheck.probe.measure.rank_weights import drift
+from mlcheck.probe.measure.ranks import weights as rank_weights
+from mlcheck.probe.measure.ranks.run import RankRun
+from mlcheck.probe.measure.ranks.weights import drift
 
 _HELP = {
     rank_weights.BYPASSED: "call the wrapped model in training, not its `.module` nor the model that was wrapped",

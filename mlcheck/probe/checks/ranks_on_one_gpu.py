@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_run import Device, RankRun, location
+from mlcheck.probe.measure.ranks.run import Device, RankRun, location
 
 
 def check(run: RankRun) -> Verdict:

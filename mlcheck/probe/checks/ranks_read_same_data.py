@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_passes import passes
-from mlcheck.probe.measure.rank_run import RankRun
-from mlcheck.probe.measure.restarts import Ranks
+from mlcheck.probe.measure.ranks.passes import passes
+from mlcheck.probe.measure.ranks.run import RankRun
+from mlcheck.probe.measure.training.restarts import Ranks
 
 _SHARD = (
     "deal the samples out by rank: a DistributedSampler, determined.pytorch.DataLoader, or every n-th sample of a "

@@ -7,9 +7,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_passes import JOINS, passes
-from mlcheck.probe.measure.rank_run import RankRun
-from mlcheck.probe.measure.rank_weights import Wrapped
+from mlcheck.probe.measure.ranks.passes import JOINS, passes
+from mlcheck.probe.measure.ranks.run import RankRun
+from mlcheck.probe.measure.ranks.weights import Wrapped
 
 _HELP = (
     "deal out as many samples to each rank (DistributedSampler pads, drop_last=True cuts), or train within "

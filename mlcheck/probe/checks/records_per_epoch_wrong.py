@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.epoch_length import EpochLength
+from mlcheck.probe.measure.data.epoch_length import EpochLength
 
 APART = 1.5
 

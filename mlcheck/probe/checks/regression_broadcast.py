@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.comparisons import AllPairs, Comparisons
-from mlcheck.probe.measure.first_loss import FirstLoss, LossFact
+from mlcheck.probe.measure.loss.comparisons import AllPairs, Comparisons
+from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
 
 _ELEMENTWISE = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.data.reseeding import Reseeding
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.reseeding import Reseeding
 
 
 def check(seen: Reseeding) -> Verdict:

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.resumed import Lost, Resumed
+from mlcheck.probe.measure.training.resumed import Lost, Resumed
 
 
 def check(seen: Resumed) -> Verdict:

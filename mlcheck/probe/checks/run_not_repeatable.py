@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.other_process import OtherProcess
-from mlcheck.probe.measure.repeated import Repeated
+from mlcheck.probe.measure.training.other_process import OtherProcess
+from mlcheck.probe.measure.training.repeated import Repeated
 
 _HELP = "something draws from a generator that nobody seeds: seed each of your own, from the seed of the experiment"
 

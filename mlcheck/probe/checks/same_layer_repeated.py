@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.repeated_layers import RepeatedLayer, RepeatedLayers
+from mlcheck.probe.measure.model.repeated_layers import RepeatedLayer, RepeatedLayers
 
 
 def check(seen: RepeatedLayers) -> Verdict:

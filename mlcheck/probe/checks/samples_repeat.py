@@ -7,9 +7,9 @@ from collections import Counter
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.passes import Passes
-from mlcheck.probe.measure.sample_tensors import equal_share
-from mlcheck.probe.measure.samples import Samples, Split
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.data.sample_tensors import equal_share
+from mlcheck.probe.measure.data.samples import Samples, Split
 
 MANY = 0.2
 NEARLY_ALL = 0.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.activations import Activations, Units
-from mlcheck.probe.measure.wiring import Attention, Wiring
+from mlcheck.probe.measure.model.activations import Activations, Units
+from mlcheck.probe.measure.model.wiring import Attention, Wiring
 
 MUCH = 0.5
 NEARLY_ALL = 0.9

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_run import RankRun, Saved, location
+from mlcheck.probe.measure.ranks.run import RankRun, Saved, location
 
 
 def check(run: RankRun) -> Verdict:

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.scaler_calls import ScalerCalls, disorders
+from mlcheck.probe.measure.precision.scaler_calls import ScalerCalls, disorders
 
 
 def check(calls: ScalerCalls) -> Verdict:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.planned_rates import Course, PlannedRates
+from mlcheck.probe.measure.training.planned_rates import Course, PlannedRates
 
 DEAD = 1e-4
 DEAD_SHARE = 0.25

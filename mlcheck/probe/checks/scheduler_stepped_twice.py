@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.contract import Contract
+from mlcheck.probe.measure.training.contract import Contract
 
 
 def check(seen: Contract) -> Verdict:

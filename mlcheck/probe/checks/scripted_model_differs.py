@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.drive import inconclusive
-from mlcheck.probe.measure.scripted import Scripted, Way
+from mlcheck.probe.measure.precision.scripted import Scripted, Way
 
 _EXACT = 1e-9
 _TRACE = "script what branches on data or sizes, or export with torch.export, which refuses such a branch"

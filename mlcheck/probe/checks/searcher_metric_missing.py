@@ -8,7 +8,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.searched import Searched
+from mlcheck.probe.measure.validation.searched import Searched
 
 
 def check(seen: Searched) -> Verdict:

@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.rank_passes import passes, repeated_epochs
-from mlcheck.probe.measure.rank_run import RankRun
+from mlcheck.probe.measure.ranks.passes import passes, repeated_epochs
+from mlcheck.probe.measure.ranks.run import RankRun
 
 
 def check(run: RankRun) -> Verdict:

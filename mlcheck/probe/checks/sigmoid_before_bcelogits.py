@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.loss_inputs import LossInput, LossInputs
+from mlcheck.probe.measure.loss.loss_inputs import LossInput, LossInputs
 
 
 def check(inputs: LossInputs) -> Verdict:

@@ -9,7 +9,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.activations import Activations, Layer
+from mlcheck.probe.measure.model.activations import Activations, Layer
 
 GROWTH = 1000.0
 LARGE = 100.0

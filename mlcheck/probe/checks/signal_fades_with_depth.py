@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.activations import Activations, Layer
-from mlcheck.probe.measure.overfit import Overfit
+from mlcheck.probe.measure.model.activations import Activations, Layer
+from mlcheck.probe.measure.training.overfit import Overfit
 
 FEW = 4
 GRADIENT_RATIO = 1e-6

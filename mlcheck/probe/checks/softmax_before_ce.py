@@ -8,8 +8,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.held_out_losses import HeldOutLosses
-from mlcheck.probe.measure.loss_inputs import LossInput, LossInputs
+from mlcheck.probe.measure.loss.held_out_losses import HeldOutLosses
+from mlcheck.probe.measure.loss.loss_inputs import LossInput, LossInputs
 
 _WHY = "cross_entropy applies log-softmax itself: give it the logits"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.divergences import Divergence, Divergences
+from mlcheck.probe.measure.loss.divergences import Divergence, Divergences
 
 
 def check(seen: Divergences) -> Verdict:

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.measurement import NotMeasured
-from mlcheck.probe.measure.restarts import Restart
+from mlcheck.probe.measure.training.restarts import Restart
 
 _HELP = (
     "give the split its own generator with a fixed seed, or store it: a resumed run must not train on what it validated"

@@ -7,10 +7,10 @@ import math
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.near import FEW_DIMENSIONS, Near, near_pairs, shared_windows
-from mlcheck.probe.measure.pictures import pairs
-from mlcheck.probe.measure.samples import Samples, Split
-from mlcheck.probe.measure.shared_tiles import SharedTiles, shared_tiles
+from mlcheck.probe.measure.data.near import FEW_DIMENSIONS, Near, near_pairs, shared_windows
+from mlcheck.probe.measure.data.pictures import pairs
+from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.shared_tiles import SharedTiles, shared_tiles
 
 SHARED = 0.3
 FEW_PAIRS = 3

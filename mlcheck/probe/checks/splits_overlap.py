@@ -10,8 +10,8 @@ import torch
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.pictures import pairs
-from mlcheck.probe.measure.samples import Samples, Split
+from mlcheck.probe.measure.data.pictures import pairs
+from mlcheck.probe.measure.data.samples import Samples, Split
 
 CHANCE = 1e-4
 FEW = 50

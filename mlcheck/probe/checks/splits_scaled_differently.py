@@ -8,9 +8,9 @@ from torch import Tensor
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.passes import Field, Passes
-from mlcheck.probe.measure.range_shift import RangeShift, range_shift
+from mlcheck.probe.measure.data.passes import Field, Passes
+from mlcheck.probe.measure.data.range_shift import RangeShift, range_shift
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 RATIO = 3.0
 AGREE = 0.9

@@ -7,8 +7,8 @@ from statistics import median
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.step_calls import StepCalls
-from mlcheck.probe.measure.step_overhead import FACTOR, GROWS, SAME, WORTH_PASS_S, StepOverhead
+from mlcheck.probe.measure.speed.step_calls import StepCalls
+from mlcheck.probe.measure.speed.step_overhead import FACTOR, GROWS, SAME, WORTH_PASS_S, StepOverhead
 
 _MANY = 100
 _HALF = 0.5

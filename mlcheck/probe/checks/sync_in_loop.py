@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.step_calls import Call, StepCalls
+from mlcheck.probe.measure.speed.step_calls import Call, StepCalls
 
 _LEFT_TO_YOU = 2
 _LEFT_TO_ANYONE = 3

@@ -5,13 +5,13 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.contained import Channel, Contained, contained_target, is_left_out, target_channel
-from mlcheck.probe.measure.examples import Examples, examples
-from mlcheck.probe.measure.first_loss import FirstLoss
-from mlcheck.probe.measure.giveaways import FEW, Giveaway, best_column
-from mlcheck.probe.measure.label_tokens import LabelTokens, label_tokens
-from mlcheck.probe.measure.overlapped import Overlapped
-from mlcheck.probe.measure.passes import Passes
+from mlcheck.probe.measure.data.contained import Channel, Contained, contained_target, is_left_out, target_channel
+from mlcheck.probe.measure.data.examples import Examples, examples
+from mlcheck.probe.measure.data.giveaways import FEW, Giveaway, best_column
+from mlcheck.probe.measure.data.label_tokens import LabelTokens, label_tokens
+from mlcheck.probe.measure.data.overlapped import Overlapped
+from mlcheck.probe.measure.data.passes import Passes
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 NEARLY = {True: 0.99, False: 0.999}
 WORSE = 0.03

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.comparisons import Comparisons
-from mlcheck.probe.measure.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.comparisons import Comparisons
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
 LARGE = 100.0
 _FAR = 0.1  # of what predicting zero costs: a model that starts nearer has the targets' scale built in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.model.teachers import Teachers
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.teachers import Teachers
 
 
 def check(seen: Teachers) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.parameters import Parameters
+from mlcheck.probe.measure.model.parameters import Parameters
 
 
 def check(seen: Parameters) -> Verdict:

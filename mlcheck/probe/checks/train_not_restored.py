@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.training_modes import TrainingModes
+from mlcheck.probe.measure.training.training_modes import TrainingModes
 
 _HELP = "call model.train() where a training step or epoch begins; to freeze batch norm alone, eval() those layers only"
 

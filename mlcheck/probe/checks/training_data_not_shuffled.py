@@ -12,9 +12,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.labels import Labels
-from mlcheck.probe.measure.passes import Field, Passes
-from mlcheck.probe.measure.rehearsal import Rehearsal
+from mlcheck.probe.measure.data.labels import Labels
+from mlcheck.probe.measure.data.passes import Field, Passes
+from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.probe.measure.tree import leaves
 
 SIGMAS = 4.0

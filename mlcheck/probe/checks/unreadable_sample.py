@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.data.samples import BadSample, Samples, Split
 from mlcheck.probe.measure.names import listed, part_of
-from mlcheck.probe.measure.samples import BadSample, Samples, Split
 
 
 def check(seen: Samples) -> Verdict:

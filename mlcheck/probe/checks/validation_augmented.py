@@ -8,9 +8,9 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.data.sample_tensors import equal_share
+from mlcheck.probe.measure.data.samples import Samples
 from mlcheck.probe.measure.names import listed, part_of
-from mlcheck.probe.measure.sample_tensors import equal_share
-from mlcheck.probe.measure.samples import Samples
 
 ALL_BUT_A_FEW = 0.9
 HELP = "give the validation data its own transform without random parts"

@@ -10,9 +10,9 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.metric_names import best
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.evaluation import Evaluation
-from mlcheck.probe.measure.searched import Searched
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.evaluation import Evaluation
+from mlcheck.probe.measure.validation.searched import Searched
 
 LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|crossentropy|cross_entropy|bce|ce)($|[_\W])")
 FEW = 20

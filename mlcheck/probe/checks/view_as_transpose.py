@@ -5,8 +5,8 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.attention_heads import AttentionHeads
-from mlcheck.probe.measure.first_inputs import FirstInputs
+from mlcheck.probe.measure.model.attention_heads import AttentionHeads
+from mlcheck.probe.measure.model.first_inputs import FirstInputs
 
 NEARLY_ALL = 0.95
 SMOOTHER = 0.8

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.twin_views import TwinViews
+from mlcheck.probe.measure.data.twin_views import TwinViews
 
 FEW = 8
 

@@ -6,8 +6,8 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.model.parameters import Parameters, WeightStory
 from mlcheck.probe.measure.names import listed
-from mlcheck.probe.measure.parameters import Parameters, WeightStory
 
 FEW = 4
 

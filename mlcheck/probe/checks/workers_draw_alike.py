@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.worker_draws import READS, WORKERS, WorkerDraws
+from mlcheck.probe.measure.data.worker_draws import READS, WORKERS, WorkerDraws
 
 
 def check(seen: WorkerDraws) -> Verdict:

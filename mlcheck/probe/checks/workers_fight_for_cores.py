@@ -6,10 +6,10 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.loader_place import loader_place
-from mlcheck.probe.measure.step_time import StepTime
-from mlcheck.probe.measure.time_causes import Lost, cause
-from mlcheck.probe.measure.time_told import figures, ms, numbers, times, told
+from mlcheck.probe.measure.speed.loader_place import loader_place
+from mlcheck.probe.measure.speed.step_time import StepTime
+from mlcheck.probe.measure.speed.time_causes import Lost, cause
+from mlcheck.probe.measure.speed.time_told import figures, ms, numbers, times, told
 
 
 def check(seen: StepTime) -> Verdict:

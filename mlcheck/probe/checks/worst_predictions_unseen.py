@@ -6,10 +6,10 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.gallery import picture_of, pictures_alike
-from mlcheck.probe.measure.one_by_one import laid_out
-from mlcheck.probe.measure.predictions import Prediction, Predictions
-from mlcheck.probe.measure.short_run import ShortRun
+from mlcheck.probe.measure.data.gallery import picture_of, pictures_alike
+from mlcheck.probe.measure.data.one_by_one import laid_out
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.predictions import Prediction, Predictions
 
 MOST_CLASSES = 20
 

@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.training_steps import TrainingSteps
+from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
 
 def check(steps: TrainingSteps) -> Verdict:

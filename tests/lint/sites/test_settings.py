@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mlcheck.lint.files.source import Source, parse
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import UNKNOWN, Sites
-from mlcheck.lint.source import Source, parse
 
 CONFIG = """\
 from dataclasses import dataclass, field

@@ -9,10 +9,10 @@ from textwrap import dedent
 
 import pytest
 
+from mlcheck.lint.files.source import Source, parse
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Sites
 from mlcheck.lint.sites import walk as walking
-from mlcheck.lint.source import Source, parse
 
 LOADER = "torch.utils.data.DataLoader"
 

@@ -1,0 +1,71 @@
+"""Arguments nobody in the project passes: what their annotation and their name promise, and no more."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.facts import Grads, Mode
+from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.python import instances
+from mlcheck.lint.pytorch import frameworks
+from mlcheck.lint.values import Class, External, Function, Object, Symbol, Value, split_of_name
+
+_MAX_DEPTH = 5
+_SWITCHES = ("eval", "train", "apply", "freeze", "prepare")
+_PLAIN_BASES = frozenset(["builtins.object", "abc.ABC"])
+
+
+def argument(m: Machine, function: Function, parameter: ast.arg) -> Value:
+    """A symbol of the parameter's name; an object of unknown state where the annotation names its class."""
+    name = parameter.arg
+    made = Symbol(m.fresh(), name, split_of_name(name))
+    promised = _annotation(m, function, parameter)
+    cls = function.info.cls
+    if cls is not None and name == "context" and frameworks.owner_of(cls) == "determined":
+        return Object(frameworks.CONTEXT, m.fresh())
+    if isinstance(promised, External):
+        if promised.name == frameworks.CONTEXT:
+            return Object(frameworks.CONTEXT, m.fresh())
+        if promised.name == "torch.nn.Module":
+            m.store.set(("owner", made.key), True)
+        elif promised.name.startswith("torch.optim.") and "lr_scheduler" not in promised.name:
+            m.store.set(("grads", made.key), frozenset([Grads("unknown")]))
+        elif promised.name.endswith("GradScaler"):
+            return Object(promised.name, m.fresh())
+    elif isinstance(promised, Class) and len(m.frames) <= _MAX_DEPTH:
+        return instance(m, promised, parameter)
+    return made
+
+
+def _annotation(m: Machine, function: Function, parameter: ast.arg) -> Value | None:
+    node = parameter.annotation
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+        node = ast.copy_location(ast.Name(node.value, ast.Load()), node)
+    if not isinstance(node, ast.Name | ast.Attribute):
+        return None
+    m.frames.append(Frame(function.info.module, function.scope, Sink(m.store.mark()), m.frame.call))
+    try:
+        return m.evaluate(node)
+    finally:
+        m.frames.pop()
+
+
+def instance(m: Machine, cls: Class, node: ast.AST) -> Value:
+    """An instance nobody is known to have made: constructed, and since then in any state.
+
+    In any mode as well, unless nothing in the program puts a module in eval mode.
+    """
+    mark, depth = m.store.mark(), len(m.frames)
+    try:
+        made = instances.instantiate(m, cls.info, [], {"**": m.symbol()}, node)
+    except DeadPath:
+        del m.frames[depth:]
+        return m.symbol()
+    switched = not m.relevance.called.isdisjoint(_SWITCHES) or not cls.info.libraries <= _PLAIN_BASES
+    for cell in m.store.changed(mark):
+        if cell[0] == "mode" and switched:
+            m.store.set(cell, frozenset([Mode("unknown", None, None, m.fresh())]))
+        elif cell[0] == "grads":
+            m.store.set(cell, frozenset([Grads("unknown")]))
+    return made

@@ -1,0 +1,1 @@
+"""What Python's statements, expressions and calls do to the machine."""

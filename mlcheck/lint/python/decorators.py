@@ -1,0 +1,77 @@
+"""What decorators leave of a function."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.interpret.frames import Frame, Sink
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.program import FunctionInfo
+from mlcheck.lint.pytorch import grad_modes
+from mlcheck.lint.values import Class, External, Function, Object, Partial, Value
+
+
+def decorated(m: Machine, value: Function, info: FunctionInfo, owner: Value | None) -> Value:
+    """The function as its decorators leave it."""
+    node = info.node
+    result: Value = value
+    if isinstance(node, ast.Lambda):
+        return value
+    for decorator in reversed(node.decorator_list):
+        if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter", "getter"):
+            continue
+        m.frames.append(Frame(info.module, value.scope, Sink(m.store.mark()), m.frame.call))
+        try:
+            applied = m.evaluate(decorator)
+            result = _decorate(m, applied, result, decorator, owner)
+        finally:
+            m.frames.pop()
+    return result
+
+
+def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
+    if isinstance(decorator, External | Object):
+        name = decorator.name if isinstance(decorator, External) else decorator.type
+        return _of_library(m, name, decorator, function, node, owner)
+    if isinstance(decorator, Function | Partial):
+        bound = function.bound if isinstance(function, Function) else None
+        plain = function
+        if isinstance(function, Function) and bound is not None and not function.static:
+            plain = Function(function.info, function.scope, None, function.grad, function.place)
+        made = m.call(decorator, [plain], {}, node)
+        if bound is not None and isinstance(made, Function):
+            return Partial(made, (bound,), {}) if made.bound is None else made
+        return made if isinstance(made, Function | Partial | Object) else function
+    if isinstance(function, Function):
+        return Function(function.info, function.scope, function.bound, "unknown", function.place, function.static)
+    return function
+
+
+def _of_library(m: Machine, name: str, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
+    """A function under a library's decorator."""
+    place: Place = m.place(node)
+    if name in grad_modes.MANAGERS:
+        made = decorator if isinstance(decorator, Object) else Object(name, m.fresh(), place=place)
+        mode = grad_modes.of(m, made, node).kind
+        return _with_grad(function, mode, place)
+    if name == "builtins.staticmethod" and isinstance(function, Function):
+        return Function(function.info, function.scope, None, function.grad, function.place, True)
+    if name == "builtins.classmethod" and isinstance(function, Function):
+        bound = Class(owner.cls) if isinstance(owner, Object) and owner.cls else owner
+        return Function(function.info, function.scope, bound, function.grad, function.place)
+    if name in ("builtins.property", "functools.cached_property", "torch.jit.unused"):
+        return Object("builtins.property", m.fresh(), None, (function,)) if "property" in name else function
+    if name == "contextlib.contextmanager":
+        return Object("contextlib.contextmanager", m.fresh(), None, (function,))
+    return function
+
+
+def _with_grad(function: Value, mode: str, place: Place) -> Value:
+    if isinstance(function, Function):
+        if function.grad:
+            return function
+        return Function(function.info, function.scope, function.bound, mode, place, function.static)
+    if isinstance(function, Partial):
+        return Partial(_with_grad(function.function, mode, place), function.args, function.kwargs)
+    return function

@@ -1,0 +1,161 @@
+"""What `container[index]` is, and what a loop over a container, an iterator or a loader meets."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.python import containers
+from mlcheck.lint.pytorch import datasets, holding
+from mlcheck.lint.values import (
+    Args,
+    Const,
+    Object,
+    Params,
+    Select,
+    Symbol,
+    Table,
+    Tensor,
+    Tuple,
+    Value,
+    split_of,
+    split_of_name,
+    traces_of,
+)
+
+_UNROLL = 8
+
+
+def finite(m: Machine, value: Value) -> list[Value] | None:
+    """The items to unroll a loop over: few, and not mere numbers."""
+    found = containers.contents(m, value)
+    if isinstance(found, Table):
+        keys = [Const(key) for key in found.items if not isinstance(key, tuple)]
+        return list(keys) if not found.open and 0 < len(keys) <= _UNROLL else None
+    if not isinstance(found, Tuple) or found.open or not 0 < len(found.items) <= _UNROLL:
+        return None
+    plain = all(isinstance(item, Const) and not isinstance(item.value, str) for item in found.items)
+    unknown = all(isinstance(item, Symbol | Tensor) for item in found.items)
+    return None if plain or unknown else list(found.items)
+
+
+def element(m: Machine, value: Value) -> Value:
+    """What one turn of a loop over this value meets."""
+    if isinstance(value, Select):
+        one = element(m, value.then)
+        return _either(one, element(m, value.other)) if _is_of_params(value.other) else one
+    found = containers.contents(m, value)
+    if isinstance(found, Table):
+        return m.symbol()
+    if isinstance(found, Tuple):
+        kinds = {type(item) for item in found.items}
+        if len(found.items) == 1 or (found.items and kinds == {Object} and found.open):
+            return found.items[0]
+        if found.items and all(isinstance(item, Tuple) for item in found.items):
+            return _blurred(m, found.items)
+        if found.items and all(isinstance(item, Tensor) and item.kind == "loss" for item in found.items):
+            return Tensor("loss", None, split_of(*found.items), traces_of(*found.items))
+        return Symbol(("element", m.fresh()), "", split_of(*found.items), traces_of(*found.items))
+    if isinstance(value, Params):
+        holding.walked(m, value)
+        return Params(value.owners, one=True)
+    if isinstance(value, Object):
+        return _element_of_object(m, value)
+    if isinstance(value, Symbol | Tensor):
+        row = value.shape.row if value.shape else None
+        return Symbol(("element", m.fresh()), "", containers.split_of_iterable(m, value), value.traces, row)
+    return Symbol(("element", m.fresh()))
+
+
+def _is_of_params(value: Value) -> bool:
+    """`model.parameters()`, `model.named_parameters()`; of one model or another."""
+    if isinstance(value, Select):
+        return _is_of_params(value.then) and _is_of_params(value.other)
+    if isinstance(value, Object):
+        return value.type == "builtins.dict_items" and all(isinstance(arg, Params) for arg in value.args)
+    return isinstance(value, Params)
+
+
+def _either(one: Value, other: Value) -> Value:
+    """A parameter of the one model or of the other; with its name, where both have one."""
+    if isinstance(one, Params) and isinstance(other, Params):
+        return Params(one.owners | other.owners, one=True)
+    if isinstance(one, Tuple) and isinstance(other, Tuple) and len(one.items) == len(other.items):
+        return Tuple(tuple(map(_either, one.items, other.items)))
+    return one
+
+
+def _blurred(m: Machine, rows: tuple[Value, ...]) -> Value:
+    widths = {len(row.items) for row in rows if isinstance(row, Tuple)}
+    if len(widths) != 1:
+        return m.symbol()
+    columns = zip(*(row.items for row in rows if isinstance(row, Tuple)), strict=True)
+    return Tuple(tuple(Symbol(m.fresh(), "", split_of(*column), traces_of(*column)) for column in columns))
+
+
+def _element_of_object(m: Machine, value: Object) -> Value:
+    match value.type:
+        case "builtins.enumerate":
+            return Tuple((m.symbol(), element(m, value.args[0]))) if value.args else m.symbol()
+        case "builtins.zip":
+            return Tuple(tuple(element(m, arg) for arg in value.args))
+        case "builtins.generator":
+            return m.run_generator(value)
+        case "builtins.dict_items":
+            return Tuple((m.symbol(), element(m, value.args[0])))
+    return datasets.batch(m, value) or Symbol(("element", m.fresh()), "", containers.split_of_iterable(m, value))
+
+
+def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
+    """`owner[index]`."""
+    if isinstance(owner, Select):
+        chosen: Select = owner
+        return m.branch(
+            chosen.key, lambda: item(m, chosen.then, index, node), lambda: item(m, chosen.other, index, node)
+        )
+    found = containers.contents(m, owner)
+    if isinstance(index, Const):
+        if isinstance(found, Table) and index.value in found.items:
+            return found.items[index.value]
+        if isinstance(found, Tuple) and isinstance(index.value, int) and -len(found.items) <= index.value:
+            if index.value < len(found.items) and (not found.open or index.value >= 0):
+                return found.items[index.value]
+    elif isinstance(found, Table) and found.items and not found.open and len(found.items) <= _UNROLL:
+        return _any_of(m, list(found.items.values()), index)
+    if isinstance(found, Tuple) and found.items and not isinstance(index, Const | Tuple):
+        return element(m, owner)
+    if isinstance(owner, Tensor):
+        kind = owner.kind if owner.kind != "loss" else "other"
+        return Tensor(kind, owner.place, owner.split, owner.traces)
+    if isinstance(owner, Object) and (default := m.store.get(("default", owner.id))) is not None:
+        made: Value = default
+        return made
+    if isinstance(owner, Object) and owner.cls and owner.cls.find("__getitem__"):
+        return m.call_method(owner, "__getitem__", [index], {}, node)
+    if isinstance(owner, Symbol):
+        name = index.value if isinstance(index, Const) and isinstance(index.value, str) else ""
+        part = index.value if isinstance(index, Const) and isinstance(index.value, str | int) else m.fresh()
+        stored: Value | None = m.store.get(("a", owner.key, ("item", part)))
+        if stored is not None:
+            return stored
+        return Symbol(("item", owner.key, part), name, owner.split or split_of_name(name), owner.traces)
+    return Symbol(m.fresh(), "", containers.split_of_iterable(m, owner), traces_of(owner))
+
+
+def entry(m: Machine, owner: Symbol, args: Args) -> Value | None:
+    """`config.get("loss", "ce")`: asked for the same again, it answers the same again."""
+    asked = [arg.value for arg in args if isinstance(arg, Const)]
+    if len(asked) < len(args) or not isinstance(asked[0], str):
+        return None
+    stored: Value | None = m.store.get(("a", owner.key, ("item", asked[0])))
+    if stored is not None:
+        return stored
+    return Symbol(("get", owner.key, repr(asked)), "", owner.split or split_of_name(asked[0]), owner.traces)
+
+
+def _any_of(m: Machine, options: list[Value], index: Value) -> Value:
+    """An entry chosen by an unknown key: each is possible, told apart by what the key would equal."""
+    chosen = options[-1]
+    for position, option in enumerate(options[-2::-1]):
+        chosen = Select(("chosen", getattr(index, "key", None) or m.fresh(), position), option, chosen)
+    return chosen

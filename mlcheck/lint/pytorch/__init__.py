@@ -1,0 +1,1 @@
+"""What PyTorch's modules, losses, optimizers and their kin do to the machine."""

@@ -1,0 +1,186 @@
+"""Which parameters the optimizers hold, which are frozen, and which got away."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Hashable
+
+from mlcheck.lint.facts import Backward, Forward
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.python import containers
+from mlcheck.lint.pytorch import modes
+from mlcheck.lint.training import Replaced, Unheld
+from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key
+
+_PARAMETERS: tuple[str, ...] = (
+    "Linear",
+    "Conv",
+    "Lazy",
+    "Bilinear",
+    "Embedding",
+    "BatchNorm",
+    "LayerNorm",
+    "GroupNorm",
+)
+_PARAMETERS += ("LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "PReLU")
+_MADE_ELSEWHERE = ("pretrained", "load(", "load_state_dict", "requires_grad", "no_grad", "torchvision", "timm", "hub")
+_NOT_TRAINED = ("target", "teacher", "ema", "random", "fixed", "frozen", "ref", "loss", "criterion", "attack", "old")
+
+_LOSSES = {"loss", "criterion"}
+
+
+def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = frozenset(), depth: int = 6) -> bool:
+    """Whether the module, or one inside it, has parameters of its own and is no part of the modules `besides`."""
+    if not isinstance(module, Object) or not modes.is_module(module) or depth == 0:
+        return False
+    if module.cls is None and module.type.rpartition(".")[2].startswith(_PARAMETERS):
+        return besides.isdisjoint(modes.ancestors(m, module.id))
+    if has_own_parameter(m, module):
+        return besides.isdisjoint(modes.ancestors(m, module.id))
+    return any(has_parameters(m, child, besides, depth - 1) for child in _inside(m, module))
+
+
+def has_own_parameter(m: Machine, module: Object) -> bool:
+    """Whether a class of the project keeps a parameter of its own, apart from its layers: it is there to be trained."""
+    return module.cls is not None and any(map(_is_parameter, _inside(m, module)))
+
+
+def _is_parameter(value: Value) -> bool:
+    """`nn.Parameter(...)` that is to be trained."""
+    if not isinstance(value, Object) or value.type != "torch.nn.Parameter":
+        return False
+    return len(value.args) < 2 and "requires_grad" not in value.kwargs
+
+
+def _inside(m: Machine, module: Object) -> list[Value]:
+    found: list[Value] = []
+    for child in modes.children(m, module) or ():
+        items = m.store.get(("items", child.id)) if isinstance(child, Object) and not modes.is_module(child) else None
+        found.extend(items.items if isinstance(items, Tuple) else [child])
+    return found
+
+
+def _parts(m: Machine, module: Value, depth: int = 6) -> set[Hashable]:
+    """The module's own modules, at whatever depth: its parameters are theirs, be its call followed into them or not."""
+    if not isinstance(module, Object) or depth == 0:
+        return set()
+    found: set[Hashable] = set()
+    for child in _inside(m, module):
+        found |= {owner_key(child)} | _parts(m, child, depth - 1)
+    return found
+
+
+def owners_of(m: Machine, value: Value) -> frozenset[Hashable]:
+    """The modules whose parameters an optimizer holds; empty when unknown."""
+    if not isinstance(value, Object):
+        return frozenset()
+    given = value.args[0] if value.args else value.kwargs.get("params")
+    groups = containers.contents(m, given) if given is not None else None
+    parts = list(groups.items) if groups is not None and not isinstance(groups, Table) else [given or Const(None)]
+    found: set[Hashable] = set()
+    for part in parts:
+        table = containers.table(m, part)
+        merged = containers.merged_params(m, [table.items.get("params", Const(None)) if table else part])
+        if not isinstance(merged, Params) or not merged.owners:
+            return frozenset()
+        found |= merged.owners
+    return frozenset(found)
+
+
+def possible_owners(m: Machine, optimizer: Value) -> frozenset[Hashable]:
+    """The modules whose parameters it may hold, where one or the other is chosen; empty when unknown."""
+    if not isinstance(optimizer, Object):
+        return frozenset()
+    given = optimizer.args[0] if optimizer.args else optimizer.kwargs.get("params")
+    todo: list[Value | None] = [given]
+    found: set[Hashable] = set()
+    while todo:
+        value = todo.pop()
+        if isinstance(value, Select):
+            todo += [value.then, value.other]
+        elif isinstance(value, Params) and value.owners:
+            found |= value.owners
+        else:
+            return frozenset()
+    return frozenset(found)
+
+
+def put(m: Machine, owner: Value, name: str, value: Value, before: Value | None, node: ast.AST) -> None:
+    """`owner.name = value`: parameters that come after the optimizer are not in it."""
+    optimizers = m.store.get(("optimizers",)) or ()
+    if not optimizers or m.moment is not None or not isinstance(value, Object) or not modes.is_module(value):
+        return
+    around = set(modes.ancestors(m, owner_key(owner)))
+    if isinstance(before, Object):
+        around.add(before.id)
+    for key in optimizers:
+        made = m.facts.training.optimizers.get(key)
+        if made is None or made.owners.isdisjoint(around) or not isinstance(key, int) or value.id < key:
+            continue
+        if has_parameters(m, value, made.owners):
+            m.facts.training.replaced.append(Replaced(m.place(node), name, value.id, made, owner_key(owner)))
+
+
+def unheld(m: Machine, backward: Backward) -> None:
+    """Modules that got gradients in this backward, and are in no optimizer."""
+    optimizers = m.store.get(("optimizers",)) or ()
+    if not optimizers or not all(m.store.get(("may own", key)) for key in optimizers):
+        return
+    for forward in backward.forwards:
+        if not _learns(m, forward):
+            continue
+        held = frozenset().union(*(m.store.get(("may own", key)) for key in optimizers))
+        around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}
+        around |= _parts(m, forward.module)
+        if held.isdisjoint(forward.touched | around) and not _may_be_in_one_of(m, held, forward.touched | around):
+            module = forward.module
+            assert isinstance(module, Object)
+            assert module.place is not None
+            loop = m.loops[-1] if m.loops else None
+            keys = frozenset(forward.touched)
+            m.facts.training.unheld.append(Unheld(module.place, forward.name, keys, optimizers, loop))
+
+
+def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection[Hashable]) -> bool:
+    """Whether what an optimizer holds came out of code that is not known, and that got the module: `wrap(model)`."""
+    foreign = any(m.store.get(("born", key)) is None for key in held)
+    return foreign and any(m.store.get(("handed out", key)) for key in module)
+
+
+def _learns(m: Machine, forward: Forward) -> bool:
+    """Whether the module was made to be trained: its weights are new, and nothing else moves or freezes them."""
+    module = forward.module
+    if not isinstance(module, Object) or module.place is None or forward.frozen or forward.restored:
+        return False
+    if forward.grad.kind != "on" and forward.grad.kind != "unknown":
+        return False
+    named = [word for word in _NOT_TRAINED if word in forward.name.lower()]
+    if not set(named) <= (_LOSSES if has_own_parameter(m, module) else set()) or {
+        mode.kind for mode in forward.modes
+    } != {"train"}:
+        return False
+    if m.store.get(("copied", module.id)):
+        return False
+    return has_parameters(m, module) and _plain(m, module)
+
+
+def _plain(m: Machine, module: Value, depth: int = 6) -> bool:
+    """Whether the module and all inside it are made here of PyTorch's layers, with new weights."""
+    if not isinstance(module, Object) or depth == 0:
+        return not isinstance(module, Object)
+    if module.cls is None:
+        if modes.is_module(module) and not module.type.startswith("torch.nn."):
+            return False
+    elif "?" in module.cls.libraries or any(
+        word in info.module.text_of(info.node) for info in module.cls.mro for word in _MADE_ELSEWHERE
+    ):
+        return False
+    children = modes.children(m, module) if modes.is_module(module) else []
+    return children is not None and all(_plain(m, child, depth - 1) for child in _inside(m, module))
+
+
+def walked(m: Machine, params: Params) -> None:
+    """A loop goes through the parameters one by one: what it does with them is not known."""
+    if m.loops and not isinstance(m.loops[-1].node, ast.For):
+        return
+    m.facts.training.walked |= params.owners

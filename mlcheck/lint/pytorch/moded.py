@@ -1,0 +1,180 @@
+"""Whether a module behaves differently in train and eval mode."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.program import ClassInfo, FunctionInfo
+from mlcheck.lint.pytorch.modes import MODULE_BASES, SEGMENTERS, children, is_module
+from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
+
+_MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
+_DRAWS = pattern(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
+_DROPS = pattern(r"dropout\(|\.dropout")
+_OWN = pattern(r"\bself\.(\w+)")
+_CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")
+_WHOLE = pattern(r"\bself\(|\bself[,)]|\bself\.(?:forward|modules|children|named_\w+|__\w+)\b|\bsuper\(|\bgetattr\(")
+_ASKS = pattern(r"\bself\.training\b")
+_RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
+_EMBEDDINGS = frozenset(["Node2Vec", "MetaPath2Vec", "TransE", "ComplEx", "DistMult", "RotatE"])
+_CONVOLUTIONS = frozenset(["GCNConv", "SAGEConv", "GraphConv", "RGCNConv", "ChebConv", "TAGConv", "SGConv", "LEConv"])
+_NORMALISED_FAMILIES: tuple[str, ...] = (
+    "resnet",
+    "resnext",
+    "wide_resnet",
+    "densenet",
+    "mobilenet",
+    "efficientnet",
+    "googlenet",
+)
+_OF_TIMM = (
+    *_NORMALISED_FAMILIES,
+    "inception",
+    "regnet",
+    "tf_efficientnet",
+    "seresnet",
+    "xception",
+    "resnest",
+    "rexnet",
+)
+_NORMALISED_FAMILIES += ("squeezenet", "r3d_", "mc3_", "r2plus1d_", "fcn_", "deeplabv3_", "lraspp_")
+_NORMALISED_FAMILIES += ("inception", "alexnet", "vgg", "vit", "swin", "convnext", "regnet", "mnasnet", "shufflenet")
+
+
+def moded(m: Machine, value: Value, depth: int = 8) -> str:
+    """Whether the module behaves differently in train and eval mode: yes, no or unknown."""
+    if not isinstance(value, Object) or depth == 0:
+        return "unknown"
+    if value.cls is None:
+        own = _moded_type(m, value)
+        if own != "no" or value.type.rpartition(".")[2] in _EMBEDDINGS:
+            return own
+    else:
+        own = _moded_class(m, value)
+        if own == "yes":
+            return own
+    held = children(m, value) if value.cls is None else _parts(m, value, value.cls)
+    if held is not None:
+        return _together(m, {own}, held, depth)
+    items = m.store.get(("items", value.id))
+    some = items.items if isinstance(items, Tuple) else ()
+    return _together(m, {own} if some else {"unknown"}, some, depth)  # what a loop adds is of the kinds that are seen
+
+
+def _parts(m: Machine, value: Object, cls: ClassInfo) -> list[Value]:
+    """What the module holds, without the unknown values that it never uses as a module: a size, a rate."""
+    m.ready(value)
+    held = {name: m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or ()}
+    return [kept for name, kept in held.items() if not isinstance(kept, Symbol) or name in cls.handled]
+
+
+def moded_in(m: Machine, value: Object, method: FunctionInfo) -> str:
+    """The same of one of its methods, and of the layers that this one uses: `model.inference(x)`."""
+    code = _reached(value.cls, method) if value.cls is not None else None
+    if code is None:
+        return moded(m, value)
+    if "batch_norm(" in code or (_DROPS.search(code) and not _drops_nothing(m, value)):
+        return "yes"
+    own = "no"
+    if _ASKS.search(code):
+        own = "yes" if _DRAWS.search(code) else "unknown"
+    m.ready(value)
+    used = set(_OWN.findall(code))
+    held = {name: m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or () if name in used}
+    called = set(_CALLED.findall(code))
+    return _together(m, {own}, [kept for name, kept in held.items() if is_module(kept) or name in called], 8)
+
+
+def _reached(cls: ClassInfo, method: FunctionInfo) -> str | None:
+    """The code of a method and of the others that it calls on itself; None where it may use anything."""
+    found: dict[ast.AST, str] = {}
+    todo = [method]
+    while todo:
+        each = todo.pop()
+        if each.node not in found:
+            body = [] if isinstance(each.node, ast.Lambda) else each.node.body
+            found[each.node] = text = "\n".join(map(each.module.text_of, body))
+            if _WHOLE.search(text) or not _OWN.search(text):
+                return None
+            todo += [info for name in _OWN.findall(text) if (info := cls.find(name)) is not None]
+    return "\n".join(found.values())
+
+
+def _together(m: Machine, answers: set[str], held: Iterable[Value], depth: int) -> str:
+    """The answers for a module itself and for what it holds, in one."""
+    for child in held:
+        if "yes" in answers:
+            break
+        if is_module(child):
+            answers.add(moded(m, child, depth - 1))
+        elif isinstance(child, Symbol):
+            answers.add("unknown")
+        elif isinstance(child, Object) and isinstance(m.store.get(("items", child.id)), Tuple):
+            items = m.store.get(("items", child.id))
+            answers |= {moded(m, item, depth - 1) for item in items.items if is_module(item)}
+    return "yes" if "yes" in answers else "unknown" if "unknown" in answers else "no"
+
+
+def _moded_type(m: Machine, value: Object) -> str:
+    name = value.type.rpartition(".")[2]
+    if name.startswith(_MODED):
+        p = value.args[0] if value.args else value.kwargs.get("p")
+        return "no" if "Dropout" in name and isinstance(p, Const) and p.value in (0, 0.0) else "yes"
+    if value.type in _RECURRENT:
+        dropout = value.kwargs.get("dropout")
+        return "no" if dropout is None or (isinstance(dropout, Const) and not dropout.value) else "yes"
+    if name.startswith("Transformer"):
+        dropout = value.kwargs.get("dropout")
+        return "no" if isinstance(dropout, Const) and not dropout.value else "yes"
+    if value.type.startswith("torchvision.models."):
+        return "yes" if name.lower().startswith(_NORMALISED_FAMILIES) else "unknown"
+    if value.type.startswith("timm.models."):
+        return "yes" if name.startswith(_OF_TIMM) else "unknown"
+    if name in SEGMENTERS:
+        return "yes"
+    if value.type.startswith("torch.nn.") or name in _EMBEDDINGS:
+        return "no"
+    if name in _CONVOLUTIONS and len(value.args) < 4 and not any("drop" in word for word in value.kwargs):
+        return "no"
+    return "unknown"
+
+
+def _moded_class(m: Machine, value: Object) -> str:
+    assert value.cls is not None
+    answer = "no"
+    for info in value.cls.mro:
+        text = info.module.text_of(info.node)
+        if "batch_norm(" in text or (_DROPS.search(text) and not _drops_nothing(m, value)):
+            return "yes"
+        if "self.training" in text:  # it may choose the quicker of two ways, or draw
+            if any(_DRAWS.search(way) for way in _by_mode(info)):
+                return "yes"
+            answer = "unknown"
+    for name in value.cls.libraries:
+        if name not in MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
+            answer = "unknown"
+    return answer
+
+
+def _by_mode(info: ClassInfo) -> Iterator[str]:
+    """The code of the methods that ask for the mode, without what their docstrings show."""
+    for method in info.node.body:
+        if isinstance(method, ast.FunctionDef):
+            code = method.body[1:] if ast.get_docstring(method, clean=False) else method.body
+            text = "\n".join(info.module.text_of(statement) for statement in code)
+            if _ASKS.search(text):
+                yield text
+
+
+def _drops_nothing(m: Machine, value: Object) -> bool:
+    """Whether the rates of dropout that the module keeps are all 0: `self.dropout = float(dropout)`."""
+    m.ready(value)
+    kept = [m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or () if "drop" in name]
+    return bool(kept) and all(_is_nothing(m, rate) for rate in kept)
+
+
+def _is_nothing(m: Machine, rate: Value) -> bool:
+    return not rate.value if isinstance(rate, Const) else is_module(rate) and moded(m, rate) == "no"

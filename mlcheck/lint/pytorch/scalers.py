@@ -1,0 +1,37 @@
+"""Methods of a gradient scaler."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.pytorch import gradients
+from mlcheck.lint.pytorch.scaling import scale, unscale
+from mlcheck.lint.values import NONE, Args, Kwargs, Select, Value
+
+
+def method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """`owner.name(...)` of a scaler."""
+    first = args[0] if args else next(iter(kwargs.values()), NONE)
+    if name == "scale":
+        return scale(m, owner, first)
+    if name == "unscale_":
+        unscale(m)
+    elif name == "step":
+        _step(m, first, node)
+    return m.symbol()
+
+
+def _step(m: Machine, optimizer: Value, node: ast.AST) -> None:
+    """`scaler.step(optimizer)`; of several that it may be, each as if it were the one in use."""
+    if isinstance(optimizer, Select):
+        known = m.assumed(optimizer.key)
+        for side, holds in ((optimizer.then, True), (optimizer.other, False)):
+            if known is None:
+                m.assume(optimizer.key, holds)
+            if known in (None, holds):
+                _step(m, side, node)
+            if known is None:
+                m.forget(optimizer.key)
+    elif gradients.is_optimizer(m, optimizer):
+        gradients.step(m, node, optimizer, scaler=True)

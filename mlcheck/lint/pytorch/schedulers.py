@@ -1,0 +1,43 @@
+"""Learning-rate schedulers: made, and stepped."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+from mlcheck.lint.interpret.certainty import always
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.training import Scheduler, SchedulerStep
+from mlcheck.lint.values import NONE, Object, Value, owner_key
+
+_TORCH = "torch.optim.lr_scheduler."
+_FACTORIES = ("transformers.get_", "transformers.optimization.get_", "diffusers.optimization.get_")
+
+
+def make(m: Machine, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], node: ast.AST) -> Object | None:
+    """The scheduler that a call of this library function or class makes; None where it makes none."""
+    of_torch = name.startswith(_TORCH) and name[len(_TORCH) :][:1].isupper()
+    if not of_torch and not (name.startswith(_FACTORIES) and "schedule" in name):
+        return None
+    made = Object(name, m.fresh(), None, tuple(args), dict(kwargs), m.place(node))
+    optimizer = args[0] if args else kwargs.get("optimizer")
+    m.facts.training.schedulers[made.id] = Scheduler(m.place(node), made.id, name, optimizer, m.now(), dict(kwargs))
+    return made
+
+
+def call(
+    m: Machine, owner: Object, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], node: ast.AST
+) -> Value:
+    """A method of a scheduler."""
+    scheduler = m.facts.training.schedulers[owner.id]
+    if name == "step":
+        key = owner_key(scheduler.optimizer or NONE)
+        known = key in m.facts.training.optimizers
+        stepped = not known or bool(m.store.get(("stepped", key)))
+        step = SchedulerStep(m.place(node), scheduler, len(args) + len(kwargs), m.now(), always(m, 0), stepped)
+        m.facts.training.scheduler_steps.append(step)
+    return m.symbol()
+
+
+def is_scheduler(m: Machine, value: Object) -> bool:
+    return value.id in m.facts.training.schedulers

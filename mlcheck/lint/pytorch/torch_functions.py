@@ -1,0 +1,132 @@
+"""What functions and classes of torch return, as far as a rule can tell the difference."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.facts import GradMode
+from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.python import containers
+from mlcheck.lint.pytorch import cuts, grad_modes, gradients, graph, losses, modes
+from mlcheck.lint.pytorch.library_names import ACTIVATIONS, ELEMENTWISE, SAME
+from mlcheck.lint.pytorch.scaling import clip
+from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
+
+_F = "torch.nn.functional."
+
+
+def made_object(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Object:
+    made = Object(name, m.fresh(), None, tuple(args), kwargs, m.place(node))
+    if modes.is_module(made):
+        modes.born(m, made)
+    if gradients.is_optimizer(m, made):
+        gradients.register(m, made)
+    return made
+
+
+def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    last = name.rpartition(".")[2]
+    values = [*args, *kwargs.values()]
+    split, traces = split_of(*values), graph.joined(m, traces_of(*values), *values)
+    first = values[0] if values else NONE
+    if name.startswith(("torch.nn.utils.clip_grad", "torch.nn.utils.clip_grads")):
+        clip(m, node, name, first)
+        return m.symbol()
+    if losses.is_loss(name) and not last[:1].isupper():
+        return losses.call(m, name, args, kwargs, node)
+    if name == "torch._foreach_zero_":  # of gradients, nearly always
+        gradients.zero_anything(m, node)
+        return NONE
+    if name == "torch.jit.trace" and isinstance(first, Object) and modes.is_module(first):
+        return _traced(m, first, values[1:2], node)
+    if name in ("torch.autograd.grad", "torch.autograd.backward"):
+        return _gradients(m, name, first, node)
+    if name == "torch.set_grad_enabled":
+        made = made_object(m, name, args, kwargs, node)
+        m.store.set(("grad",), grad_modes.of(m, made, node))
+        return made
+    if last[:1].isupper() or name in grad_modes.SWITCHES or last == "autocast":
+        made = made_object(m, name, args, kwargs, node)
+        if modes.is_module(made):
+            _fill(m, made, args, kwargs)
+            if last == "Sequential" and isinstance(node, ast.Call) and node.args:
+                m.store.set(("tail", made.id), _last_layer(m, args, node.args[-1]))
+        return made
+    copied = cuts.copied(m, name, first, node)
+    if copied is not None:
+        return copied
+    if name in ("torch.argmax", "torch.argmin"):
+        return Symbol(m.fresh(), "", split, cuts.ended(m, traces, node))
+    if last in ACTIVATIONS:
+        return losses.activated(m, ACTIVATIONS[last], first, node, split, traces)
+    known = ELEMENTWISE.get((last.rstrip("_"), first.kind)) if isinstance(first, Tensor) else None
+    if known is not None:
+        return Tensor(known, m.place(node), split, traces)
+    if last in ("add", "sub") and isinstance(first, Tensor) and first.kind == "loss":
+        return Tensor("loss", first.place, split, traces)
+    if last in SAME and isinstance(first, Tensor | Tuple | Object):
+        kept = _kept(m, first, split, traces)
+        bounded = last in ("clamp", "clip") and isinstance(kept, Tensor) and kept.kind == "raw"
+        return Tensor("other", None, split, traces) if bounded else kept
+    if name in (_F + "linear", "torch.addmm"):
+        return Tensor("raw", m.place(node), split, traces)
+    if name.startswith(_F):
+        return Tensor("other", None, split, traces)
+    return Symbol(m.fresh(), "", split, traces)
+
+
+def _kept(m: Machine, first: Value, split: str, traces: frozenset[object]) -> Value:
+    """A function that rearranges its input, or joins several of one kind."""
+    parts = containers.items(m, first) if not isinstance(first, Tensor) else [first]
+    kinds = {part.kind if isinstance(part, Tensor) else "" for part in parts or ()}
+    tensor = next((part for part in parts or () if isinstance(part, Tensor)), None)
+    if isinstance(first, Object) and tensor is None:
+        known = containers.contents(m, first)
+        inner = [item for item in known.items if isinstance(item, Tensor)] if isinstance(known, Tuple) else []
+        if inner and len({item.kind for item in inner}) == 1 and len(inner) == len(known.items if known else ()):
+            return Tensor(inner[0].kind, inner[0].place, split, traces_of(*inner))
+    found = traces_of(*(parts or ()))
+    if tensor is not None and len(kinds) == 1:
+        return Tensor(tensor.kind, tensor.place, split_of(*(parts or ())), found)
+    return Symbol(m.fresh(), "", split, found)
+
+
+def _fill(m: Machine, made: Object, args: Args, kwargs: Kwargs) -> None:
+    """The contents of Sequential, ModuleList and ModuleDict, and the parts of a wrapper."""
+    last = made.type.rpartition(".")[2]
+    if last in ("Sequential", "ModuleList", "ModuleDict"):
+        only = containers.contents(m, args[0]) if args else None
+        if last == "Sequential" and not isinstance(only, Table):
+            contents: Tuple | Table = Tuple(tuple(args), "**" in kwargs)
+        elif args and only is None:
+            contents = Tuple((), True) if last == "ModuleList" else Table({}, True)
+        else:
+            contents = only if only is not None else Tuple(()) if last == "ModuleList" else Table({})
+        m.store.set(("items", made.id), contents)
+        modes.adopt(m, made, contents)
+
+
+def _last_layer(m: Machine, args: Args, given: ast.expr) -> Value | None:
+    """The last layer of `Sequential(*layers)`, where how many there are is not known."""
+    if not isinstance(given, ast.Starred):
+        return args[-1] if args else None
+    return containers.tail(m, m.lookup(given.value.id)) if isinstance(given.value, ast.Name) else None
+
+
+def _traced(m: Machine, module: Object, examples: Args, node: ast.AST) -> Value:
+    """What one call computes is written down for good, in whatever mode it runs; nobody learns by it."""
+    before = m.grad
+    m.store.set(("grad",), GradMode("off"))
+    m.call(module, examples, {}, node)
+    m.store.set(("grad",), before)
+    return module
+
+
+def _gradients(m: Machine, name: str, first: Value, node: ast.AST) -> Value:
+    if name == "torch.autograd.backward":
+        items = containers.items(m, first)
+        gradients.backward(m, node, first, tuple(items or ()))
+        return NONE
+    items = containers.items(m, first) or [first]
+    gradients.asked(m, traces_of(*items))
+    return m.symbol()

@@ -1,0 +1,75 @@
+"""What indexing leaves of a shape: `x[:, 0]`, `x[..., None]`, `x[3]`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable
+
+from mlcheck.core.dataclasses import replace
+from mlcheck.lint.shapes import tables
+from mlcheck.lint.values import Shape, Symbol, Tensor, Value
+
+
+def of_item(owner: Value, index: ast.expr, result: Value) -> Value:
+    """`owner[index]`, with its shape."""
+    if not isinstance(owner, Tensor | Symbol) or owner.shape is None or not isinstance(result, Tensor | Symbol):
+        return result
+    if isinstance(owner, Symbol) and tables.is_table(owner):
+        return replace(result, shape=tables.columns(owner, index))
+    return replace(result, shape=of_index(owner.shape, index))
+
+
+def of_index(shape: Shape | None, index: ast.expr) -> Shape | None:
+    """`x[:, 0]`, `x[..., None]`, `x[3]`, `x[:5]`: what remains of the dimensions."""
+    if shape is None:
+        return None
+    parts = list(index.elts) if isinstance(index, ast.Tuple) else [index]
+    kinds = [_index_kind(part) for part in parts]
+    if "?" in kinds or kinds.count("...") > 1:
+        return None
+    if "..." in kinds:
+        cut = kinds.index("...")
+        tail = _indexed(list(reversed(shape.dims)), list(reversed(kinds[cut + 1 :])))
+        if tail is None or (shape.open and cut):
+            return None
+        front = _indexed(list(reversed(tail)), kinds[:cut])
+        return Shape(tuple(front), shape.open) if front is not None else None
+    if shape.open:
+        return None
+    left = _indexed(list(shape.dims), kinds)
+    return Shape(tuple(left)) if left is not None else None
+
+
+def _indexed(dims: list[Hashable], kinds: list[str]) -> list[Hashable] | None:
+    """The dimensions after these indices, which stand at their front."""
+    made: list[Hashable] = []
+    rest = list(dims)
+    for kind in kinds:
+        if kind == "new":
+            made.append(1)
+            continue
+        if not rest:
+            return None
+        size = rest.pop(0)
+        if kind == "all":
+            made.append(size)
+        elif kind == "some":
+            made.append(None)
+    return made + rest
+
+
+def _index_kind(part: ast.expr) -> str:
+    match part:
+        case ast.Slice(lower=None, upper=None, step=None):
+            return "all"
+        case ast.Slice():
+            return "some"
+        case ast.Constant(value=None):
+            return "new"
+        case ast.Constant(value=v) if v is ...:
+            return "..."
+        case ast.Constant(value=int()):
+            return "one"
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
+            return "one"
+    return "?"

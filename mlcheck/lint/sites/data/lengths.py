@@ -1,0 +1,78 @@
+"""How many batches a loop over a loader has, where the program writes out all that it takes to tell."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import UNKNOWN, Call
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.training.counting import branches
+
+_DRAWN = frozenset(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "arange"))
+
+
+def ends_with_a_step(sites: Sites, step: Place) -> bool:
+    """Whether the number of batches is known, and a multiple of that after which the optimizer steps."""
+    file = sites.at(step.path)
+    call = next((call for call in file.calls("step") if call.node is step.node), None) if file is not None else None
+    loop = call.loops[0] if call is not None and call.loops else None
+    if file is None or call is None or loop is None or not isinstance(loop.node, ast.For):
+        return False
+    periods = [
+        number
+        for branch in branches(call.context, loop)
+        for part in walk(branch.test)
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)
+        for number in [_number(file, part.right, branch.context)]
+    ]
+    count = _batches(file, loop.node.iter, call.context) if len(periods) == 1 else None
+    return count is not None and periods[0] is not None and periods[0] > 0 and count % periods[0] == 0
+
+
+def _batches(file: File, over: ast.expr, context: Context) -> int | None:
+    """The length of the loader, or of all loaders that it may be, where they are equally long."""
+    found = {_of_loader(origin) for origin in origins(file, over, context) if not isinstance(origin.node, ast.Constant)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _of_loader(origin: Origin) -> int | None:
+    if origin.name != LOADER or not isinstance(origin.node, ast.Call):
+        return None
+    call = Call(origin.file, origin.node, origin.context)
+    data, size = call.argument("dataset", 0), call.argument("batch_size", 1)
+    rows = _rows(origin.file, data, origin.context) if data is not None else None
+    batch = 1 if size is None else _number(origin.file, size, origin.context)
+    drops = call.constant("drop_last", 8, default=False)
+    if rows is None or not batch or drops not in (True, False) or call.argument("batch_sampler", 4) is not None:
+        return None
+    return rows // batch if drops else -(-rows // batch)
+
+
+def _rows(file: File, data: ast.expr, context: Context) -> int | None:
+    """The number of samples of `TensorDataset(torch.randn(256, 5), ...)`."""
+    found = set()
+    for origin in origins(file, data, context):
+        if origin.name == "torch.utils.data.TensorDataset" and isinstance(origin.node, ast.Call) and origin.node.args:
+            found |= {_drawn(each) for each in origins(origin.file, origin.node.args[0], origin.context)}
+        else:
+            found.add(None)
+    return found.pop() if len(found) == 1 else None
+
+
+def _drawn(origin: Origin) -> int | None:
+    if origin.name not in _DRAWN or not isinstance(origin.node, ast.Call) or not origin.node.args:
+        return None
+    return _number(origin.file, origin.node.args[0], origin.context)
+
+
+def _number(file: File, node: ast.expr, context: Context) -> int | None:
+    """The whole number that an expression comes to, wherever it is written out; None where it may be several."""
+    found = {origin.file.constant(origin.node, origin.context) for origin in origins(file, node, context)}
+    only = found.pop() if len(found) == 1 else UNKNOWN
+    return only if isinstance(only, int) and not isinstance(only, bool) else None

@@ -1,0 +1,79 @@
+"""Loaders as the calls of the function that makes them get them: `build(root, "val")` is not that for "train"."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from mlcheck.core.dataclasses import dataclass
+from mlcheck.lint.sites.data.loaders import Loader, loaders, trained
+from mlcheck.lint.sites.entering import Entered
+from mlcheck.lint.sites.model import OPEN, Call, Function
+from mlcheck.lint.sites.origins import Origin, callers, origins, returns
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.values import split_of_name
+
+_MANY = 12
+
+
+@dataclass(eq=False)
+class Made:
+    """A loader by the call that gets it. `trained`: a loop that calls `backward` certainly runs over it."""
+
+    loader: Loader
+    entered: Entered
+    trained: bool
+
+    @property
+    def call(self) -> Call:
+        return self.entered.call
+
+    @cached_property
+    def split(self) -> str:
+        """train, val or test, by the name it is given and by the words that the call hands over; "" if they differ."""
+        names = [*self.call.file.names_given(self.call.node)]
+        words = [*self.call.node.args, *(word.value for word in self.call.node.keywords)]
+        names += [word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, str)]
+        found = {split for name in names if (split := split_of_name(name))}
+        return found.pop() if len(found) == 1 else ""
+
+    @cached_property
+    def data(self) -> list[Origin]:
+        """Where the data set of this call may come from."""
+        dataset = self.loader.dataset
+        if dataset is None or dataset is OPEN:
+            return []
+        return origins(self.loader.call.file, dataset, self.loader.call.context, self.entered)
+
+    def constant(self, name: str, position: int) -> object:
+        """The constant that this call leads to for an argument of the loader; None where that is not given."""
+        given = self.loader.call.argument(name, position)
+        return None if given is None else self.entered.constant(given)
+
+
+def made(sites: Sites) -> tuple[Made, ...]:
+    """All loaders that functions of the project make and return, once for each call; `sites.once(made)`."""
+    return tuple(_made(sites))
+
+
+def _made(sites: Sites) -> Iterator[Made]:
+    over = sites.once(trained)
+    for loader in sites.once(loaders):
+        function = loader.call.function
+        if function is None or function.node.decorator_list or not _returns(function, loader):
+            continue
+        above = list(callers(sites, function))
+        for call in above if len(above) <= _MANY else ():
+            entered = Entered(function, call)
+            if not entered.leaves_out(loader.call.node, loader.call.context):
+                yield Made(loader, entered, id(call.node) in over)
+
+
+def _returns(function: Function, loader: Loader) -> bool:
+    """Whether the loader is what the function returns."""
+    return any(
+        origin.node is loader.call.node
+        for given in returns(function)
+        for origin in origins(function.file, given, function.inner)
+    )

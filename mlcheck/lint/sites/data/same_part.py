@@ -1,0 +1,74 @@
+"""Held-out loaders over the very part of a public data set that the model is trained on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.nodes import is_length, walk
+from mlcheck.lint.sites.data.loaders import PUBLIC, Loader, classes_of, loaders
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.training.optimizers import around
+from mlcheck.lint.values import split_of_name
+
+Part = tuple[tuple[str, str], bool]
+
+_BY_FLAG = frozenset(["MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "USPS"])
+_BY_WORD = frozenset(["SVHN", "STL10", "GTSRB", "Food101", "Flowers102", "StanfordCars", "DTD", "FGVCAircraft"])
+_ASKED = frozenset(["classes", "class_to_idx"])
+
+
+def held_out_of_training(sites: Sites) -> Iterator[tuple[Loader, Loader]]:
+    """`DataLoader(MNIST(root, train=True))` named for validation or test, and the one beside it for training."""
+    found = [(loader, parts) for loader in sites.once(loaders) if (parts := _parts(loader))]
+    for held, parts in found:
+        if _split(held) not in ("val", "test") or held.owns_order or _is_cut(held):
+            continue
+        judged = {part for part, trains in parts if trains and (part, False) not in parts}
+        for learnt, others in found:
+            beside = learnt.call.file is held.call.file and learnt.call.function is held.call.function
+            trained = {part for part, trains in others if trains}
+            if beside and len(parts) == len(held.data) and judged & trained and _split(learnt) == "train":
+                yield held, learnt
+                break
+
+
+def _split(loader: Loader) -> str:
+    """What its own names say, where the name of its data does not say another thing."""
+    data = split_of_name(loader.dataset.id) if isinstance(loader.dataset, ast.Name) else ""
+    return loader.own_split if loader.names and data in ("", loader.own_split) else ""
+
+
+def _parts(loader: Loader) -> set[Part]:
+    """The classes of the data with their folder, of each data set that it may be, and whether it is for training."""
+    found = set()
+    for origin in loader.data:
+        names = [name.removeprefix(PUBLIC) for name in classes_of(origin)]
+        if not names or not (_BY_FLAG.issuperset(names) or _BY_WORD.issuperset(names)):
+            continue
+        assert isinstance(origin.node, ast.Call)
+        made = Call(origin.file, origin.node, origin.context)
+        root = made.argument("root", 0)
+        if not isinstance(root, ast.expr):
+            continue
+        trains = made.constant("train", 1, True) is True if names[0] in _BY_FLAG else _asks_for_training(made)
+        found.add((("|".join(sorted(names)), ast.unparse(root)), trains))
+    return found
+
+
+def _asks_for_training(made: Call) -> bool:
+    return made.constant("split", 1, "train") == "train"
+
+
+def _is_cut(loader: Loader) -> bool:
+    """Whether anything but loaders may use the data set: to take a part of it, or to change what it holds."""
+    data = loader.dataset
+    if not isinstance(data, ast.Name):
+        return not isinstance(data, ast.Call)
+    nodes = walk(around(loader.call))
+    plain = {part for node in nodes if is_length(node) for part in walk(node)}
+    plain |= {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ASKED}
+    plain |= {other.dataset for other in loader.call.file.sites.once(loaders) if other.dataset is not None}
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == data.id]
+    return any(isinstance(node.ctx, ast.Load) and node not in plain for node in uses)

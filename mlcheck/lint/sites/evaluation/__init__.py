@@ -1,0 +1,1 @@
+"""Metrics, and the steps that evaluate, as they are written."""

@@ -1,0 +1,1 @@
+"""What the modules of a program are made of, and what their forward passes write."""

@@ -1,0 +1,142 @@
+"""Modules of the program: which classes are `nn.Module`s, and which expressions make one that holds parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.names import canonical
+from mlcheck.lint.pytorch.graph_layers import is_graph_layer
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Class, Function
+from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+MODULE = "torch.nn.Module"
+_NOT_MODULES = ("torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.UninitializedParameter")
+_LEARNING = (
+    *("Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
+    *("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "LayerNorm", "GroupNorm", "RMSNorm", "PReLU"),
+    *("Embedding", "EmbeddingBag", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell", "MultiheadAttention"),
+    *("Transformer", "TransformerEncoder", "TransformerDecoder", "TransformerEncoderLayer", "TransformerDecoderLayer"),
+)
+LEARNING = frozenset(f"torch.nn.{prefix}{name}" for name in _LEARNING for prefix in ("", "Lazy"))
+CONTAINERS = frozenset(
+    f"torch.nn.{name}" for name in ("ModuleList", "ModuleDict", "Sequential", "ParameterList", "ParameterDict")
+)
+PARAMETER = "torch.nn.Parameter"
+_KEEPS = frozenset(["to", "cuda", "cpu", "float", "double", "half", "train", "apply", "requires_grad_"])
+_DEPTH = 4
+
+
+def is_module_name(name: str) -> bool:
+    """Whether a library class is certainly an `nn.Module`."""
+    name = canonical(name)
+    parent, _, last = name.rpartition(".")
+    if name.startswith("torch.nn.") and parent in ("torch.nn", "torch.nn.parallel"):
+        return last[:1].isupper() and name not in _NOT_MODULES
+    if last in ("LightningModule", "PreTrainedModel") or is_graph_layer(name):
+        return True
+    return parent == "torchvision.models" and last[:1].isupper()
+
+
+def is_module(cls: Class) -> bool:
+    """Whether a class of the project is certainly an `nn.Module`."""
+    return any(is_module_name(name) for name in cls.libraries)
+
+
+def module_classes(sites: Sites) -> tuple[Class, ...]:
+    """The modules of the program; `sites.once(module_classes)`."""
+    found = tuple(cls for cls in sites.classes if is_module(cls))
+    sites.seen["module class"] = len(found)
+    return found
+
+
+def is_plain(cls: Class) -> bool:
+    """A module whose bases are all known, and none of which registers or moves things in ways of its own."""
+    own = {"__setattr__", "__getattr__", "_apply", "parameters", "named_parameters", "register_module", "to", "cuda"}
+    return all(is_module_name(name) or name in _HARMLESS for name in cls.libraries) and not any(
+        name in base.methods for base in cls.line for name in own
+    )
+
+
+def with_mixins(cls: Class) -> Iterator[Class]:
+    """A module, and the classes it derives from that are none themselves: their `self` is the module."""
+    if is_plain(cls):
+        yield cls
+        yield from (base for base in cls.line[1:] if base.libraries <= {"builtins.object"})
+
+
+_HARMLESS = frozenset(["builtins.object", "abc.ABC", "typing.Generic", "torch.nn.Module", "abc.ABCMeta"])
+
+
+def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
+    """Whether an expression certainly makes a module with parameters, or a parameter."""
+    node, context = file.value(node, context)
+    if not isinstance(node, ast.Call) or depth <= 0:
+        return False
+    func = node.func
+    if isinstance(func, ast.Attribute) and func.attr in _KEEPS and isinstance(func.value, ast.Call):
+        return holds_parameters(file, func.value, context, depth)
+    named = file.resolve(func, context)
+    if isinstance(named, Class):
+        return is_module(named) and learns(named, depth - 1)
+    if isinstance(named, Function):
+        made = list(returns(named))
+        return bool(made) and all(holds_parameters(named.file, each, named.inner, depth - 1) for each in made)
+    if not isinstance(named, str):
+        return False
+    name = canonical(named)
+    if name == PARAMETER:
+        return all(keyword.arg != "requires_grad" or ast.unparse(keyword.value) != "False" for keyword in node.keywords)
+    if name in LEARNING:
+        return True
+    if name == "copy.deepcopy" and node.args:
+        return holds_parameters(file, node.args[0], context, depth - 1)
+    parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return name in CONTAINERS and any(holds_parameters(file, part, context, depth - 1) for part in flat(parts))
+
+
+def makes_module(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether an expression certainly makes a module or a parameter: `nn.Dropout(0.1)`, `Block(3)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    named = file.resolve(node.func, context)
+    if isinstance(named, Class):
+        return is_module(named)
+    return isinstance(named, str) and (is_module_name(named) or canonical(named) == PARAMETER)
+
+
+def flat(nodes: list[ast.expr]) -> list[ast.expr]:
+    """The elements of displays and comprehensions among the nodes, and the other nodes themselves."""
+    found: list[ast.expr] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            node = node.value
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            found += flat(node.elts)
+        elif isinstance(node, ast.Dict):
+            found += flat(node.values)
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp):
+            found += flat([node.elt])
+        elif isinstance(node, ast.DictComp):
+            found += flat([node.value])
+        else:
+            found.append(node)
+    return found
+
+
+def learns(cls: Class, depth: int = _DEPTH) -> bool:
+    """Whether a class of the project certainly holds parameters of its own."""
+    return any(
+        assigned.value is not None and holds_parameters(base.file, assigned.value, assigned.context, depth)
+        for base in cls.line
+        for values in base.attributes.values()
+        for _, assigned in values
+    )
+
+
+def text_of(cls: Class) -> str:
+    """The text of the class and of the project classes above it."""
+    return "\n".join(base.file.module.text_of(base.node) for base in cls.line)

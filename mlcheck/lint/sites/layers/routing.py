@@ -1,0 +1,72 @@
+"""Weights of experts: normalised over one dimension, and picked along another."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.dimensions import unpacked
+from mlcheck.lint.sites.model import Call, Class
+
+_PICKS = ("topk", "argmax", "max")
+
+
+def picked_along_other(cls: Class) -> Iterator[tuple[Call, ast.Call]]:
+    """`self.gate(tokens).softmax(0)`, of which `topk` takes the largest along the last dimension, with that pick."""
+    for pick in cls.file.calls(*_PICKS):
+        if pick.cls is not cls or pick.function is None:
+            continue
+        weights = _subject(cls.file, pick)
+        dim = pick.constant("dim", _position(cls.file, pick))
+        made, context = source(cls.file, weights, pick.context) if weights is not None else (None, pick.context)
+        if dim in (-1, 1) and isinstance(made, ast.Call):
+            softmax = Call(cls.file, made, context)
+            scores = _scores(cls, softmax)
+            if scores is not None and (dim == 1 or _has_rows(softmax, scores)):
+                yield softmax, pick.node
+
+
+def _scores(cls: Class, softmax: Call) -> ast.Call | None:
+    """The call of a linear layer of the class, of whose result this is a softmax over dimension 0."""
+    named = getattr(softmax.node.func, "attr", getattr(softmax.node.func, "id", ""))
+    given = _subject(cls.file, softmax)
+    if named != "softmax" or given is None or softmax.constant("dim", _position(cls.file, softmax)) != 0:
+        return None
+    scores, _ = source(cls.file, before_methods(given, ("float", "to")), softmax.context)
+    layer = scores.func.attr if isinstance(scores, ast.Call) and isinstance(scores.func, ast.Attribute) else ""
+    sets = cls.attribute(layer)
+    if len(sets) != 1 or sets[0][0].file.called(sets[0][1].value, sets[0][1].context) != "torch.nn.Linear":
+        return None
+    return scores if isinstance(scores, ast.Call) and len(scores.args) == 1 else None
+
+
+def _has_rows(softmax: Call, scores: ast.Call) -> bool:
+    """Whether what the layer is given has more than one dimension: `x.reshape(b * t, d)`, `b, t, d = x.shape`."""
+    given = scores.args[0]
+    if isinstance(given, ast.Name) and unpacked(softmax, given):
+        return True
+    made, _ = source(softmax.file, given, softmax.context)
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute):
+        return False
+    return made.func.attr in ("reshape", "view") and len(made.args) > 1
+
+
+def _subject(file: File, call: Call) -> ast.expr | None:
+    """`x` of `x.topk(2)` and of `torch.topk(x, 2)`."""
+    if not _is_of_library(file, call):
+        return call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    given = call.argument("input", 0)
+    return given if isinstance(given, ast.expr) else None
+
+
+def _position(file: File, call: Call) -> int:
+    """Which argument is the dimension."""
+    later = getattr(call.node.func, "attr", "") == "topk"
+    return int(_is_of_library(file, call)) + int(later)
+
+
+def _is_of_library(file: File, call: Call) -> bool:
+    return isinstance(file.resolve(call.node.func, call.context), str)

@@ -1,0 +1,1 @@
+"""Optimizers, schedules and training steps, as they are written."""

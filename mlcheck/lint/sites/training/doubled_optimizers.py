@@ -1,0 +1,76 @@
+"""Two optimizers over the parameters of one network, where another network is left without any."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import combinations
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.training.optimizers import around, optimizers
+
+_TRAINED = pattern(r"(?<![\w.])([\w.]+)\.train\((?:True|mode=True)?\)")
+
+_ASKED = pattern(r"(?<![\w.])([\w.]+)\.(?:parameters|named_parameters|requires_grad_)\(")
+
+
+def doubled(sites: Sites) -> Iterator[Finding]:
+    """`Adam(critic.parameters())` twice in one scope, and nothing asks for the parameters of `actor`."""
+    for first, second in combinations(sites.once(optimizers), 2):
+        if first.file is not second.file or first.function is not second.function or first.name != second.name:
+            continue
+        owner = _owner(first)
+        if not owner or owner != _owner(second) or first.context.excludes(second.context):
+            continue
+        if not _held_at_once(first, second, owner):
+            continue
+        forgotten = sorted(_without(second, owner))
+        if forgotten:
+            yield Finding(
+                f"Both optimizers hold the parameters of `{owner}`, and none those of `{forgotten[0]}`",
+                second.place.location,
+                help=f"was `{forgotten[0]}.parameters()` meant?",
+                related=(first.place.location,),
+            )
+
+
+def _owner(call: Call) -> str:
+    """`net` of `SGD(net.parameters(), ...)`."""
+    given = call.argument("params", 0)
+    match given:
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner, attr="parameters"), args=[]):
+            return ast.unparse(owner)
+    return ""
+
+
+def _held_at_once(first: Call, second: Call, owner: str) -> bool:
+    """Whether they have names of their own, and the network is the same: a notebook makes both anew under one name."""
+    assigned = [node for node in walk(around(second)) if isinstance(node, ast.Assign)]
+    one, other = (next((line for line in assigned if call.node in walk(line.value)), None) for call in (first, second))
+    between = range(first.node.lineno, second.node.lineno)
+    bound = (name for line in assigned if line.lineno in between for target in line.targets for name in walk(target))
+    if any(isinstance(name, ast.Name | ast.Attribute) and ast.unparse(name) == owner for name in bound):
+        return False
+    return one is other or one is None or other is None or ast.unparse(one.targets[0]) != ast.unparse(other.targets[0])
+
+
+def _without(call: Call, owner: str) -> set[str]:
+    """The other networks: switched to training, or a parameter that the function asks for and does not read."""
+    text = call.file.text
+    found = {name for name in _TRAINED.findall(text) if name.rpartition(".")[0] == owner.rpartition(".")[0]}
+    if call.function is not None and "." not in owner and owner in call.function.parameters:
+        body = call.function.node.body
+        unread = {name for name in call.function.parameters if not any(loads(line, name) for line in body)}
+        found |= {name for name in unread if _stem(name) == _stem(owner)}
+    here = {ast.unparse(node) for node in walk(around(call)) if isinstance(node, ast.Name | ast.Attribute | ast.arg)}
+    return (found & here) - {owner} - set(_ASKED.findall(text))
+
+
+def _stem(name: str) -> str:
+    """`model` of `d_model` and of `g_model`, `net` of `net1` and of `net2`."""
+    return re.sub(r"^[a-z]+_|_[a-z]+$|\d+$", "", name)

@@ -1,0 +1,66 @@
+"""Parts of a model that an optimizer is given by name, and that the model runs under `torch.no_grad()` alone."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import is_attribute, walk
+from mlcheck.lint.sites.layers.modules import is_module
+from mlcheck.lint.sites.model import OPEN, Class
+from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.training.optimizers import optimizers
+
+_FROZEN = ("requires_grad", "freeze", "frozen", "torch.enable_grad", "set_grad_enabled")
+
+
+class Kept(NamedTuple):
+    """The part's name, where the optimizer is given it, and a call of it; all stand under `torch.no_grad()`."""
+
+    name: str
+    given: Place
+    call: Place
+
+
+def kept_from_gradients(sites: Sites) -> Iterator[Kept]:
+    """`with torch.no_grad(): features = self.encoder(x)`, and `{"params": model.encoder.parameters()}`."""
+    given = _given(sites)
+    for cls in sites.classes if given else ():
+        text = cls.file.module.text_of(cls.node)
+        if "no_grad()" not in text or not is_module(cls) or any(word in text for word in _FROZEN):
+            continue
+        for name in given.keys() & cls.attributes.keys():
+            owners = [other for other in sites.classes if name in other.attributes and is_module(other)]
+            call = _kept_call(cls, name)
+            if call is not None and owners == [cls]:
+                yield Kept(name, given[name], call)
+
+
+def _given(sites: Sites) -> dict[str, Place]:
+    """`model.encoder.parameters()` among what optimizers are made of, by the part's name."""
+    found: dict[str, Place] = {}
+    for call in sites.once(optimizers):
+        params = call.argument("params", 0)
+        for origin in origins(call.file, params, call.context) if params is not None and params is not OPEN else ():
+            for node in walk(origin.node):
+                func = node.func if isinstance(node, ast.Call) else None
+                if isinstance(func, ast.Attribute) and func.attr == "parameters" and isinstance(node, ast.Call):
+                    if isinstance(func.value, ast.Attribute):
+                        found[func.value.attr] = origin.file.place(node, origin.context)
+    return found
+
+
+def _kept_call(cls: Class, name: str) -> Place | None:
+    """The first call of `self.name` in the class, if all stand under `torch.no_grad()`."""
+    calls: list[Place] = []
+    kept: set[ast.AST] = set()
+    for method in cls.methods.values():
+        for node in method.nodes:
+            if isinstance(node, ast.Call) and is_attribute(node.func, method.receiver, name):
+                calls.append(method.place(node.func))
+            elif isinstance(node, ast.With) and ast.unparse(node.items[0].context_expr) == "torch.no_grad()":
+                kept.update(walk(node))
+    return calls[0] if calls and all(call.node in kept for call in calls) else None

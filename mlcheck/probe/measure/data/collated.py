@@ -1,0 +1,147 @@
+"""A batch put together by the loader's own collate function from samples that are known."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset, default_collate
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.data.sample_tensors import sample_leaves
+from mlcheck.probe.measure.drive import inconclusive
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
+from mlcheck.probe.measure.place import as_given
+from mlcheck.probe.measure.tree import leaves
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.traceback import error_line
+from mlcheck.trial.trial import Trial
+
+SAMPLES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Collated:
+    """Which sample each row of a batch came from, told by its input, against the label in that row.
+
+    `apart` counts the rows whose label is not that of the sample the input came from. `inputs` are `repeated` where
+    every row of them is one and the same sample.
+    """
+
+    reach: ClassVar[Reach] = "nothing"
+    order: ClassVar[int] = 5
+
+    samples: int
+    inputs: str
+    label: str
+    apart: int
+    place: Location
+    repeated: bool = False
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one batch, whatever the limit
+        loader = trial.loaders.get("training")
+        if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+            raise NotMeasured("the training loader does not read from a data set that can be asked for a sample")
+        if loader.collate_fn is default_collate or loader.batch_size is None:
+            raise NotMeasured("batches are put together by torch's own collate function")
+        samples, batch = _batch(loader)
+        if name := _repeated(samples, batch):
+            return cls(len(samples), part_of("batch", name), "", 0, _place(loader.collate_fn), True)
+        label = _label(samples, batch)
+        if label is None:
+            raise NotMeasured("a batch has no single number a sample to follow")
+        for name, rows in leaves(batch):
+            origin = _origins(rows, samples)
+            if origin is not None and name != label[0]:
+                wrong = sum(label[1][row] != label[2][source] for row, source in enumerate(origin))
+                followed = part_of("batch", name), part_of("batch", label[0])
+                return cls(len(samples), *followed, wrong, _place(loader.collate_fn))
+        raise inconclusive("no input of the batch can be recognised as that of a sample (mixed, cropped or packed)")
+
+
+Parts = dict[str, Tensor]
+
+
+def _batch(loader: DataLoader[Any]) -> tuple[list[Parts], Any]:
+    """Distinct samples with different labels, read by index, and what the collate function makes of them."""
+    seed_all(0)
+    size = len(loader.dataset)  # type: ignore[arg-type]
+    order = torch.randperm(size, generator=torch.Generator().manual_seed(0))[:SAMPLES].tolist()
+    try:
+        raw = [loader.dataset[index] for index in order]
+        samples = [dict(sample_leaves(sample)) for sample in raw]
+        return samples, loader.collate_fn(raw)
+    except Exception as error:
+        raise inconclusive(f"samples cannot be read one by one: {error_line(error)}") from error
+
+
+def _repeated(samples: list[Parts], batch: Any) -> str:
+    """The tensor of the batch whose rows are all one of the samples, although these differ; empty if there is none."""
+    for name, rows in leaves(batch):
+        if rows.ndim < 2 or rows.shape[0] != len(samples) or rows[0].numel() < 2 or bool((rows != rows[:1]).any()):
+            continue
+        for part in samples[0]:
+            own = [sample[part] for sample in samples if part in sample]
+            if any(one.shape != own[0].shape or not torch.equal(one, own[0]) for one in own) and _which(rows[0], own):
+                return name
+    return ""
+
+
+def _label(samples: list[Parts], batch: Any) -> tuple[str, list[float], list[float]] | None:
+    """The tensor of the batch that holds one number a sample, those numbers, and the samples' own in order.
+
+    Only where the two hold the same numbers, in the samples' order or another.
+    """
+    single = [name for name, part in samples[0].items() if part.numel() == 1]
+    for name, rows in leaves(batch):
+        if rows.numel() != len(samples):
+            continue
+        for part in single:
+            alone = [sample[part] for sample in samples if part in sample and sample[part].numel() == 1]
+            own = [float(number.to(rows.dtype)) for number in alone]
+            given = [float(value) for value in rows.flatten()]
+            if sorted(own) == sorted(given) and len(set(own)) > 1:
+                return name, given, own
+    return None
+
+
+def _origins(rows: Tensor, samples: list[Parts]) -> list[int] | None:
+    """The sample that each row of the batch is, up to padding; None unless every one is recognised."""
+    if rows.ndim < 2 or rows.shape[0] != len(samples):
+        return None
+    for part in samples[0]:
+        own = [sample.get(part) for sample in samples]
+        if any(one is None or one.numel() < 2 for one in own):
+            continue
+        found = [_which(row, own) for row in rows]  # type: ignore[arg-type]
+        if all(len(places) == 1 for places in found):
+            return [places[0] for places in found]
+    return None
+
+
+def _which(row: Tensor, own: list[Tensor]) -> list[int]:
+    return [place for place, one in enumerate(own) if _is_padded(row.cpu(), one)]
+
+
+def _is_padded(row: Tensor, one: Tensor) -> bool:
+    """Whether a row begins with a sample and repeats one number behind it."""
+    if row.ndim != one.ndim or row.shape[1:] != one.shape[1:] or len(row) < len(one):
+        return False
+    rest = row[len(one) :]
+    return torch.equal(row[: len(one)].double(), one.double()) and (
+        not rest.numel() or bool((rest == rest.flatten()[0]).all())
+    )
+
+
+def _place(collate: Any) -> Location:
+    try:
+        return Location(
+            as_given(inspect.getsourcefile(collate) or ""), inspect.getsourcelines(collate)[1], symbol=collate.__name__
+        )
+    except (OSError, TypeError, AttributeError):
+        return Location()

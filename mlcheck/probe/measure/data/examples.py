@@ -1,0 +1,117 @@
+"""A pass over a split as a table: one row of inputs and one target a sample, whatever the batches look like."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mlcheck.probe.measure.data.passes import Field, Pass
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.names import part_of
+from mlcheck.probe.measure.tree import leaves
+
+MOST = 4000
+MOST_COLUMNS = 8192
+CLASS_LOSSES = {"cross_entropy", "nll_loss"}
+BINARY_LOSSES = {"binary_cross_entropy", "binary_cross_entropy_with_logits"}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One tensor of the batch: its samples as rows, with its columns' place in the table of all inputs."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+    def column(self, index: int) -> str:
+        """What a column of the table is called: `0[:, 3]`, as it is written for a batch."""
+        place, rest = [], index - self.start
+        for length in reversed(self.shape):
+            place.append(rest % length)
+            rest //= length
+        return f"{part_of('batch', self.name)}[:, {', '.join(map(str, reversed(place)))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """`x` (samples, columns) as float32, `y` (samples,): class indices where `classes`, else float64 targets."""
+
+    x: Tensor
+    y: Tensor
+    classes: bool
+    target: str
+    inputs: tuple[Input, ...]
+
+    def column(self, index: int) -> str:
+        return next(part.column(index) for part in self.inputs if part.start <= index < part.stop)
+
+
+def target_field(split: Pass, first: FirstLoss) -> Field | None:
+    """The field of the batch that is a loss's target, one number a sample; None where there is none, or several."""
+    found = [name for name in first.targets if name in split.fields and split.fields[name].labels]
+    return split.fields[found[0]] if len(found) == 1 else None
+
+
+def has_classes(field: Field, first: FirstLoss) -> bool:
+    """Whether the field's numbers are class labels: by the losses, and by the numbers themselves."""
+    kinds = {loss.kind for loss in first.losses}
+    if kinds & CLASS_LOSSES:
+        return field.integral
+    return bool(kinds & BINARY_LOSSES) and set(field.labels) <= {0.0, 1.0}
+
+
+def examples(split: Pass, first: FirstLoss) -> Examples | None:
+    """The kept batches as a table of at most 4,000 rows; None where samples have no common size or no one target."""
+    target = target_field(split, first)
+    if target is None:
+        return None
+    rows, targets = [], []
+    inputs: tuple[Input, ...] = ()
+    for batch in split.kept:
+        tensors = dict(leaves(batch))
+        labels = tensors.pop(target.name, None)
+        if labels is None or not labels.ndim or labels.numel() != len(labels):
+            return None
+        names = _input_names(tensors, len(labels), first)
+        if not names:
+            return None
+        if inputs and [(part.name, part.shape) for part in inputs] != [(n, tuple(tensors[n].shape[1:])) for n in names]:
+            return None
+        inputs = inputs or _layout(names, tensors)
+        rows.append(torch.cat([tensors[name].detach().cpu().float().flatten(1) for name in names], dim=1))
+        targets.append(labels.detach().cpu().double().flatten())
+        if sum(map(len, targets)) >= MOST:
+            break
+    if not rows or inputs[-1].stop > MOST_COLUMNS:
+        return None
+    y, classes = torch.cat(targets)[:MOST], has_classes(target, first)
+    x = torch.cat(rows)[:MOST].nan_to_num(0.0, 0.0, 0.0)
+    if classes:
+        x, y = x[y >= 0], y[y >= 0].long()  # a label below 0 stands for none
+    return Examples(x, y, classes, target.place, inputs) if len(y) else None
+
+
+def _input_names(tensors: dict[str, Tensor], samples: int, first: FirstLoss) -> list[str]:
+    """What the model was seen to get; where it gets what is made on the way, all but the targets."""
+    rows = [
+        name
+        for name, tensor in tensors.items()
+        if tensor.ndim > 1 and len(tensor) == samples and name not in first.targets and not tensor.is_complex()
+    ]
+    seen = [name for name in rows if name in first.inputs]
+    return seen or rows
+
+
+def _layout(names: list[str], tensors: dict[str, Tensor]) -> tuple[Input, ...]:
+    parts, start = [], 0
+    for name in names:
+        shape = tuple(tensors[name].shape[1:])
+        stop = start + math.prod(shape)
+        parts.append(Input(name, shape, start, stop))
+        start = stop
+    return tuple(parts)

@@ -1,0 +1,98 @@
+"""Single input columns that give the target away: how well each of them alone predicts it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mlcheck.probe.measure.data.examples import Examples
+
+FEW = 80
+FEW_A_CLASS = 5
+_CHUNK = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Giveaway:
+    """A column and what it gives: `copied` is the target itself up to scale, `coded` has one value for each class.
+
+    `alone` is the accuracy (of classes) or R² (of numbers) of the column by itself, `without` that of the nearest
+    neighbours in all other columns; both on samples that were held back. Samples that are drawn twice count once.
+    """
+
+    column: int
+    copied: bool
+    coded: bool
+    alone: float
+    without: float
+
+
+def best_column(table: Examples) -> Giveaway | None:
+    """The column that tells most about the target by itself; None where there are too few samples or columns."""
+    first = list({row.tobytes(): place for place, row in enumerate(table.x.numpy())}.values())
+    x, y = table.x[first], table.y[first]
+    varies = (x.std(0, correction=0) > 0).nonzero()[:, 0]
+    if len(y) < FEW or len(varies) < 2 or bool((y == y[0]).all()):
+        return None
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
+    half = len(y) // 2
+    scores = _alone(x[order][:, varies], y[order], half, table.classes)
+    best = int(scores.argmax())
+    column = int(varies[best])
+    coded = _coded(x[:, varies], y) if table.classes else torch.zeros(len(varies), dtype=torch.bool)
+    if bool(coded.any()):
+        best = int(coded.nonzero()[0, 0])
+        column = int(varies[best])
+    rest = x[order][:, varies[varies != column]]
+    without = float(_scores(_nearest(rest, y[order], half), y[order][half:], table.classes))
+    copied = not table.classes and _is_copy(x[:, column].double(), y.double())
+    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without)
+
+
+def _alone(x: Tensor, y: Tensor, half: int, classes: bool) -> Tensor:
+    """Each column's own nearest neighbour in the first half, judged on the second."""
+    scores = []
+    for start in range(0, x.shape[1], _CHUNK):
+        known, asked = x[:half, start : start + _CHUNK].T.contiguous(), x[half:, start : start + _CHUNK].T.contiguous()
+        ordered, places = known.sort(dim=1)
+        right = torch.searchsorted(ordered, asked).clamp(1, half - 1)
+        nearer = (asked - ordered.gather(1, right - 1)).abs() <= (ordered.gather(1, right) - asked).abs()
+        predicted = y[places.gather(1, right - nearer.long())]
+        scores.append(_scores(predicted, y[half:], classes))
+    return torch.cat(scores)
+
+
+def _nearest(x: Tensor, y: Tensor, half: int) -> Tensor:
+    x = (x - x.mean(0)) / x.std(0, correction=0)
+    return y[torch.cdist(x[half:], x[:half]).argmin(1)]
+
+
+def _scores(predicted: Tensor, y: Tensor, classes: bool) -> Tensor:
+    """Accuracy of classes, R² of numbers, along the last dimension."""
+    if classes:
+        return (predicted == y).double().mean(-1)
+    return 1 - (predicted - y).double().pow(2).mean(-1) / y.double().var(correction=0)
+
+
+def _coded(x: Tensor, y: Tensor) -> Tensor:
+    """Columns with one value for all samples of a class, and another one for each class."""
+    values, counts = torch.unique(y, return_counts=True)
+    if int(counts.min()) < FEW_A_CLASS:
+        return torch.zeros(x.shape[1], dtype=torch.bool)
+    firsts = []
+    constant = torch.ones(x.shape[1], dtype=torch.bool)
+    for value in values:
+        of_class = x[y == value]
+        constant &= (of_class == of_class[0]).all(0)
+        firsts.append(of_class[0])
+    ordered = torch.stack(firsts).sort(0).values
+    return constant & (ordered.diff(dim=0) > 0).all(0)
+
+
+def _is_copy(column: Tensor, y: Tensor) -> bool:
+    """Whether the target is the column up to scale and offset, within float32's rounding."""
+    one, other = column - column.mean(), y - y.mean()
+    slope = float((one * other).sum() / one.pow(2).sum())
+    return float((other - slope * one).abs().max()) < 1e-5 * float(other.abs().max())

@@ -1,0 +1,264 @@
+"""Reads the samples behind the loaders one by one, so that a bad one is found by its number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data.sampler import RandomSampler, SequentialSampler
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.data.flips import Flips
+from mlcheck.probe.measure.data.noise import Noise
+from mlcheck.probe.measure.data.sample_tensors import digest, sample_leaves, sample_texts
+from mlcheck.probe.measure.data.sketches import sketch
+from mlcheck.probe.measure.drive import Clock
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.names import part_of
+from mlcheck.probe.measure.place import raised_at
+from mlcheck.trial.generators import seed_all, seed_sample
+from mlcheck.trial.ranks.samples import plain_index
+from mlcheck.trial.traceback import error_line
+from mlcheck.trial.trial import Trial
+
+SECONDS = 5.0
+_MOST_INDICES = 500_000
+_READ_TWICE = 12
+_READ_FOR_FLIPS = 40
+_PAIRING_SECONDS = 1.0
+_ORDER_SECONDS = 1.0
+_VARIANTS = 5
+_KEPT = 1000
+_KEPT_ELEMENTS = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BadSample:
+    """A sample that raised or holds a value that is no number; `what` ends a sentence that starts with its index."""
+
+    index: int
+    what: str
+    place: Location = field(default_factory=Location)
+
+
+@dataclass(slots=True)
+class Split:
+    """The samples of one loader, read by index. `length` are all, `read` those there was time for.
+
+    `shapes` count the shapes of each tensor of a sample, `example` holds an index for each of them. `digests` are
+    hashes of a whole sample, `content` of what is more than single numbers in it (the input, not its label), by
+    index. `varying` are tensors that differ between two reads of the same index, `drawn` those of them that are
+    another sample's at each read (the positive of a triplet), `flips` how pictures moved between them, `noise` how
+    far they lie apart, `variants` hashes like `content` of what augmentation makes of the samples under other random
+    numbers. `sketches` are a few numbers of the largest tensor of each sample, `beside` of its other ones, `looks`
+    those of its variants; `in_order` are whole samples in a row.
+    """
+
+    name: str
+    length: int
+    read: int = 0
+    raised: list[BadSample] = field(default_factory=list)
+    non_finite: list[BadSample] = field(default_factory=list)
+    shapes: dict[str, Counter[tuple[int, ...]]] = field(default_factory=dict)
+    example: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
+    digests: dict[int, bytes] = field(default_factory=dict)
+    content: dict[int, bytes] = field(default_factory=dict)
+    variants: dict[bytes, int] = field(default_factory=dict)
+    varying: tuple[str, ...] = ()
+    drawn: tuple[str, ...] = ()
+    flips: Flips = field(default_factory=Flips)
+    noise: Noise = field(default_factory=Noise)
+    read_twice: int = 0
+    collated_by_default: bool = False
+    continuous: bool = False
+    kept: dict[int, Tensor] = field(default_factory=dict)
+    sketches: dict[int, Tensor] = field(default_factory=dict)
+    beside: dict[int, Tensor] = field(default_factory=dict)
+    looks: list[tuple[int, Tensor]] = field(default_factory=list)
+    in_order: list[dict[str, Tensor]] = field(default_factory=list)
+
+    @property
+    def whole(self) -> bool:
+        return self.read >= self.length
+
+
+@dataclass(slots=True)
+class Samples:
+    """Both splits, where the loaders read from data sets that can be asked by index."""
+
+    reach: ClassVar[Reach] = "nothing"
+    order: ClassVar[int] = 85
+
+    training: Split
+    validation: Split | None
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        limit = min(SECONDS, seconds / 6)
+        training = read_split(trial.loaders.get("training"), "training", limit)
+        if training is None:
+            raise NotMeasured("the training loader does not read from a data set that can be asked for a sample")
+        validation = read_split(trial.loaders.get("validation"), "validation", limit)
+        if training.varying and validation is not None:
+            _read_variants(training, trial.loaders["training"].dataset, limit / 2)
+        return cls(training, validation)
+
+
+def read_split(loader: Any, name: str, seconds: float) -> Split | None:
+    """None where the loader is none of torch's, batches by itself, or its data set is a stream."""
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return None
+    indices = _indices(loader)
+    if not indices:
+        return None
+    split = Split(name, len(indices))
+    split.collated_by_default = loader.collate_fn is torch.utils.data.default_collate
+    clock = Clock(seconds)
+    seed_all(0)
+    order = torch.randperm(len(indices), generator=torch.Generator().manual_seed(0)).tolist()
+    for place in order:
+        _read(split, loader.dataset, indices[place])
+        if not clock.left() or (len(split.raised) >= 8 and len(split.raised) == split.read):
+            break
+    split.raised.sort(key=lambda bad: bad.index)
+    split.non_finite.sort(key=lambda bad: bad.index)
+    split.in_order = list(_in_order(loader.dataset, indices))
+    again = [indices[place] for place in order[:_READ_TWICE]]
+    _read_again(split, loader.dataset, again)
+    if split.flips.is_unsure:
+        _read_again(split, loader.dataset, [indices[place] for place in order[_READ_TWICE:_READ_FOR_FLIPS]])
+    if split.varying:
+        split.drawn = tuple(_drawn(split, loader.dataset, again, [indices[place] for place in order[:_KEPT]]))
+    return split
+
+
+def _indices(loader: DataLoader[Any]) -> list[Any]:
+    """What the sampler can ask for, each once; a random or sequential one asks for everything."""
+    if loader.batch_size is None and loader.batch_sampler is None:
+        return []
+    sampler = loader.sampler
+    batches = loader.batch_sampler
+    try:
+        if type(batches) is torch.utils.data.BatchSampler or batches is None:
+            if isinstance(sampler, (RandomSampler, SequentialSampler)):
+                return list(range(min(len(sampler.data_source), _MOST_INDICES)))
+            return sorted(set(map(plain_index, islice(iter(sampler), _MOST_INDICES))))
+        return sorted({plain_index(index) for batch in islice(iter(batches), _MOST_INDICES // 64) for index in batch})
+    except (TypeError, AttributeError):
+        return []
+
+
+def _read(split: Split, dataset: Any, index: int) -> None:
+    split.read += 1
+    seed_sample(0)  # an augmentation then does the same to every sample, and equal ones stay equal
+    try:
+        drawn = dataset[index]
+        sample = list(sample_leaves(drawn))
+    except Exception as error:
+        split.raised.append(BadSample(index, f"raises {error_line(error)}", raised_at(error)))
+        return
+    for name, tensor in sample:
+        shape = tuple(tensor.shape)
+        split.shapes.setdefault(name, Counter())[shape] += 1
+        split.example.setdefault((name, shape), index)
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            value = "NaN" if bool(tensor.isnan().any()) else "an infinite value"
+            split.non_finite.append(BadSample(index, f"holds {value} in `{part_of('sample', name)}`"))
+    whole = [tensor for _, tensor in sample]
+    large = _large(whole)
+    read = [*whole, *sample_texts(drawn)] if large is whole else whole  # a picture's own name is not what it shows
+    split.digests[index], split.content[index] = digest(read), digest(_large(read))
+    split.continuous |= any(bool((t != t.round()).any()) for t in large if t.is_floating_point())
+    main = max(large, key=Tensor.numel, default=None)
+    if main is not None and (few := sketch(main)) is not None:
+        split.sketches[index] = few
+        others = [tensor.flatten().float() for tensor in large if tensor is not main and tensor.is_floating_point()]
+        if others and (few := sketch(torch.cat(others))) is not None:
+            split.beside[index] = few
+    if main is not None and len(split.kept) < _KEPT and (len(split.kept) + 1) * main.numel() <= _KEPT_ELEMENTS:
+        split.kept[index] = main.detach().clone()
+
+
+def _in_order(dataset: Any, indices: list[Any]) -> Iterator[dict[str, Tensor]]:
+    """The first samples of the data set, one after the other, until one raises or there is enough."""
+    clock, elements = Clock(_ORDER_SECONDS), 0
+    for index in sorted(indices)[:_KEPT] if all(isinstance(index, int) for index in indices) else []:
+        seed_sample(0)
+        try:
+            sample = dict(sample_leaves(dataset[index]))
+        except Exception:  # told by the first reading
+            return
+        elements += sum(tensor.numel() for tensor in sample.values())
+        if elements > _KEPT_ELEMENTS or not clock.left():
+            return
+        yield {name: tensor.detach().clone() for name, tensor in sample.items()}
+
+
+def _read_again(split: Split, dataset: Any, indices: list[Any]) -> None:
+    """Twice under different random numbers: what varies is augmented (or noisy)."""
+    varying: dict[str, None] = {}
+    for number, index in enumerate(indices):
+        with suppress(Exception):  # told by the first reading
+            seed_sample(2 * number + 1)
+            first = list(sample_leaves(dataset[index]))
+            seed_sample(2 * number + 2)
+            second = list(sample_leaves(dataset[index]))
+            split.read_twice += 1
+            split.noise.compare(first, second)
+            split.flips.compare(first, second)
+            varying.update(dict.fromkeys(_differing(first, second)))
+    split.varying = tuple(varying)
+
+
+def _drawn(split: Split, dataset: Any, again: list[Any], indices: list[Any]) -> Iterator[str]:
+    """Varying tensors that are most often found among what stays the same in the samples of `indices`."""
+    clock, stays, found = Clock(_PAIRING_SECONDS), set(), Counter[str]()
+    for index in indices:
+        with suppress(Exception):
+            sample = sample_leaves(dataset[index])
+            stays |= {digest([tensor]) for name, tensor in sample if name not in split.varying and tensor.numel() > 1}
+        if not clock.left():
+            break
+    read = 0
+    for index in again:
+        with suppress(Exception):
+            sample = sample_leaves(dataset[index])
+            found.update(name for name, tensor in sample if name in split.varying and digest([tensor]) in stays)
+            read += 1
+    known = len(indices) / max(split.length, 1)
+    return (name for name, count in found.items() if count > known * read / 2)
+
+
+def _read_variants(split: Split, dataset: Any, seconds: float) -> None:
+    """Under other random numbers, of all or its own: a flip that is left out now and then shows the sample as it is."""
+    clock = Clock(seconds)
+    for look in range(_VARIANTS):
+        for place, index in enumerate(split.content):
+            if not clock.left():
+                return
+            with suppress(Exception):
+                seed_sample(1 + look + look % 2 * _VARIANTS * place)
+                large = _large([tensor for _, tensor in sample_leaves(dataset[index])])
+                split.variants.setdefault(digest(large), index)
+                if (drawn := sketch(max(large, key=Tensor.numel))) is not None:
+                    split.looks.append((index, drawn))
+
+
+def _large(tensors: list[Tensor]) -> list[Tensor]:
+    """The input, not its label: what is more than single numbers."""
+    return [tensor for tensor in tensors if tensor.numel() > 1] or tensors
+
+
+def _differing(first: list[tuple[str, Tensor]], second: list[tuple[str, Tensor]]) -> list[str]:
+    return [
+        name
+        for (name, one), (_, other) in zip(first, second)
+        if one.shape != other.shape or not torch.equal(one.nan_to_num(), other.nan_to_num())
+    ]

@@ -1,0 +1,1 @@
+"""What enters the losses of a program, and how low and how high they can go."""

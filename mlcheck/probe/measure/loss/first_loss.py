@@ -1,0 +1,247 @@
+"""The loss of an untrained model: what it is made of, what backward makes of it, and what is in the batch."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from statistics import mean, stdev
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.loss.floors import REACHED, Floors, floors, mean_loss
+from mlcheck.probe.measure.loss.loss_scene import LossScene
+from mlcheck.probe.measure.loss.losses import LossCall
+from mlcheck.probe.measure.loss.penalties import Penalty, penalty_of
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.tree import batch_size, leaves, map_tensors, rows
+from mlcheck.trial.trial import Trial
+
+BATCHES = 3
+FEW = 8
+ROUNDING = 1e-5
+SAME = 0.01
+DRAWS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LossFact:
+    """One loss that feeds a backward pass. `value` and `ignorant` are means over what is predicted.
+
+    `ignorant` is what a prediction without any knowledge costs (all logits 0, all outputs 0). `pull` is the
+    derivative of what backward is called on with respect to this loss: negative where it is maximised.
+    `reduction` is the loss's own: `none` where it is one number an element, which the program weighs itself.
+    `outside` is the share of targets that lie where `made_by` never gets, `low` and `high` the targets' range.
+    `alone` counts the trained parameters that this loss reaches and no other does. `own_target` says that the target
+    is no data: it is learnt too, or held fast and in no batch.
+    """
+
+    kind: str
+    place: Location
+    made_by: str
+    input_shape: tuple[int, ...]
+    target_shape: tuple[int, ...]
+    value: float
+    ignorant: float
+    floors: Floors | None
+    pull: float | None
+    weighted: bool
+    low: float
+    high: float
+    outside: float
+    reduction: str = ""
+    alone: int = 0
+    own_target: bool = False
+
+
+@dataclass(slots=True)
+class FirstLoss:
+    """Losses of untrained steps, with optimizers held still.
+
+    `inputs` and `targets` name the tensors of a batch that a model or a loss received. Where no loss of torch is seen,
+    `compared` names those of several numbers a sample that no model received and the loss depends on. `tiled` is how
+    the value that backward sees grows when every sample is in the batch twice: 1 for a mean, 2 for a sum, `growths`
+    the same for each of the losses. A loss that draws random numbers is averaged over some draws, and `tiled_error` is
+    the standard error of its growth. `values` are those of each batch. `plain_mean` says that a term of what backward
+    is called on is a mean with no factor. `in_order` says that the first batches are simply the first of the data.
+    `optimizers` are the names of their classes.
+    """
+
+    reach: ClassVar[Reach] = "loss"
+    order: ClassVar[int] = 20
+
+    losses: list[LossFact] = field(default_factory=list)
+    inputs: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
+    values: list[float] = field(default_factory=list)
+    place: Location = field(default_factory=Location)
+    penalty: Penalty | None = None
+    tiled: float | None = None
+    tiled_error: float = 0.0
+    growths: tuple[float | None, ...] = ()
+    samples: int = 0
+    backwards: int = 0
+    plain_mean: bool = False
+    in_order: bool = False
+    optimizers: frozenset[str] = frozenset()
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
+        batches = first_batches(trial, BATCHES)
+        scenes = [LossScene(trial, batch) for batch in batches]
+        first = scenes[0]
+        size = batch_size(batches[0])
+        twice = _twice(batches[0], size) if size is not None else None
+        tiled, growths = _tiled(trial, twice, first)
+        error = 0.0
+        if tiled is not None and abs(tiled - 1) > SAME and LossScene(trial, batches[0], seed=1).value != first.value:
+            tiled, error = _averaged(trial, batches[0], twice)
+        inputs = _named(batches[0], first.inputs)
+        return cls(
+            losses=[_fact(call, pull, size or 1, scenes, first.alone(call)) for call, pull in first.seen],
+            inputs=inputs,
+            targets=_targets(batches[0], [call for call, _ in first.seen]),
+            compared=() if first.seen or not inputs else _compared(trial, batches[0], inputs, first.value),
+            values=[scene.value for scene in scenes],
+            place=first.place,
+            penalty=penalty_of(scenes),
+            tiled=tiled,
+            tiled_error=error,
+            growths=growths,
+            samples=size or 0,
+            backwards=first.backwards,
+            plain_mean=first.plain_mean,
+            in_order=not trial.repeats_batches,
+            optimizers=frozenset(type(each).__name__ for each in trial.optimizers.values()),
+        )
+
+
+def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossScene], alone: int) -> LossFact:
+    here = call.kind, call.place
+    values = [mean_loss(other) for scene in scenes for other, _ in scene.seen if (other.kind, other.place) == here]
+    floating = call.target.is_floating_point()
+    target = call.target.double()
+    low, high = REACHED.get(call.bounded_by, (-math.inf, math.inf))
+    return LossFact(
+        kind=call.kind,
+        place=call.place,
+        made_by=call.bounded_by,
+        input_shape=tuple(call.input.shape),
+        target_shape=tuple(call.target.shape),
+        value=sum(values) / len(values),
+        ignorant=_ignorant(call),
+        floors=floors(call, samples),
+        pull=pull,
+        weighted=call.options.get("weight") is not None or call.options.get("pos_weight") is not None,
+        low=float(target.min()) if target.numel() else math.nan,
+        high=float(target.max()) if target.numel() else math.nan,
+        outside=float(((target < low) | (target > high)).double().mean()) if floating and target.numel() else 0.0,
+        reduction=str(call.options.get("reduction", "")),
+        alone=alone,
+        own_target=call.learns_target or (call.swapped and not _targets(scenes[0].batch, [call])),
+    )
+
+
+def _ignorant(call: LossCall) -> float:
+    """The mean loss of a prediction that knows nothing: equal logits, probability a half, zeros."""
+    blank = torch.zeros_like(call.input)
+    if call.kind == "nll_loss":
+        blank -= math.log(call.input.shape[1] if call.input.ndim > 1 else call.input.shape[0])
+    elif call.kind == "binary_cross_entropy":
+        blank += 0.5
+    return mean_loss(replace(call, input=blank))
+
+
+def _named(batch: Any, tensors: list[Tensor]) -> tuple[str, ...]:
+    """The tensors of a batch that occur among `tensors`, whatever their shape there."""
+    return tuple(name for name, leaf in leaves(batch) if any(_same_values(leaf, tensor) for tensor in tensors))
+
+
+def _targets(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:
+    wanted = [call.target for call in calls]
+    return _named(batch, wanted) or _soft(batch, calls) or _scaled(batch, wanted)
+
+
+def _scaled(batch: Any, wanted: list[Tensor]) -> tuple[str, ...]:
+    """Numbers that a loss received in another scale: standardised, or in other units."""
+    return tuple(name for name, leaf in leaves(batch) if any(_in_scale(leaf, tensor) for tensor in wanted))
+
+
+def _in_scale(one: Tensor, other: Tensor) -> bool:
+    """Whether the second is the first times a number plus a number, but for rounding."""
+    if one.numel() != other.numel() or one.numel() < FEW or not one.is_floating_point():
+        return False
+    x, y = (tensor.detach().double().flatten() for tensor in (one, other))
+    x, y = x - x.mean(), y - y.mean()
+    if not bool(x.isfinite().all() and y.isfinite().all() and x.abs().max() > 0 and y.abs().max() > 0):
+        return False
+    slope = (x * y).sum() / x.pow(2).sum()
+    return bool((y - slope * x).abs().max() < ROUNDING * y.abs().max())
+
+
+def _soft(batch: Any, calls: list[LossCall]) -> tuple[str, ...]:
+    """Classes of which a loss received shares: one-hot, smoothed, or mixed with those of another sample."""
+    shares = [call.target for call in calls if call.target.is_floating_point() and call.target.ndim == 2]
+    return tuple(name for name, leaf in leaves(batch) if any(_has_a_share(leaf, target) for target in shares))
+
+
+def _has_a_share(classes: Tensor, target: Tensor) -> bool:
+    """Whether each sample's class has more than the least share in its row."""
+    if classes.is_floating_point() or classes.shape != target.shape[:1] or len(classes) < FEW:
+        return False
+    if int(classes.min()) < 0 or int(classes.max()) >= target.shape[1] or target.shape[1] < 2:
+        return False
+    mine = target.gather(1, classes.long()[:, None])[:, 0]
+    return bool((mine > target.min(1).values).all())
+
+
+def _same_values(one: Tensor, other: Tensor) -> bool:
+    if one.numel() != other.numel() or not one.numel():
+        return False
+    return torch.equal(one.detach().double().flatten(), other.detach().double().flatten())
+
+
+def _compared(trial: Trial, batch: Any, inputs: tuple[str, ...], value: float) -> tuple[str, ...]:
+    """What the loss depends on beside the model's inputs: it changes when samples exchange it."""
+    found = []
+    for name, leaf in leaves(batch):
+        if name in inputs or leaf.ndim < 2 or not leaf.is_floating_point():
+            continue
+        with suppress(Exception):  # a program that insists on how its parts belong together
+            if LossScene(trial, _exchanged(batch, leaf)).value != value:
+                found.append(name)
+    return tuple(found)
+
+
+def _exchanged(batch: Any, leaf: Tensor) -> Any:
+    return map_tensors(batch, lambda tensor: tensor.roll(1, 0) if tensor is leaf else tensor)
+
+
+def _twice(batch: Any, size: int) -> Any:
+    return map_tensors(rows(batch, torch.arange(size).repeat_interleave(2)), torch.Tensor.contiguous)
+
+
+def _tiled(trial: Trial, twice: Any, first: LossScene) -> tuple[float | None, tuple[float | None, ...]]:
+    """Of the whole and of each loss. None where samples cannot be repeated, or the loop insists on its batch size."""
+    if twice is None or not abs(first.value) > 1e-6 or first.backwards != 1:
+        return None, ()
+    try:
+        scene = LossScene(trial, twice)
+    except Exception:  # a model for one batch size
+        return None, ()
+    same = len(scene.parts) == len(first.parts) and [c.kind for c, _ in scene.seen] == [c.kind for c, _ in first.seen]
+    pairs = zip(scene.parts, first.parts) if same else ()
+    return scene.value / first.value, tuple(after / before if before else None for after, before in pairs)
+
+
+def _averaged(trial: Trial, batch: Any, twice: Any) -> tuple[float, float]:
+    """How the mean over some draws grows, and the standard error of that."""
+    once, after = ([LossScene(trial, given, seed).value for seed in range(DRAWS)] for given in (batch, twice))
+    growth = mean(after) / mean(once)
+    variance = sum(stdev(values) ** 2 / (DRAWS * mean(values) ** 2) for values in (once, after))
+    return growth, abs(growth) * math.sqrt(variance)

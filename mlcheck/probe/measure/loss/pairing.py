@@ -1,0 +1,177 @@
+"""Whose target each prediction is compared with: one sample's is exchanged, and whose gradient changes is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import Clock, first_batches
+from mlcheck.probe.measure.loss.losses import LossWatch
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.modules import ModuleWatch
+from mlcheck.probe.measure.simplified import stilled
+from mlcheck.probe.measure.training.gradients import GradientWatch
+from mlcheck.probe.measure.tree import batch_size, copied, leaves
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.tensors import same_bits
+from mlcheck.trial.trial import Trial
+
+ROWS = 5
+_FEW = 3
+_SECONDS = 4.0
+_MOST_PLACES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Strayed:
+    """A tensor of the batch whose row `own` alone decides the gradient of the prediction in row `reached`.
+
+    Of `places` a row, where it is above 1, the numbers count the places of all rows: those of one row are exchanged.
+    """
+
+    name: str
+    own: int
+    reached: int
+    asked: int
+    places: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Tensors of a batch whose rows go with other samples' predictions, none with their own, of `looked_at`."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 30
+
+    strayed: tuple[Strayed, ...]
+    looked_at: int
+    place: Location
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        if not trial.repeats_batches:
+            raise NotMeasured("the program draws its batches itself: none can be given to it twice")
+        batch = first_batches(trial, 1)[0]
+        size = batch_size(batch)
+        several = [name for name, tensor in leaves(batch) if tensor.ndim == 2 and 1 < tensor.shape[1] <= _MOST_PLACES]
+        if size is None or (size < 2 * ROWS and not several):
+            raise NotMeasured("the batch has too few samples side by side")
+        clock, before = Clock(min(_SECONDS, seconds / 10)), _gradients(trial, batch, size)
+        if not before.rows:
+            raise NotMeasured("no gradient of a prediction with one row a sample was seen")
+        names = [name for name, tensor in leaves(batch) if tensor.ndim and len(tensor) == size >= 2 * ROWS]
+        found: list[Strayed | None] = []
+        for name in names:
+            with suppress(Exception):  # a program may refuse a sample that is made of two
+                found.append(_astray(trial, batch, name, before, clock))
+        for name in several if not any(found) else ():
+            with suppress(Exception):
+                found.append(_scattered(trial, batch, name, size, clock))
+        return cls(tuple(one for one in found if one), len(found), before.place)
+
+
+def _scattered(trial: Trial, batch: Any, name: str, size: int, clock: Clock) -> Strayed | None:
+    """A place of a row that decides the gradient of another one, and of yet another under other random numbers.
+
+    What is shifted by one place, or read backwards, decides the same one each time.
+    """
+    tensor = dict(leaves(batch))[name]
+    found: list[tuple[int, int]] = []
+    for own in torch.linspace(1, tensor.numel() - 2, ROWS).long().tolist():
+        changed = copied(batch)
+        values = dict(leaves(changed))[name].data.view(-1)
+        row = values.view(len(tensor), -1)[own // tensor.shape[1]]
+        other = row[row != values[own]]
+        if not len(other):
+            continue
+        values[own] = other[0]
+        reached = [_reached(trial, batch, changed, size, tuple(tensor.shape), seed) for seed in (0, 1, 2)]
+        if any(len(one) > 1 for one in reached) or all(own in one for one in reached) or not clock.left():
+            return None
+        found += [(own, other) for one in reached for other in one if other != own]
+        if len({frozenset(one) for one in reached}) == 1:
+            return None
+    return Strayed(name, *found[0], len(found), tensor.shape[1]) if len(found) >= _FEW else None
+
+
+def _reached(trial: Trial, batch: Any, changed: Any, size: int, shape: tuple[int, ...], seed: int) -> set[int]:
+    """The places whose gradient the change reaches, counted through all rows, of outputs that have such places."""
+    pairs = zip(_gradients(trial, batch, size, seed).rows, _gradients(trial, changed, size, seed).rows, strict=True)
+    flat = [(a.flatten(0, 1), b.flatten(0, 1)) for a, b in pairs if tuple(a.shape[:2]) == shape]
+    return {place for a, b in flat for place in range(len(a)) if not same_bits(a[place], b[place])}
+
+
+@dataclass(frozen=True, slots=True)
+class _Gradients:
+    """Those that came back to the models' outputs with a row for each sample, in the order of the calls."""
+
+    rows: list[Tensor]
+    place: Location
+
+    def changed(self, other: _Gradients) -> set[int] | None:
+        """The rows that are not the same in both; None where the two are of other shapes."""
+        if [mine.shape for mine in self.rows] != [theirs.shape for theirs in other.rows]:
+            return None
+        return {
+            row
+            for mine, theirs in zip(self.rows, other.rows)
+            for row in range(len(mine))
+            if not same_bits(mine[row], theirs[row])
+        }
+
+
+def _astray(trial: Trial, batch: Any, name: str, before: _Gradients, clock: Clock) -> Strayed | None:
+    """The first row that decides another's gradient, where this is so of all rows asked about; None otherwise."""
+    found: list[tuple[int, int]] = []
+    for row, exchanged in _exchanged(batch, name):
+        changed = before.changed(_gradients(trial, exchanged, len(dict(leaves(batch))[name])))
+        if changed is None or row in changed or len(changed) > 1 or not clock.left():
+            return None
+        found += [(row, reached) for reached in changed]
+    return Strayed(name, *found[0], len(found)) if len(found) >= _FEW else None
+
+
+def _exchanged(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
+    """Batches in which one row of this tensor is another's, which differs."""
+    tensor = dict(leaves(batch))[name]
+    for row in torch.linspace(1, len(tensor) - 2, ROWS).long().tolist():
+        donor = next((other for other in range(len(tensor)) if not same_bits(tensor[other], tensor[row])), None)
+        if donor is not None:
+            changed = copied(batch)
+            dict(leaves(changed))[name].data[row] = tensor[donor]
+            yield row, changed
+
+
+def _gradients(trial: Trial, batch: Any, size: int, seed: int = 0) -> _Gradients:
+    seen: list[Tensor] = []
+
+    def reply(output: Any) -> Any:
+        for _, tensor in leaves(output):
+            if tensor.requires_grad and tensor.ndim and len(tensor) == size:
+                seen.append(_gradient_of(tensor))
+        return output
+
+    watch = GradientWatch([])
+    with restored(trial), stilled(trial), LossWatch(keep_dropout=False), watch, ModuleWatch(reply=reply):
+        seed_all(seed)
+        trial.train_step(copied(batch), 0)
+    place = watch.backwards[0].place if watch.backwards else Location()
+    return _Gradients(seen, place)
+
+
+def _gradient_of(tensor: Tensor) -> Tensor:
+    """Filled when the gradient comes; zeros until then."""
+    kept = torch.zeros_like(tensor)
+
+    def keep(gradient: Tensor) -> None:
+        kept.copy_(gradient)
+
+    tensor.register_hook(keep)  # type: ignore[no-untyped-call]
+    return kept

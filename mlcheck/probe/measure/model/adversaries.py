@@ -1,0 +1,140 @@
+"""What two networks that work against each other want of the same answer: a judge's about what a maker made.
+
+Both losses reach the judge's output for made samples. A judge pushes it one way, and its output for real samples the
+other way; a maker that pushes as the judge does works for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import graph_nodes
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.modules import ModuleWatch
+from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.simplified import stilled
+from mlcheck.probe.measure.training.gradients import GradientWatch
+from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+BATCHES = 6
+MAKER, JUDGE = "maker", "judge"
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Which way a step of one of the two moves the judge's output for made samples: up (1) or down (-1).
+
+    `real` is the way it moves that for real ones; 0 where it does not, or not all the same way.
+    """
+
+    who: str
+    made: int
+    real: int
+    place: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Adversaries:
+    """What the steps of a training push, where `judge` is asked about what `maker` made."""
+
+    reach: ClassVar[Reach] = "loss"
+    order: ClassVar[int] = 8
+
+    maker: str
+    judge: str
+    pushes: tuple[Push, ...]
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
+        if len(trial.optimizers) < 2 or len(trial.models) < 2:
+            raise NotMeasured("no two optimizers train two models in turn")
+        pushes: list[Push] = []
+        pair = ("", "")
+        for index, batch in enumerate(first_batches(trial, BATCHES)):
+            watch = _Game(trial)
+            with restored(trial), stilled(trial), watch.modules, GradientWatch([], watch.at_backward):
+                seed_all(0)
+                trial.train_step(copied(batch), index)
+            pushes += watch.pushes
+            pair = watch.pair or pair
+        if {push.who for push in pushes} != {MAKER, JUDGE}:
+            raise NotMeasured("no model is seen to judge what another one makes, each by a loss of its own")
+        return cls(*pair, tuple(pushes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A model's one number a sample, or a map of such, and the tensors that it was asked about."""
+
+    model: str
+    output: Tensor
+    asked: tuple[Tensor, ...]
+
+
+class _Game:
+    """Follows one step: who was asked about whose output, and what each backward pass wants of the answers."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.pushes: list[Push] = []
+        self.pair: tuple[str, str] | None = None
+        self._models = dict(trial.models)
+        self._owners = {id(p): name for name, model in trial.models.items() for p in model.parameters()}
+        self._answers: list[_Answer] = []
+        self.modules = ModuleWatch(reply=self._keep)
+
+    def _keep(self, output: Any) -> Any:
+        call = self.modules.calls[-1]
+        model = next((name for name, one in self._models.items() if one is call.module), "")
+        if model and isinstance(output, Tensor):
+            asked = tuple(tensor.detach() for _, tensor in leaves((call.args, call.kwargs)))
+            self._answers.append(_Answer(model, output, asked))
+        return output
+
+    def at_backward(self, root: Tensor) -> None:
+        nodes = graph_nodes(root)
+        trained = {self._owners.get(id(n.variable), "") for n in nodes if hasattr(n, "variable")} - {""}
+        reached = [answer for answer in self._answers if answer.output.grad_fn in nodes]
+        made = [(one, maker) for one in reached if (maker := self._maker(one))]
+        if not made:
+            return
+        judge, maker = made[0][0].model, made[0][1]
+        about = [one for one in reached if one.model == judge and not self._maker(one)]
+        ways = [_ways(root, [one for one, _ in made if one.model == judge]), _ways(root, about)]
+        who = MAKER if maker in trained and self._feeds(made[0][0], maker) else JUDGE
+        if ways[0] and (who == MAKER or judge in trained):
+            self.pair = (maker, judge)
+            self.pushes.append(Push(who, ways[0], ways[1], user_location()))
+
+    def _maker(self, answer: _Answer) -> str:
+        """Whose output the model was asked about, by its numbers: a detached one has no other trace."""
+        for other in self._answers:
+            same = [one for one in answer.asked if one.shape == other.output.shape and one.numel() > 1]
+            if other.model != answer.model and any(torch.equal(one, other.output.detach()) for one in same):
+                return other.model
+        return ""
+
+    def _feeds(self, answer: _Answer, maker: str) -> bool:
+        """Whether the answer's gradient goes on to the maker, who is detached from it in the judge's own step."""
+        leaves_ = (node.variable for node in graph_nodes(answer.output) if hasattr(node, "variable"))
+        return any(self._owners.get(id(leaf)) == maker for leaf in leaves_)
+
+
+def _ways(root: Tensor, answers: list[_Answer]) -> int:
+    """The one way in which going down from `root` moves all of these numbers; 0 where there is none."""
+    outputs = [answer.output for answer in answers]
+    if not outputs:
+        return 0
+    found: list[Tensor | None] = list(torch.autograd.grad(root.sum(), outputs, retain_graph=True, allow_unused=True))
+    slopes = torch.cat([one.flatten() for one in found if one is not None] or [torch.zeros(1)])
+    if bool((slopes > 0).all()):
+        return -1
+    return 1 if bool((slopes < 0).all()) else 0

@@ -1,0 +1,249 @@
+"""Whether the output for one sample depends on the other samples of its batch."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.plural import plural
+from mlcheck.probe.measure.drive import exclusively_evaluating, inconclusive
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model.joined_samples import SAMPLES, deviation_when_joined
+from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.model.stacked import stacks_samples
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
+from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.trial.trial import Trial
+
+ROUNDING = 1e-9
+SINGLE_PRECISION_ROUNDING = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIndependence:
+    """Rows of the model's output in evaluation mode, with their own neighbours and with others.
+
+    `deviation` is the largest relative difference, 0 when bitwise equal; `exact_deviation` the same in
+    float64, None where it was not needed or not possible. `reached` counts the rows that a NaN in row 0
+    spreads to, `first_module` is the innermost module where rows meet. Where samples are no rows, as graphs that are
+    joined end to end, `rows` samples were joined and compared with each alone. `displaced` is the deviation of rows
+    that all stand at another place, in the opposite order, 0 where rounding explains it; only where rows are
+    independent of one another.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 4
+
+    model: str
+    rows: int
+    deviation: float
+    exact_deviation: float | None
+    reached: int | None
+    first_module: str
+    displaced: float = 0.0
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
+        try:
+            call = capture(trial)
+        except NotMeasured:
+            if (apart := deviation_when_joined(trial)) is None:
+                raise
+            return cls("", SAMPLES, apart[0], apart[1], None, "")
+        if call.rows < 3:
+            raise NotMeasured(f"the batch has {plural(call.rows, 'row')}: there are too few neighbours to exchange")
+        if _holds_relations(call):
+            raise inconclusive(
+                "an input has a number for every pair of rows, as an adjacency matrix has: rows may be nodes of a graph"
+            )
+        with exclusively_evaluating(iter(trial.models.values())):
+            if not any(tensor.ndim and tensor.shape[0] == call.rows for tensor in call.replay()):
+                raise NotMeasured("the model's output has no batch dimension")
+            deviation = _deviation(call, call.module, (call.args, call.kwargs))
+            if not deviation:
+                displaced = _displaced(call)
+                where = _where_place_counts(call, trial) if displaced else ""
+                return cls(call.name, call.rows, 0.0, None, None, where, displaced)
+            if not stacks_samples(trial, call) and _other_axis_is_independent(call):
+                raise inconclusive(
+                    "rows along the second dimension are independent and along the first are not: the model "
+                    "may take (time, batch) on purpose"
+                )
+            exact = _exact_deviation(call)
+            return cls(call.name, call.rows, deviation, exact, _poisoned(call), _where_rows_meet(call, trial))
+
+
+def _holds_relations(call: CapturedCall) -> bool:
+    """Whether, beside the rows themselves, there is a matrix of rows by rows."""
+    tensors = [tensor for _, tensor in leaves((call.args, call.kwargs))]
+    return len(tensors) > 1 and any(tuple(tensor.shape) == (call.rows, call.rows) for tensor in tensors)
+
+
+def _exchanges(rows: int) -> list[tuple[Tensor, Tensor]]:
+    """Rows that stay, and the order in which all are given: the others change places, and one of them is doubled.
+
+    Row 0 alone stays, and then every second row: what meets in row 0 may be nothing, as a unit that is dead.
+    """
+    found = [(torch.tensor([0]), torch.tensor([0, *reversed(range(2, rows)), 2]))]
+    if rows >= 4:
+        turn = torch.arange(rows)
+        others = turn[1::2].clone()
+        turn[1::2] = torch.cat([others[1:], others[-1:]])
+        found.append((torch.arange(0, rows, 2), turn))
+    return found
+
+
+def _reordered(arguments: Arguments, order: Tensor, dim: int = 0) -> Arguments:
+    def exchange(tensor: Tensor) -> Tensor:
+        fits = tensor.ndim > dim and tensor.shape[dim] == len(order)
+        return tensor.index_select(dim, order.to(tensor.device)) if fits else tensor
+
+    return map_tensors(arguments, exchange)  # type: ignore[no-any-return]
+
+
+def _deviation(call: CapturedCall, module: torch.nn.Module, arguments: Arguments, dim: int = 0, rows: int = 0) -> float:
+    rows = rows or call.rows
+    before = call.replay(arguments, module)
+    worst = 0.0
+    for stay, order in _exchanges(rows):
+        after = call.replay(_reordered(arguments, order, dim), module)
+        pairs = [(one, other) for one, other in zip(before, after) if one.ndim > dim and one.shape == other.shape]
+        for one, other in pairs:
+            if one.shape[dim] == rows:
+                at = stay.to(one.device)
+                worst = max(worst, _difference(one.index_select(dim, at), other.index_select(dim, at)))
+    return worst
+
+
+def _displaced(call: CapturedCall) -> float:
+    """The deviation when all rows come in the opposite order; 0 where it is rounding, or was to be expected.
+
+    Noise that is drawn a row belongs to the place of a row, as does a state that the model keeps for each.
+    """
+    if call.draws_noise() or _keeps_rows(call):
+        return 0.0
+    if not _deviation_in_reverse(call, call.module, (call.args, call.kwargs)):
+        return 0.0
+    try:
+        model = copy.deepcopy(call.module).double()
+        arguments = map_tensors((call.args, call.kwargs), lambda t: t.double() if t.is_floating_point() else t)
+        exact = _deviation_in_reverse(call, model, arguments)
+    except Exception:  # a model with its own precision or that cannot be copied
+        return 0.0
+    return exact if exact > ROUNDING and not _other_axis_is_independent(call) else 0.0
+
+
+def _deviation_in_reverse(call: CapturedCall, module: torch.nn.Module, arguments: Arguments) -> float:
+    turned = torch.arange(call.rows).flip(0)
+    pairs = zip(call.replay(arguments, module), call.replay(_reordered(arguments, turned), module))
+    rows = [(one, other) for one, other in pairs if one.ndim and one.shape == other.shape and len(one) == call.rows]
+    return max((_difference(one, other.flip(0)) for one, other in rows), default=0.0)
+
+
+def _keeps_rows(call: CapturedCall) -> bool:
+    """Whether some module holds a tensor, not a parameter, with a place for each row."""
+    held = (
+        tensor
+        for module in call.module.modules()
+        for name, value in (*module.named_buffers(recurse=False), *vars(module).items())
+        if not name.startswith("_")
+        for _, tensor in leaves(value)
+    )
+    return any(call.rows in tensor.shape[:2] for tensor in held)
+
+
+def _where_place_counts(call: CapturedCall, trial: Trial) -> str:
+    """The first module whose output for the same rows differs with their places."""
+    turned = torch.arange(call.rows).flip(0)
+    here = _outputs(call, (call.args, call.kwargs), turned)
+    there = _outputs(call, _reordered((call.args, call.kwargs), turned), torch.arange(call.rows))
+    for (module, one), (_, other) in zip(here, there):
+        if _difference(one, other) > SINGLE_PRECISION_ROUNDING:
+            return Names(trial.models).module(module)
+    return ""
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    """The largest difference over the largest finite number; 0 when bitwise equal, infinite where it is no number."""
+    here, there = one.double(), other.double()
+    same = (here == there) | (here.isnan() & there.isnan())
+    if bool(same.all()):
+        return 0.0
+    scale = float(here[here.isfinite()].abs().max()) if bool(here.isfinite().any()) else 1.0
+    gap = float((here - there)[~same].abs().max())
+    return gap / max(scale, 1e-30) if gap == gap else float("inf")
+
+
+def _exact_deviation(call: CapturedCall) -> float | None:
+    """In float64, where a difference by rounding shrinks below 1e-9; None where the model cannot do it."""
+    try:
+        model = copy.deepcopy(call.module).double()
+        arguments = map_tensors((call.args, call.kwargs), lambda t: t.double() if t.is_floating_point() else t)
+        return _deviation(call, model, arguments)
+    except Exception:  # a model with its own precision or that cannot be copied
+        return None
+
+
+def _other_axis_is_independent(call: CapturedCall) -> bool:
+    """Whether dimension 1 behaves as a batch dimension should."""
+    inputs = [t for t in _tensors((call.args, call.kwargs)) if t.ndim > 1]
+    outputs = [t for t in call.replay() if t.ndim > 1]
+    width = inputs[0].shape[1] if inputs else 0
+    if width < 3 or not outputs or any(t.shape[1] != width for t in inputs + outputs):
+        return False
+    try:
+        return not _deviation(call, call.module, (call.args, call.kwargs), dim=1, rows=width)
+    except Exception:  # the second dimension is not to be touched
+        return False
+
+
+def _poisoned(call: CapturedCall) -> int | None:
+    """How many rows besides the first turn NaN when the first is; None for inputs without NaN (tokens)."""
+    inputs = _tensors((call.args, call.kwargs))
+    if not any(tensor.is_floating_point() for tensor in inputs):
+        return None
+
+    def poison(tensor: Tensor) -> Tensor:
+        if not tensor.is_floating_point() or not tensor.ndim:
+            return tensor
+        poisoned = tensor.clone()
+        poisoned[0] = float("nan")
+        return poisoned
+
+    try:
+        outputs = call.replay(map_tensors((call.args, call.kwargs), poison))
+    except Exception:  # a model that checks its input
+        return None
+    spread = [t[1:].reshape(call.rows - 1, -1).isnan().any(1) for t in outputs if t.ndim and t.shape[0] == call.rows]
+    return int(torch.stack(spread).any(0).sum()) if spread else None
+
+
+def _where_rows_meet(call: CapturedCall, trial: Trial) -> str:
+    """The first module whose output for a row differs although only rows around it were exchanged."""
+    for stay, order in _exchanges(call.rows):
+        here = _outputs(call, (call.args, call.kwargs), stay)
+        there = _outputs(call, _reordered((call.args, call.kwargs), order), stay)
+        for (module, one), (_, other) in zip(here, there):
+            if not torch.equal(one, other):
+                return Names(trial.models).module(module)
+    return ""
+
+
+def _outputs(call: CapturedCall, arguments: Arguments, stay: Tensor) -> list[tuple[torch.nn.Module, Tensor]]:
+    seen: list[tuple[torch.nn.Module, Tensor]] = []
+
+    def observe(module: torch.nn.Module, output: Any) -> None:
+        if isinstance(output, Tensor) and output.ndim and output.shape[0] == call.rows:
+            seen.append((module, output.index_select(0, stay.to(output.device))))
+
+    with ModuleWatch(observe=observe):
+        call.replay(arguments)
+    return seen
+
+
+def _tensors(arguments: Any) -> list[Tensor]:
+    return [tensor for _, tensor in leaves(arguments)]

@@ -1,0 +1,67 @@
+"""Buffers of the program's own that an evaluation changes, and that change what the model answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from mlcheck.probe.measure.drive import exclusively_evaluating
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.tree import batch_size, map_tensors
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class MovedBuffers:
+    """`names` of buffers that one evaluation changed, and without which changes the model answers otherwise.
+
+    Left out are the statistics of torch's batch norms, and what has a place for each sample: a state that is carried.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 4
+
+    names: tuple[str, ...]
+    looked_at: int
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two passes, whatever the limit
+        if trial.evaluate_step is None or trial.validation_batches is None:
+            raise NotMeasured("the trial has no evaluation step of its own")
+        if not any(True for _ in _buffers(trial, None)):
+            raise NotMeasured("the models hold no buffers of their own")
+        seed_all(0)
+        call = capture(trial)
+        batch = next(iter(trial.validation_batches()), None)
+        if batch is None:
+            raise NotMeasured("the validation data is empty")
+        kept = [(name, buffer, buffer.detach().clone()) for name, buffer in _buffers(trial, batch_size(batch))]
+        trial.evaluate_step(map_tensors(batch, Tensor.detach))
+        changed = [one for one in kept if not torch.equal(one[1].nan_to_num(), one[2].nan_to_num())]
+        with exclusively_evaluating(iter(trial.models.values())), torch.no_grad():
+            return cls(tuple(name for name, *both in changed if _matters(call, *both)), len(kept))
+
+
+def _buffers(trial: Trial, rows: int | None) -> Iterator[tuple[str, Tensor]]:
+    several = len(trial.models) > 1
+    for key, model in trial.models.items():
+        for path, module in model.named_modules():
+            for name, buffer in module.named_buffers(recurse=False) if not isinstance(module, _BatchNorm) else ():
+                if buffer.is_floating_point() and (rows is None or rows not in buffer.shape[:2]):
+                    yield ".".join(part for part in (key if several else "", path, name) if part), buffer
+
+
+def _matters(call: CapturedCall, buffer: Tensor, before: Tensor) -> bool:
+    """Whether the model answers otherwise with the buffer as it was before the evaluation."""
+    now, after = call.replay(), buffer.detach().clone()
+    buffer.copy_(before)
+    then = call.replay()
+    buffer.copy_(after)
+    return any(not torch.equal(one, other) for one, other in zip(now, then))

@@ -1,0 +1,149 @@
+"""Models that predict the next token: whether an output depends on tokens behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
+from mlcheck.probe.measure.loss.losses import LossWatch
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
+from mlcheck.probe.measure.tree import leaves, map_tensors
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+_ANSWERS = frozenset(["labels", "label", "targets", "target"])
+
+
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """A model whose targets are its inputs, one place later (`shift` 1), or at the same place (`shift` 0).
+
+    `leaks` are positions whose output changed when only later tokens were exchanged, of `tried`; `module` is the
+    first whose output did.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 7
+
+    shift: int
+    length: int
+    tried: int
+    leaks: int
+    module: str
+    place: Location
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
+        with restored(trial):
+            ids, targets, place = _observed(trial)
+        shifts = [_shift(tokens, targets) for tokens in ids]
+        which = next((index for index, shift in enumerate(shifts) if shift is not None), None)
+        if which is None:
+            raise NotMeasured("the targets are not the inputs, shifted by one place")
+        tokens, shift = ids[which], shifts[which]
+        call = capture(trial)
+        length = tokens.shape[1]
+        if shift != 1:
+            return cls(0, length, 0, 0, "", place)
+        with exclusively_evaluating(iter(trial.models.values())):
+            cuts = sorted({1, length // 4, length // 2, length - 2} & set(range(1, length)))
+            only = which if len(ids) > 1 else None
+            exchanges = {cut: _exchanged(call, cut, length, only) for cut in cuts}
+            leaking = [cut for cut in cuts if _leaks(call, exchanges[cut], cut, length)]
+            where = _where(call, exchanges[leaking[0]], leaking[0], length, trial) if leaking else ""
+        return cls(1, length, len(cuts), len(leaking), where, place)
+
+
+def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location]:
+    """The token ids that enter the first model (several of a decoder), and the targets of the first loss."""
+    losses, modules = LossWatch(keep_dropout=False), ModuleWatch()
+    with losses, modules:
+        trial.train_step(first_batches(trial, 1)[0], 0)
+    names = Names(trial.models)
+    for call in modules.calls:
+        ids = [tensor.detach().clone() for tensor in _ids((call.args, call.kwargs))]
+        if ids and names.knows(call.module):
+            for loss in losses.calls:
+                if loss.kind in ("cross_entropy", "nll_loss") and not loss.target.is_floating_point():
+                    return ids, loss.target, loss.place
+    raise NotMeasured("no model takes token ids of shape (samples, places) and is trained with cross_entropy")
+
+
+def _ids(arguments: Arguments) -> list[Tensor]:
+    """The token ids among a model's arguments. Labels that it computes its own loss from are nothing it reads."""
+    return [t for name, t in leaves(arguments) if _are_ids(t) and name.rpartition(".")[2] not in _ANSWERS]
+
+
+def _are_ids(tensor: Tensor) -> bool:
+    return tensor.dtype in (torch.int64, torch.int32) and tensor.ndim == 2 and tensor.shape[1] >= 4
+
+
+def _shift(tokens: Tensor, targets: Tensor) -> int | None:
+    rows, length = tokens.shape
+    if targets.numel() == rows * length:
+        same = targets.reshape(rows, length)
+        shifted = same[:, :-1] == tokens[:, 1:]
+        known = same[:, :-1] >= 0
+        if bool(known.any()) and bool(shifted[known].all()):
+            return 1
+        return 0 if bool((same == tokens).all()) else None
+    if targets.numel() == rows * (length - 1):
+        same = targets.reshape(rows, length - 1)
+        known = same >= 0
+        return 1 if bool(known.any()) and bool((same == tokens[:, 1:])[known].all()) else None
+    return None
+
+
+def _exchanged(call: CapturedCall, cut: int, length: int, which: int | None) -> Arguments:
+    """The same tokens up to `cut`, those of another sample behind it: of one input where a decoder has several."""
+    ids = _ids((call.args, call.kwargs))
+    only = ids[which] if which is not None and which < len(ids) else None
+
+    def exchange(tensor: Tensor) -> Tensor:
+        if tensor.is_floating_point() or tensor.ndim != 2 or tensor.shape[1] not in (length, length - 1):
+            return tensor
+        if only is not None and tensor is not only:
+            return tensor
+        return torch.cat([tensor[:, : cut + 1], tensor.roll(1, 0)[:, cut + 1 :]], dim=1)
+
+    return map_tensors((call.args, call.kwargs), exchange)  # type: ignore[no-any-return]
+
+
+def _leaks(call: CapturedCall, exchanged: Arguments, cut: int, length: int) -> bool:
+    """Whether an output at or before `cut` changes by more than rounding."""
+    before = call.replay()
+    after = call.replay(exchanged)
+    for one, other in zip(before, after):
+        if one.ndim < 3 or one.shape[1] not in (length, length - 1) or one.shape != other.shape:
+            continue
+        here, there = one[:, : cut + 1].double(), other[:, : cut + 1].double()
+        scale = float(here.abs().max()) or 1.0
+        if float((here - there).abs().max()) > 1e-3 * scale:
+            return True
+    return False
+
+
+def _where(call: CapturedCall, exchanged: Arguments, cut: int, length: int, trial: Trial) -> str:
+    """The first module whose output before `cut` changes with the tokens behind it."""
+    kept: list[list[tuple[torch.nn.Module, Tensor]]] = []
+    for arguments in ((call.args, call.kwargs), exchanged):
+        seen: list[tuple[torch.nn.Module, Tensor]] = []
+
+        def observe(module: torch.nn.Module, output: object, seen: list[tuple[torch.nn.Module, Tensor]] = seen) -> None:
+            if isinstance(output, Tensor) and output.ndim >= 3 and output.shape[1] == length:
+                seen.append((module, output[:, : cut + 1].clone()))
+
+        with ModuleWatch(observe=observe):
+            call.replay(arguments)
+        kept.append(seen)
+    for (module, here), (_, there) in zip(*kept):
+        if not torch.allclose(here, there, rtol=1e-3, atol=1e-4):
+            return Names(trial.models).module(module)
+    return ""

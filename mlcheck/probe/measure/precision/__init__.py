@@ -1,0 +1,1 @@
+"""What lower precision, compilation, scripting and memory formats change in the numbers."""

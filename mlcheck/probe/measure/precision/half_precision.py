@@ -1,0 +1,140 @@
+"""A training step in half precision, beside the same step in float32: what overflows, what is lost.
+
+Runs on the CPU where there is no GPU. Only what float16 does on either is looked at: the products that autocast
+computes in it, and sums, differences, products and masks of half-precision values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches, inconclusive
+from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.place import raised_at, user_location
+from mlcheck.probe.measure.precision.lost_guards import LostGuards
+from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.half_precision import Requests, recorded_autocast
+from mlcheck.trial.sandbox import restored
+from mlcheck.trial.trial import Trial
+
+_SEED = 3
+_SMALLEST = 2.0**-24
+_PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mkldnn_linear")
+_CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution")
+_SUMS = ("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "masked_fill", "masked_fill_")
+_SAME_ON_BOTH = frozenset((*_PRODUCTS, *_CONVOLUTIONS, *_SUMS))
+
+
+@dataclass(frozen=True, slots=True)
+class HalfPrecision:
+    """`error` is what half precision raises and float32 does not. `overflow` is the first operation of finite
+    values whose result is none, with its largest input; `lost` the share of gradients that float16 rounds to zero.
+    `guard` is a constant that keeps an operation from zero, and is zero in float16.
+    """
+
+    reach: ClassVar[Reach] = "loss"
+    order: ClassVar[int] = 4
+
+    dtype: str
+    scales: bool
+    error: str
+    overflow: str
+    place: Location
+    lost: float
+    gradients: int
+    guard: str = ""
+    guard_place: Location = field(default_factory=Location)
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two steps, whatever the limit
+        if not trial.repeats_batches:
+            raise NotMeasured("the program draws its batches itself: none can be given to it twice")
+        (batch,) = first_batches(trial, 1)
+        with restored(trial):
+            requests = _asked(trial, batch)
+            gradients = _gradients(trial)
+        watch, guards = _Overflow(), LostGuards()
+        error, place = "", Location()
+        seed_all(_SEED)
+        with recorded_autocast(act_out=True), watch, guards:
+            try:
+                trial.train_step(copied(batch), 0)
+            except RuntimeError as raised:
+                error, place = str(raised).splitlines()[0], raised_at(raised)
+        if "not implemented for" in error or "expected m1 and m2 to have the same dtype" in error:
+            raise inconclusive(f"half precision cannot be acted out on this device: {error}")
+        small = [float(((grad != 0) & (grad.abs() < _SMALLEST / 2)).sum()) for grad in gradients]
+        used = sum(int((grad != 0).sum()) for grad in gradients)
+        return cls(
+            dtype=str(requests.dtypes[0]).removeprefix("torch."),
+            scales=requests.scales,
+            error=error,
+            overflow=watch.told,
+            place=place if error else watch.place,
+            lost=sum(small) / used if used else 0.0,
+            gradients=used,
+            guard=guards.told,
+            guard_place=guards.place,
+        )
+
+
+def _asked(trial: Trial, batch: Any) -> Requests:
+    """What the program wants of autocast, from a step in float32, which must succeed."""
+    seed_all(_SEED)
+    with recorded_autocast(act_out=False) as requests:
+        metrics = trial.train_step(copied(batch), 0)
+    if not requests.dtypes:
+        raise NotMeasured("the program does not use mixed precision")
+    if torch.float16 not in requests.dtypes:
+        raise NotMeasured("autocast computes in bfloat16, whose range is that of float32")
+    if not _finite(metrics):
+        raise inconclusive("the step is not finite in float32 either")
+    return requests
+
+
+def _finite(metrics: Mapping[str, Any]) -> bool:
+    return all(bool(torch.isfinite(value).all()) for _, value in leaves(dict(metrics)) if value.is_floating_point())
+
+
+def _gradients(trial: Trial) -> list[Tensor]:
+    """The gradients that the step in float32 left behind; none where the program cleared them."""
+    return [
+        weight.grad.detach().clone()
+        for model in trial.models.values()
+        for weight in model.parameters()
+        if weight.grad is not None and weight.grad.layout is torch.strided
+    ]
+
+
+class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the first half-precision result that is not finite though all that went in was."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.told = ""
+        self.place = Location()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not self.told and isinstance(result, Tensor) and result.dtype is torch.float16:
+            name = func.__name__.partition(".")[0]
+            if name in _SAME_ON_BOTH and not bool(torch.isfinite(result).all()):
+                inputs = [tensor for _, tensor in leaves(list(args)) if tensor.is_floating_point()]
+                numbers = [value for value in args if isinstance(value, float)]
+                if all(bool(torch.isfinite(tensor).all()) for tensor in inputs) and all(map(_is_finite, numbers)):
+                    largest = max((float(tensor.abs().max()) for tensor in inputs if tensor.numel()), default=0.0)
+                    self.told = f"{name.strip('_')} of values up to {largest:.4g}"
+                    self.place = user_location()
+        return result
+
+
+def _is_finite(value: float) -> bool:
+    return abs(value) != float("inf") and value == value

@@ -1,0 +1,253 @@
+"""Follows every parameter's gradient through the user's own loop: filled, used by a step, cleared, filled again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.training.extents import Extent, extent_of, filled, magnitudes
+
+
+@dataclass(slots=True)
+class GradientTrace:
+    """What happened to one parameter's gradient.
+
+    `arrivals` counts accumulations, `nonzero` those that were not all zeros, `largest` is their largest element by
+    magnitude. `applied` counts optimizer steps
+    that had a gradient to apply; `reused` those that applied it on top of one already applied; `lost` those that
+    found a gradient cleared after it had arrived; `foreign` those that applied one left over from another
+    optimizer's loss. `discarded` counts arrivals that the same line of an earlier batch had made and that were cleared
+    unused. `carried` counts those that came upon what an earlier batch had left.
+    """
+
+    arrivals: int = 0
+    nonzero: int = 0
+    largest: float = 0.0
+    applied: int = 0
+    reused: int = 0
+    lost: int = 0
+    discarded: int = 0
+    carried: int = 0
+    foreign: int = 0
+    steps: int = 0
+    changed: bool = False
+    used: bool = False
+    waiting: bool = False
+    turn: int = 0
+    came: tuple[int, Location] = (0, Location())
+    since: set[tuple[int, int]] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """One call of backward: the value of a scalar loss, and where in the user's code it was called."""
+
+    root: torch.Tensor
+    place: Location
+
+
+def loss_of_step(backwards: list[Backward]) -> float:
+    """The losses of a step, summed; of a line that calls backward again and again (a closure of LBFGS) the first."""
+    by_place: dict[Location, float] = {}
+    for backward in backwards:
+        by_place.setdefault(backward.place, float(backward.root.double().sum()))
+    return sum(by_place.values())
+
+
+class GradientWatch:
+    """While entered, traces `parameters` through backward passes and optimizer steps, whoever calls them."""
+
+    def __init__(
+        self, parameters: list[torch.Tensor], on_backward: Callable[[torch.Tensor], None] | None = None
+    ) -> None:
+        self._traces = {id(parameter): GradientTrace() for parameter in parameters}
+        self.backwards: list[Backward] = []
+        self.turn = 0
+        self.stepped: dict[int, int] = {}
+        self.step_places: dict[int, Location] = {}
+        self.optimizers: dict[int, Optimizer] = {}
+        self._parameters = parameters
+        self._on_backward = on_backward
+        self._foreign_steps = 0
+        self._now = (0, Location())
+        self._since = (0, 0)
+        self._arrivals: list[_Arrival] = []
+        self._before: dict[int, _Before] = {}
+        self._undo: list[Callable[[], None]] = []
+
+    @property
+    def traces(self) -> dict[int, GradientTrace]:
+        """What happened so far, by the parameter's identity."""
+        self._settle()
+        return self._traces
+
+    def __enter__(self) -> Self:
+        for parameter in self._parameters:
+            self._undo.append(_hook(parameter, self._arrival(parameter)))
+        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._undo.append(register_optimizer_step_post_hook(self._after_step).remove)
+        original = torch.autograd.backward
+
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            for root in [tensors] if isinstance(tensors, torch.Tensor) else tensors:
+                place = user_location()
+                self.backwards.append(Backward(root.detach(), place))
+                self._now, self._since = (self.turn, place), (len(self.backwards), self._foreign_steps)
+                if self._on_backward:
+                    self._on_backward(root)
+            original(tensors, *args, **kwargs)
+
+        torch.autograd.backward = backward
+        self._undo.append(lambda: setattr(torch.autograd, "backward", original))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for undo in reversed(self._undo):
+            undo()
+
+    def _arrival(self, parameter: torch.Tensor) -> Callable[[torch.Tensor], None]:
+        trace = self._traces[id(parameter)]
+
+        def arrive(gradient: torch.Tensor) -> None:
+            held = parameter.grad
+            before = None if held is None else extent_of(held)
+            self._arrivals.append(_Arrival(trace, before, extent_of(gradient), self._now, self._since))
+
+        return arrive
+
+    def _settle(self) -> None:
+        """Read what has arrived since this was last asked for."""
+        if not self._arrivals:
+            return
+        arrivals, self._arrivals = self._arrivals, []
+        largest = magnitudes([one for arrival in arrivals for one in (arrival.before, arrival.gradient)])
+        for arrival, before, now in zip(arrivals, largest[::2], largest[1::2], strict=True):
+            arrival.settle(before, now)
+
+    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        if id(optimizer) not in self.optimizers:
+            self.optimizers[id(optimizer)] = optimizer
+            self.step_places[id(optimizer)] = user_location()
+        held = self._held(optimizer)
+        if not held:
+            return
+        self._settle()
+        unmoved = [parameter for parameter, trace in held if not trace.changed]
+        values = dict(zip(map(id, unmoved), _copies(unmoved), strict=True))
+        for (parameter, trace), full in zip(held, filled([parameter.grad for parameter, _ in held]), strict=True):
+            trace.steps += 1
+            trace.applied += full
+            trace.reused += full and trace.used and trace.waiting
+            trace.lost += trace.waiting and not full
+            if full and not trace.used and len(trace.since) > 1:
+                losses, steps = map(set, zip(*trace.since, strict=True))
+                trace.foreign += len(losses) > 1 and len(steps) > 1
+            trace.waiting = False
+            value = values.get(id(parameter))
+            self._before[id(parameter)] = _Before(value, full, parameter.grad, _version(parameter.grad))
+
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        self.stepped[id(optimizer)] = self.stepped.get(id(optimizer), 0) + 1
+        self._foreign_steps += 1
+        self._since = len(self.backwards), self._foreign_steps
+        held = self._held(optimizer)
+        if not held:
+            return
+        self._settle()
+        for parameter, trace in held:
+            before = self._before.pop(id(parameter))
+            gradient = parameter.grad
+            untouched = gradient is before.gradient and _version(gradient) == before.version
+            full = before.full if untouched else filled([gradient])[0]
+            if trace.waiting:  # a closure called backward within the step, so what was there before is not what counts
+                trace.applied += full - before.full
+                trace.reused += full and trace.used
+                trace.lost += not full
+            trace.used = full
+            trace.waiting = False
+            trace.changed |= before.value is not None and not torch.equal(parameter.detach(), before.value)
+
+    def _held(self, optimizer: Optimizer) -> list[tuple[torch.Tensor, GradientTrace]]:
+        """The parameters of an optimizer that are traced."""
+        if not self._traces:
+            return []
+        held = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        return [(parameter, self._traces[id(parameter)]) for parameter in held if id(parameter) in self._traces]
+
+
+class _Arrival(NamedTuple):
+    """A gradient that came to a parameter, and what had been there before, of both the smallest and largest element.
+
+    `now` is the batch and the line that called backward, `since` counts calls of backward and optimizer steps.
+    """
+
+    trace: GradientTrace
+    before: Extent | None
+    gradient: Extent | None
+    now: tuple[int, Location]
+    since: tuple[int, int]
+
+    def settle(self, before: float, largest: float) -> None:
+        """Take down what came, where the largest elements by magnitude are these."""
+        trace = self.trace
+        if not before:
+            turn, place = trace.came
+            trace.discarded += trace.waiting and turn < self.now[0] and place == self.now[1]
+            trace.used = trace.waiting = False
+            trace.since.clear()
+        trace.carried += before > 0 and bool(trace.arrivals) and trace.turn < self.now[0]
+        trace.turn = self.now[0]
+        trace.arrivals += 1
+        if largest:
+            trace.largest = max(trace.largest, largest)
+            trace.nonzero += 1
+            trace.waiting = True
+            trace.came = self.now
+            trace.since.add(self.since)
+
+
+class _Before(NamedTuple):
+    """A parameter before a step: its value where that matters, its gradient, its version, whether it is filled."""
+
+    value: torch.Tensor | None
+    full: bool
+    gradient: torch.Tensor | None
+    version: int
+
+
+def _version(gradient: torch.Tensor | None) -> int:
+    return 0 if gradient is None else gradient._version
+
+
+@torch.no_grad()
+def _copies(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
+    return list(torch._foreach_clone(parameters)) if parameters else []
+
+
+def _hook(parameter: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> Callable[[], None]:
+    """Register on a leaf that may have `requires_grad` off for the moment (GANs switch it to and fro)."""
+    required = parameter.requires_grad
+    if not required:
+        parameter.requires_grad_(True)
+    try:
+        return parameter.register_hook(hook).remove  # type: ignore[no-any-return, no-untyped-call]
+    finally:
+        if not required:
+            with suppress(RuntimeError):
+                parameter.requires_grad_(False)
+
+
+def named_parameters(models: Mapping[str, torch.nn.Module]) -> list[torch.Tensor]:
+    """Every parameter of every model, once."""
+    return list({id(p): p for model in models.values() for p in model.parameters()}.values())

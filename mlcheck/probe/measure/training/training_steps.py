@@ -1,0 +1,260 @@
+"""A few steps of the user's own loop on real batches, watched from all sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import torch
+from torch import nn
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import graph_nodes
+from mlcheck.probe.measure.drive import Clock, first_batches, repeated_batches
+from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, followers, made_anew, where_kept
+from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.training.gradients import GradientTrace, GradientWatch, named_parameters
+from mlcheck.probe.measure.training.holders import all_optimizers, holders
+from mlcheck.probe.measure.training.larger_steps import moved_by_larger_steps
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.trial import Trial
+
+ENOUGH_UPDATES = 3
+FEW_STEPS = 12
+MANY_STEPS = 64
+
+
+@dataclass(slots=True)
+class ParameterStory:
+    """What the steps did with one parameter.
+
+    `influences` says whether the loss changed when the parameter was changed: None where that cannot be told.
+    `module_ran` and `under_no_grad` are about the module that owns it. `rounded` says that it changes at ten thousand
+    times its learning rate: its updates are there and smaller than its own rounding.
+    """
+
+    name: str
+    model: str
+    elements: int
+    requires_grad: bool
+    optimizers: tuple[str, ...]
+    learning_rate: float
+    trace: GradientTrace
+    changed: bool
+    module_ran: bool
+    under_no_grad: bool
+    influences: bool | None = None
+    rounded: bool = False
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it was given gradients and steps and is what it was."""
+        return bool(self.trace.applied or self.trace.lost) and not self.changed and not self.trace.changed
+
+
+@dataclass(slots=True)
+class TrainingSteps:
+    """Up to three updates of every optimizer, in as many training steps as that takes.
+
+    `updates` counts the steps of each optimizer by name, `foreign_optimizers` those that the trial does not
+    name. `unregistered` are parameters that got gradients although they belong to no model and no optimizer.
+    `fleeting` are those of them that are made anew in every step. `strays` counts tensors that an optimizer holds and
+    no model owns. `late` are parameters that a model made in its steps and no optimizer was given. `gives_optimizer` is
+    False where the one that stepped is mlcheck's own.
+    """
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 9
+
+    steps: int
+    owns_loop: bool
+    updates: dict[str, int]
+    parameters: list[ParameterStory]
+    unregistered: list[tuple[str, tuple[int, ...]]]
+    strays: dict[str, int]
+    losses: list[LossCall]
+    backwards: int
+    backward_place: Location
+    step_places: dict[str, Location]
+    gives_optimizer: bool = True
+    fleeting: Fleeting | None = None
+    late: tuple[str, ...] = ()
+
+    @property
+    def without_optimizer(self) -> bool:
+        """Whether the program changes its parameters itself, as `p.data -= rate * p.grad` does."""
+        return not self.updates and any(s.changed and s.trace.nonzero for s in self.parameters)
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:
+        run = _Run(trial)
+        run.drive(Clock(min(15.0, seconds / 3)))
+        return cls(
+            steps=run.steps,
+            owns_loop=trial.owns_loop,
+            updates={name: run.watch.stepped.get(id(opt), 0) for name, opt in trial.optimizers.items()},
+            parameters=run.stories(),
+            unregistered=run.unregistered(),
+            strays=run.strays(),
+            losses=run.contributing(),
+            backwards=len(run.watch.backwards),
+            backward_place=run.watch.backwards[0].place if run.watch.backwards else Location(),
+            step_places={name: run.watch.step_places.get(id(o), Location()) for name, o in trial.optimizers.items()},
+            gives_optimizer="optimizer" not in trial.supplied,
+            fleeting=run.fleeting(),
+            late=tuple(run.late.values()),
+        )
+
+
+class _Run:
+    def __init__(self, trial: Trial) -> None:
+        self.trial = trial
+        self.names = Names(trial.models)
+        self.registered = named_parameters(trial.models)
+        held = {id(p): p for opt in trial.optimizers.values() for group in opt.param_groups for p in group["params"]}
+        leaves = {**{id(p): p for p in self.registered}, **held}
+        self.watch = GradientWatch(list(leaves.values()), self._see_root)
+        self.losses = LossWatch()
+        self.modules = ModuleWatch()
+        self.steps = 0
+        self._leaves = Leaves()
+        self._contributing: list[LossCall] = []
+        self._before = {id(p): p.detach().clone() for p in self.registered}
+        self.late: dict[int, str] = {}
+
+    def drive(self, clock: Clock) -> None:
+        """Step until every optimizer has made its updates and a gradient was other than zero, within bounds."""
+        with self.losses, self.modules, self.watch:
+            for batch in repeated_batches(self.trial):
+                self.watch.turn = self.steps
+                self.trial.train_step(batch, self.steps)
+                self.steps += 1
+                if self._enough() or not clock.left() or self.steps >= MANY_STEPS:
+                    return
+
+    def _enough(self) -> bool:
+        done = [self.watch.stepped.get(id(opt), 0) for opt in self.trial.optimizers.values()]
+        if self.steps < ENOUGH_UPDATES:
+            return False
+        if not done:
+            return True
+        if min(done) >= ENOUGH_UPDATES:
+            traces = self.watch.traces.values()
+            return any(trace.nonzero for trace in traces) or not any(trace.arrivals for trace in traces)
+        return self.steps >= FEW_STEPS and min(done) > 0  # one that never steps is given all the steps there are
+
+    def _see_root(self, root: torch.Tensor) -> None:
+        """Which of the losses seen feed this backward pass, and which leaves it will reach."""
+        if len(self.watch.backwards) > 4 * ENOUGH_UPDATES:
+            return
+        nodes = graph_nodes(root)
+        for node in nodes:
+            self._leaves.see(node)
+        known = {id(call) for call in self._contributing}
+        self._contributing += [c for c in self.losses.calls if c.node in nodes and id(c) not in known]
+
+    def contributing(self) -> list[LossCall]:
+        return self._contributing
+
+    def stories(self) -> list[ParameterStory]:
+        found = []
+        several = len(self.trial.models) > 1
+        seen: set[int] = set()
+        for key, model in self.trial.models.items():
+            for prefix, module in model.named_modules():
+                for name, parameter in module.named_parameters(recurse=False):
+                    if id(parameter) not in seen:
+                        seen.add(id(parameter))
+                        full = ".".join(part for part in (key if several else "", prefix, name) if part)
+                        if id(parameter) in self._before:
+                            found.append(self._story(full, key, module, parameter))
+                        elif not holders(parameter, self.trial, self.watch):
+                            self.late[id(parameter)] = full
+        self._try_influence(found)
+        self._try_larger_steps(found)
+        return found
+
+    def _story(self, name: str, model: str, module: nn.Module, parameter: torch.Tensor) -> ParameterStory:
+        held_by = holders(parameter, self.trial, self.watch)
+        trace = self.watch.traces[id(parameter)]
+        return ParameterStory(
+            name=name,
+            model=model,
+            elements=parameter.numel(),
+            requires_grad=parameter.requires_grad,
+            optimizers=tuple(title for title, _ in held_by),
+            learning_rate=max((rate for _, rate in held_by), default=0.0),
+            trace=trace,
+            changed=not torch.equal(parameter.detach(), self._before[id(parameter)]),
+            module_ran=module in self.modules.with_grad or module in self.modules.without_grad,
+            dtype=parameter.dtype,
+            under_no_grad=module in self.modules.without_grad and module not in self.modules.with_grad,
+        )
+
+    def _try_influence(self, stories: list[ParameterStory]) -> None:
+        """For parameters that never got a gradient: does the loss change when they do?"""
+        by_name = {self.names.parameter(p): p for p in self.registered}
+        silent = [s for s in stories if s.requires_grad and s.optimizers and not s.trace.arrivals]
+        if not silent or not self.watch.backwards:
+            return
+        batch = first_batches(self.trial, 1)[0]
+        reference = self._loss_with(batch, None)
+        if reference is None or self._loss_with(batch, None) != reference:
+            return  # another batch, or other random numbers: nothing to compare with
+        for story in silent[:64]:
+            changed = self._loss_with(batch, by_name[story.name])
+            story.influences = None if changed is None else changed != reference
+
+    def _try_larger_steps(self, stories: list[ParameterStory]) -> None:
+        """For parameters that stay what they were: is it only that their updates are rounded away?"""
+        by_name = {self.names.parameter(p): p for p in self.registered}
+        stuck = [s for s in stories if s.stuck and s.learning_rate > 0 and not s.trace.lost]
+        moved = moved_by_larger_steps(self.trial, [by_name[story.name] for story in stuck], self.steps)
+        for story in stuck:
+            story.rounded = any(by_name[story.name] is parameter for parameter in moved)
+
+    def _loss_with(self, batch: object, perturbed: torch.Tensor | None) -> list[float] | None:
+        """The values backward was called on in one seeded step, with one parameter moved before it."""
+        state = [(p, p.detach().clone()) for p in self.watch._parameters]
+        buffers = [(b, b.detach().clone()) for model in self.trial.models.values() for b in model.buffers()]
+        watch = GradientWatch([])
+        seed_all(1)
+        try:
+            if perturbed is not None:
+                with torch.no_grad():
+                    perturbed.add_(torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2)))
+            seed_all(1)
+            with watch:
+                self.trial.train_step(batch, 0)
+            return [float(backward.root.sum()) for backward in watch.backwards]
+        except Exception:  # the perturbation may take the program where it never goes
+            return None
+        finally:
+            with torch.no_grad():
+                for tensor, value in state + buffers:
+                    tensor.copy_(value)
+
+    def unregistered(self) -> list[tuple[str, tuple[int, ...]]]:
+        return sorted((where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in self._strange())
+
+    def fleeting(self) -> Fleeting | None:
+        ran = self.modules.with_grad | self.modules.without_grad
+        met = [(leaf, self._leaves.met[id(leaf)]) for leaf in self._strange()]
+        return made_anew(met, len(self.watch.backwards), ran)
+
+    def _strange(self) -> list[torch.Tensor]:
+        """Parameters that got into the graph, and belong to nothing that is trained or saved."""
+        groups = [g for optimizer in all_optimizers(self.trial, self.watch).values() for g in optimizer.param_groups]
+        known = {*self.watch.traces, *self.late, *(id(p) for group in groups for p in group["params"])}
+        called = {call.module for call in self.modules.calls}
+        return self._leaves.outside({*known, *followers(called, self.trial, self._before)}, self.trial)
+
+    def strays(self) -> dict[str, int]:
+        owned = {id(p) for p in self.registered}
+        return {
+            name: sum(id(p) not in owned for group in optimizer.param_groups for p in group["params"])
+            for name, optimizer in self.trial.optimizers.items()
+        }

@@ -1,0 +1,1 @@
+"""What the user's evaluation does, and whether its metrics are right."""
