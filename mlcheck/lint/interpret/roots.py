@@ -8,14 +8,13 @@ from functools import partial
 
 from mlcheck.lint import names
 from mlcheck.lint.facts import GradMode
-from mlcheck.lint.interpret import strangers
 from mlcheck.lint.interpret.effort import STEPS_PER_ROOT, OutOfSteps
 from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.relevance import is_test
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ModuleInfo, walk_definitions
-from mlcheck.lint.python import definitions
+from mlcheck.lint.python import definitions, strangers
 from mlcheck.lint.pytorch import frameworks
 from mlcheck.lint.sites.model import Class as SiteClass
 from mlcheck.lint.sites.project import Sites

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.files.module_names import module_names
+from mlcheck.lint.interpret.module_names import module_names
 from mlcheck.lint.nodes import last_name
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from mlcheck.lint.interpret import containers
+from mlcheck.lint.interpret.conditions import key_of
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
-from mlcheck.lint.python.conditions import key_of
 from mlcheck.lint.pytorch import graph
 from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Value, split_of, traces_of
 

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from mlcheck.core.dataclasses import replace
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import arithmetic, attributes, containers
+from mlcheck.lint.python import arithmetic, attributes
 from mlcheck.lint.pytorch import cuts, freezing, keeping, modes, snapshots
 from mlcheck.lint.values import (
     TRUE,

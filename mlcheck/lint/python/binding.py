@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint.interpret import strangers
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
+from mlcheck.lint.python import strangers
 from mlcheck.lint.values import Args, Function, Kwargs, Table, Tuple, Value
 
 

@@ -6,9 +6,10 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from mlcheck.lint.interpret import containers
+from mlcheck.lint.interpret.conditions import key_of
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import attributes, containers, elements
-from mlcheck.lint.python.conditions import key_of
+from mlcheck.lint.python import attributes, elements
 from mlcheck.lint.pytorch import modes, snapshots
 from mlcheck.lint.shapes.algebra import SCALAR
 from mlcheck.lint.values import (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers, elements
+from mlcheck.lint.python import elements
 from mlcheck.lint.values import NONE, Args, Const, Object, Table, Tuple, Value
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.facts import GradMode
+from mlcheck.lint.interpret.conditions import truth
 from mlcheck.lint.interpret.frames import Exit
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import assignment, ways_out
-from mlcheck.lint.python.conditions import truth
 from mlcheck.lint.pytorch import grad_modes, precision
 from mlcheck.lint.values import Const, External, Function, Object, Select, Value
 

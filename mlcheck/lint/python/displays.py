@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from typing import Any
 
 from mlcheck.lint.facts import Loop
-from mlcheck.lint.interpret import turns
+from mlcheck.lint.interpret import containers, turns
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import assignment, containers, elements
+from mlcheck.lint.python import assignment, elements
 from mlcheck.lint.pytorch import snapshots
 from mlcheck.lint.values import Const, Table, Tuple, Value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.pytorch import datasets, holding
 from mlcheck.lint.values import (
     Args,

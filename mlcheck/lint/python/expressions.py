@@ -8,10 +8,11 @@ from typing import Any
 
 from mlcheck.lint import names
 from mlcheck.lint.files.slim import by_kind
+from mlcheck.lint.interpret import containers
+from mlcheck.lint.interpret.conditions import compare, decide, truth
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
-from mlcheck.lint.python import arithmetic, assignment, attributes, containers, displays, elements, slices
-from mlcheck.lint.python.conditions import compare, decide, truth
+from mlcheck.lint.python import arithmetic, assignment, attributes, displays, elements, slices
 from mlcheck.lint.shapes import indexing as shape_indexing
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.shapes import tables

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Hashable
 
 from mlcheck.lint.facts import GradMode
-from mlcheck.lint.interpret import habits, relaxing
+from mlcheck.lint.interpret import habits
 from mlcheck.lint.interpret.effort import MAX_DEPTH, Abandoned
 from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.joins import join_values
@@ -14,7 +14,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import LOCAL
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import binding
-from mlcheck.lint.pytorch import graph
+from mlcheck.lint.pytorch import graph, relaxing
 from mlcheck.lint.values import (
     NONE,
     Args,

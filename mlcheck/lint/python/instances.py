@@ -6,11 +6,11 @@ import ast
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Mode, Turn
-from mlcheck.lint.interpret import habits
+from mlcheck.lint.interpret import containers, habits
 from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
-from mlcheck.lint.python import attributes, containers
+from mlcheck.lint.python import attributes
 from mlcheck.lint.pytorch import gradients, modes
 from mlcheck.lint.values import Args, Const, Function, Kwargs, Object, Symbol, Table, Tuple, Value
 

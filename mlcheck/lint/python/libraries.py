@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.facts import GradMode
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.frames import DeadPath
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.python.builtin_functions import HANDLERS, asked
 from mlcheck.lint.pytorch import cuts, datasets, frameworks, graph, losses, modes, torch_functions
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, EXITS, SAFE, WRAPPERS

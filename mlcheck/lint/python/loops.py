@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable
 
 from mlcheck.lint.facts import Loop
-from mlcheck.lint.interpret import guards, turns
+from mlcheck.lint.interpret import containers, guards, turns
+from mlcheck.lint.interpret.conditions import compare, truth
 from mlcheck.lint.interpret.frames import Exit
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import Delta
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.python import assignment, containers, elements
-from mlcheck.lint.python.conditions import compare, truth
+from mlcheck.lint.python import assignment, elements
 from mlcheck.lint.values import Const, Object, Value, split_of_name
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from mlcheck.lint import names
 from mlcheck.lint.facts import Idle
 from mlcheck.lint.files.slim import by_kind
-from mlcheck.lint.interpret import certainty, guards, relaxing
+from mlcheck.lint.interpret import certainty, guards
+from mlcheck.lint.interpret.conditions import decide, truth
 from mlcheck.lint.interpret.joins import differs_in_state
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import Delta
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.python import assignment, contexts, definitions, loops, ways_out
-from mlcheck.lint.python.conditions import decide, truth
-from mlcheck.lint.pytorch import accumulation, grad_modes
+from mlcheck.lint.pytorch import accumulation, grad_modes, relaxing
 from mlcheck.lint.values import (
     Const,
     Object,

@@ -6,8 +6,8 @@ import ast
 
 from mlcheck.core.dataclasses import replace
 from mlcheck.lint.facts import Backward, Place
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.pytorch import holding, modes
 from mlcheck.lint.training import Lost
 from mlcheck.lint.values import Cut, Object, Symbol, Tensor, Traces, Value, live, owner_key, traces_of

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable, Hashable
 
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.frames import DeadPath
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.shapes import tables
 from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Table, Tensor, Tuple, Value

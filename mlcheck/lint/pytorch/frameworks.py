@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.facts import GradMode
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.frames import DeadPath
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo
-from mlcheck.lint.python import containers, decorators
+from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import gradients, modes, schedulers
 from mlcheck.lint.values import FALSE, NONE, TRUE, Args, Const, Function, Kwargs, Object, Symbol, Tuple, Value
 

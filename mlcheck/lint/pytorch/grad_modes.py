@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.facts import GradMode
+from mlcheck.lint.interpret.conditions import truth
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python.conditions import truth
 from mlcheck.lint.values import Const, Object
 
 MANAGERS = frozenset(["torch.no_grad", "torch.inference_mode", "torch.enable_grad"])

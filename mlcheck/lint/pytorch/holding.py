@@ -6,8 +6,8 @@ import ast
 from collections.abc import Collection, Hashable
 
 from mlcheck.lint.facts import Backward, Forward
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.training import Replaced, Unheld
 from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key

@@ -7,9 +7,9 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Forward, Loop, Place
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import before_methods, last_name, walk
-from mlcheck.lint.python import containers
 from mlcheck.lint.pytorch import graph
 from mlcheck.lint.training import Kept
 from mlcheck.lint.values import Object, Select, Symbol, Table, Tensor, Tuple, Value, live, traces_of

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import container_methods, containers, elements
+from mlcheck.lint.python import container_methods, elements
 from mlcheck.lint.pytorch import (
     datasets,
     frameworks,

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Mode, Place
+from mlcheck.lint.interpret.conditions import truth
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo
-from mlcheck.lint.python.conditions import truth
 from mlcheck.lint.pytorch.graph_layers import is_graph_layer
 from mlcheck.lint.values import Const, Object, Saved, Select, Symbol, Table, Tuple, Value, owner_key
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Hashable, Iterable
 
 from mlcheck.core.dataclasses import replace
 from mlcheck.lint.facts import Forward
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
-from mlcheck.lint.python import containers, decorators
+from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import frameworks, graph, holding, losses, moded, modes, precision
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.values import (

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Hashable
 
 from mlcheck.lint.facts import Clip, Grads
-from mlcheck.lint.interpret import guards
+from mlcheck.lint.interpret import containers, guards
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Value, traces_of
 

@@ -8,10 +8,10 @@ from collections.abc import Hashable
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.python import containers
 from mlcheck.lint.pytorch import modes
 from mlcheck.lint.training import SelfCopy, Snapshot
 from mlcheck.lint.values import Object, Params, Symbol, Table, Value, owner_key

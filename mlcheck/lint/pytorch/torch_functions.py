@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.facts import GradMode
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.pytorch import cuts, grad_modes, gradients, graph, losses, modes
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.pytorch.scaling import clip

@@ -9,8 +9,8 @@ from collections.abc import Hashable, Sequence
 from mlcheck.core.dataclasses import replace
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import containers
 from mlcheck.lint.shapes import algebra as shapes
 from mlcheck.lint.shapes import tables
 from mlcheck.lint.shapes.facts import Broadcast, Softmax
