@@ -90,7 +90,8 @@ class Trial:
     sandbox looks in them for state beside the models and optimizers. `loaders` are the `training` and `validation`
     loader behind the two passes, where the adapter knows them. `repeats_batches` is False where the program
     draws its batches itself, so that none can be given to it twice; `draws_batches` is True where it draws them
-    within its steps, alike or not, so that no batch is seen before it is used. `counts_batches` is True where the
+    within its steps, alike or not, so that no batch is seen before it is used. `renews_data` is True where its second
+    epoch was seen to go over other samples than its first. `counts_batches` is True where the
     index given to `train_step` says which batch of which epoch it is, so that the last one ends its epoch. `progress`
     is the adapter's own.
     `saved` are the parts whose state_dict the framework writes to a checkpoint; None where that is the user's affair.
@@ -123,6 +124,7 @@ class Trial:
     loaders: Mapping[str, Any] = field(default_factory=dict)
     repeats_batches: bool = True
     draws_batches: bool = False
+    renews_data: bool = False
     counts_batches: bool = False
     progress: Progress | None = None
     saved: Mapping[str, Any] | None = None

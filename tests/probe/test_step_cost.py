@@ -198,6 +198,23 @@ def test_of_many_places_a_sentence_names_three() -> None:
     assert "bool() at train.py:3, 2 times; and at 4 more lines; meanwhile" in finding.message
 
 
+def test_what_to_do_about_masks_is_said_of_masks() -> None:
+    mask = Call(HERE, "indexed by a mask", 4.0)
+    assert "weigh by the mask" in sync_in_loop.check(waiting(mask)).findings[0].help
+    assert "add up `loss.detach()`" in sync_in_loop.check(waiting(mask, Call(HERE, ".item()", 1.0))).findings[0].help
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [('trainer = Trainer(devices="auto")\n', False), ('device = "cpu"\n', True), ("model.cuda()\n", True)],
+)
+def test_devices_of_a_trainer_are_the_framework_s_to_choose(text: str, meant: bool, tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(text, encoding="utf-8")
+    trial = replace(trial_on(classes(32)), entry=(str(program), 1))
+    assert StepCalls.measure(trial, 10.0).meant is meant
+
+
 def test_a_program_for_the_cpu_alone_is_told_without_an_alarm() -> None:
     verdict = sync_in_loop.check(waiting(Call(HERE, ".item()", 2.0), meant=False))
     assert verdict.outcome is Outcome.PASS

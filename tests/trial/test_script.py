@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from probe_programs import ask, examined
+from probe_programs import ask, examined, says
 from script_programs import FAULTS, HEAD, LOOPS, SOUND, broken
 
 from mlcheck.core.outcome import Outcome
@@ -84,6 +84,31 @@ def test_it_is_told_apart_too_where_gradients_are_off_in_the_body_of_the_loop_al
     assert len(trial.loaders["validation"].dataset) == 32
     assert ask("splits-overlap", trial).outcome is Outcome.PASS
     assert ask("splits-overlap", load_script(text.replace(", score(test_set)", ""))).outcome is Outcome.FAIL
+
+
+DRAWN_ANEW = """
+for epoch in range(3):
+    x = torch.randn(96, 8)
+    for data, target in DataLoader(TensorDataset(x, x[:, :5].argmax(1)), 16):
+        optimizer.zero_grad()
+        F.cross_entropy(model(data), target).backward()
+        optimizer.step()
+"""
+
+
+def test_data_that_every_epoch_draws_anew_needs_no_other_order(load_script: LoadScript) -> None:
+    says(ask("training-data-not-shuffled", load_script(HEAD + DRAWN_ANEW)), Outcome.PASS, "other samples")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [("range(3):\n    x = torch.randn(96, 8)", "range(3):"), ("torch.randn(96, 8)\n", "x[:96]\n")],
+)
+def test_a_loader_that_every_epoch_makes_anew_over_the_same_data(
+    load_script: LoadScript, changed: tuple[str, str]
+) -> None:
+    trial = load_script(HEAD + DRAWN_ANEW.replace(*changed))
+    says(ask("training-data-not-shuffled", trial), Outcome.WARN, "in the same order")
 
 
 def test_memorising_with_the_batch_that_it_is_given(load_script: LoadScript) -> None:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 from probe_programs import ask, examined
-from script_programs import DRAWN, HEAD, IN_ORDER, SOUND
+from script_programs import DRAWN, HEAD, IN_ORDER, SOUND, broken
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.sandbox import restored
@@ -140,6 +140,26 @@ def test_a_fault_is_found_behind_what_was_fitted_before(load_script: LoadScript,
     line = {"missing-zero-grad": "optimizer.zero_grad()", "missing-eval-mode": "model.eval()"}[rule]
     verdict = ask(rule, load_script(PREPARED + SOUND.removeprefix(HEAD).replace(line, "pass")))
     assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
+
+
+READ_SAMPLE_BY_SAMPLE = """
+samples = DataLoader(TensorDataset(x[:64].repeat(20, 1), y[:64].repeat(20)))
+mean = torch.cat([row for row, _ in samples]).mean(0)
+x -= mean
+"""
+
+
+def test_a_script_may_read_its_data_in_a_thousand_batches_before_it_trains(load_script: LoadScript) -> None:
+    trial = load_script(HEAD + READ_SAMPLE_BY_SAMPLE + SOUND.removeprefix(HEAD))
+    assert "trains at train.py:" in trial.notices[0]
+    assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
+    assert ask("missing-eval-mode", trial).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("rule", ["missing-zero-grad", "missing-eval-mode"])
+def test_a_fault_is_found_behind_a_thousand_batches(load_script: LoadScript, rule: str) -> None:
+    trial = load_script(broken(rule).replace(HEAD, HEAD + READ_SAMPLE_BY_SAMPLE))
+    assert ask(rule, trial).outcome is Outcome.FAIL
 
 
 NAMED_IN_THE_LOOP = """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import UNKNOWN, Call, Context, File, canonical
+from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.factors import zero_product
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
@@ -119,16 +119,32 @@ def _kinds(file: File, context: Context, name: str) -> set[str]:
 
 
 def _is_alone(call: Call, kinds: set[str]) -> bool:
-    """Whether the loop is over one part of a module that has a single such layer: a head that starts at zero."""
+    """Whether the loop is over a module or a part of it with a single such layer: a head that starts at zero."""
     loop = call.loops[0].node if call.loops else None
     over = loop.iter if isinstance(loop, ast.For) else None
     part = over.func.value if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) else None
     cls = call.function.cls if call.function is not None else None
-    if cls is None or not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":
-        return False
-    made = [assigned.value for _, assigned in cls.attributes.get(part.attr, ()) if assigned.value is not None]
     layers = {kind.rpartition(".")[2] for kind in kinds}
-    return len(made) == 1 and sum(last_name(n.func) in layers for n in walk(made[0]) if isinstance(n, ast.Call)) == 1
+    if cls is None or part is None:
+        return False
+    if isinstance(part, ast.Name) and part.id == "self":
+        own = [value for attribute in cls.attributes for value in _values(cls, attribute)]
+        return sum(_made(value, layers) for value in own) == 1 == _made(call.file.module.source.tree, layers)
+    if not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":
+        return False
+    made = _values(cls, part.attr)
+    return len(made) == 1 and _made(made[0], layers) == 1
+
+
+def _values(cls: Class, attribute: str) -> list[ast.expr]:
+    return [assigned.value for _, assigned in cls.attributes.get(attribute, ()) if assigned.value is not None]
+
+
+def _made(tree: ast.AST, layers: set[str]) -> int:
+    """How many such layers are made there: by a comprehension, more than one."""
+    makes = [node for node in walk(tree) if isinstance(node, ast.Call) and last_name(node.func) in layers]
+    many = [n for n in walk(tree) if isinstance(n, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp)]
+    return len(makes) + sum(made in set(walk(one)) for one in many for made in makes)
 
 
 def _named_in(file: File, test: ast.expr, context: Context, name: str) -> str:

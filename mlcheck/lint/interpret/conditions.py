@@ -29,6 +29,7 @@ from mlcheck.lint.values import (
 )
 
 _OBJECTS = (Object, Function, Class, Module, Method, Partial)
+_FEW = 12
 _THINGS = (*_OBJECTS, External, Tensor, Params, Tuple, Table)
 
 
@@ -178,7 +179,7 @@ def _ordered(m: Machine, operator: ast.cmpop, left: Value, right: Value) -> Valu
             values = [item.value if isinstance(item, Const) else item for item in members]
             found = any(value == left.value for value in values)
             return TRUE if found == isinstance(operator, ast.In) else FALSE
-        key: Hashable = ("in", key_of(m, left), key_of(m, right))
+        key = _membership(m, left, right, items)
         return Symbol(key if isinstance(operator, ast.In) else ("not", key))
     if isinstance(left, Const) and isinstance(right, Const):
         try:
@@ -191,6 +192,15 @@ def _ordered(m: Machine, operator: ast.cmpop, left: Value, right: Value) -> Valu
     if isinstance(operator, ast.Lt):
         return Symbol(("<", a, b))
     return Symbol(("not", ("<", a, b)) if isinstance(operator, ast.GtE) else ("not", ("<", b, a)))
+
+
+def _membership(m: Machine, left: Value, right: Value, items: object) -> Hashable:
+    """`kind in ("a", "b")` asks what `kind == "a" or kind == "b"` asks."""
+    one = key_of(m, left)
+    if isinstance(items, Tuple) and not items.open and 0 < len(items.items) <= _FEW:
+        if all(isinstance(item, Const) for item in items.items):
+            return ("or", *(("==", *sorted((one, key_of(m, item)), key=repr)) for item in items.items))
+    return ("in", one, key_of(m, right))
 
 
 _ORDER: dict[type[ast.cmpop], Any] = {

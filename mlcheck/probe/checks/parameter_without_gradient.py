@@ -26,13 +26,18 @@ def check(steps: TrainingSteps) -> Verdict:
     unknown = [s for s in silent if s.influences is None]
     findings = [
         *_finding(
-            cut, "change the loss but get no gradient: the graph is cut on the way (detach, .data, .item, numpy)"
+            cut,
+            "changes the loss but gets no gradient: the graph is cut on the way (detach, .data, .item, numpy)",
+            "change the loss but get no gradient: the graph is cut on the way (detach, .data, .item, numpy)",
         ),
         *_finding(
-            frozen, "get no gradient because their module runs under torch.no_grad(), yet the optimizer holds them"
+            frozen,
+            "gets no gradient because its module runs under torch.no_grad(), yet the optimizer holds it",
+            "get no gradient because their module runs under torch.no_grad(), yet the optimizer holds them",
         ),
         *_finding(
             unused,
+            f"never got a gradient in {plural(steps.steps, 'step')} and does not change the loss: it is not used",
             f"never got a gradient in {plural(steps.steps, 'step')} and do not change the loss: they are not used",
         ),
         *_finding(unknown, f"never got a gradient in {plural(steps.steps, 'step')}"),
@@ -53,8 +58,9 @@ def _zeros(steps: TrainingSteps, held: list[ParameterStory]) -> Verdict:
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=len(held))
 
 
-def _finding(stories: list[ParameterStory], what: str) -> list[Finding]:
+def _finding(stories: list[ParameterStory], one: str, several: str = "") -> list[Finding]:
     if not stories:
         return []
     names = listed([story.name for story in stories])
+    what = several if several and len(stories) > 1 else one
     return [Finding(f"{names} {what}", Location(symbol=stories[0].name), numbers={"parameters": float(len(stories))})]

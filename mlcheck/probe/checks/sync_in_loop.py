@@ -11,6 +11,7 @@ from mlcheck.probe.measure.speed.step_calls import Call, StepCalls
 _LEFT_TO_YOU = 2
 _LEFT_TO_ANYONE = 3
 _TO_PYTHON = {".item()", ".tolist()", ".cpu()", ".numpy()", "as an array", "float()", "int()", "printed"}
+_CHOOSE = {"indexed by a mask", "masked_select", "nonzero", "argwhere"}
 _SHOWN, _IN_A_SENTENCE = 5, 3
 
 
@@ -29,10 +30,7 @@ def check(seen: StepCalls) -> Verdict:
         f"{_list(seen.waits, _IN_A_SENTENCE)}; "
         "meanwhile nothing is queued, and the device idles after it"
     )
-    help_ = (
-        "add up `loss.detach()` on the device, and read it every n steps; return tensors where the framework takes them"
-    )
-    finding = Finding(message, first.place, help_, related=tuple(call.place for call in others[:_SHOWN]))
+    finding = Finding(message, first.place, _help(seen), related=tuple(call.place for call in others[:_SHOWN]))
     return Verdict(Outcome.WARN, evidence, findings=(finding,), numbers=numbers, looked_at=1)
 
 
@@ -43,6 +41,16 @@ def _written_for_a_device(seen: StepCalls) -> bool:
 def _put_on_one(seen: StepCalls) -> bool:
     """By a framework, for a program that names no device: only what it reads into Python counts then, no mask."""
     return seen.placed and sum(call.times for call in seen.waits if call.what in _TO_PYTHON) >= _LEFT_TO_ANYONE
+
+
+def _help(seen: StepCalls) -> str:
+    if all(call.what in _CHOOSE for call in seen.waits):
+        return (
+            "compute for all and weigh by the mask, `(loss * mask).sum() / mask.sum()`: its shape is known beforehand"
+        )
+    return (
+        "add up `loss.detach()` on the device, and read it every n steps; return tensors where the framework takes them"
+    )
 
 
 def _often(times: float) -> str:

@@ -101,6 +101,7 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
         loaders=latest.loaders,
         repeats_batches=repeats,
         draws_batches=plan.training is None,
+        renews_data=plan.renews_data,
         progress=driver,
     )
 

@@ -178,6 +178,8 @@ class Driver:
                 if or_ended:
                     return
                 raise self._at_its_end()
+            if not self._instruments.has_trained:  # what it prepares takes the time and the batches it takes
+                end, passed = time.monotonic() + self._seconds, 0
             if time.monotonic() > end:
                 break
             passed += self._request != Did("call")
@@ -187,11 +189,10 @@ class Driver:
         raise NotReached(f"{self._program.name} did not get there in {limit}")
 
     def _note_loader(self) -> None:
-        if isinstance(self._request, WantsBatch):
-            if self._plan.is_training(self._request):
-                self._loader = self._request.of.loader
-            else:
-                self._evaluated = self._request.of.loader
+        if isinstance(self._request, WantsBatch) and self._plan.is_training(self._request):
+            self._loader = self._request.of.loader
+        elif isinstance(self._request, WantsBatch):
+            self._evaluated = self._request.of.loader
         self._is_elsewhere |= self._plan.is_evaluation(self._request)
 
     def _pass_by_as_cut(self, request: Request) -> None:

@@ -59,6 +59,10 @@ class Instruments:
         self.loaders = Loaders()
         self.backwards = 0
 
+    @property
+    def has_trained(self) -> bool:
+        return self.loaders.training_began or self.backwards > 0
+
     def batches(self, loader: DataLoader[Any]) -> Iterator[Any]:
         """The batches of a loader as they are, whoever asks."""
         with self._unasked():

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
+from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.frameworks import plain
@@ -66,6 +68,23 @@ class Loaders:
 def reads_all(loader: DataLoader[Any]) -> bool:
     """Whether it leaves out nothing of its data set, as a sampler of a subset would."""
     return _length(loader.dataset) == _length(loader.sampler) >= 0
+
+
+def all_of(loader: DataLoader[Any], learnt: set[int]) -> bool:
+    """Whether it goes over all of the data that the script trains on; gradients may be off in its body alone."""
+    return id(loader.dataset) in learnt and reads_all(loader)
+
+
+def begin_alike(one: Any, other: Any) -> bool:
+    """Whether two data sets have the same first sample, as far as can be seen."""
+    if one is other:
+        return True
+    try:
+        firsts = tree_leaves(one[0]), tree_leaves(other[0])
+        pairs = [pair for pair in zip(*firsts) if isinstance(pair[0], torch.Tensor | np.ndarray | np.generic)]
+        return all(np.array_equal(a, b) for a, b in pairs)
+    except Exception:
+        return True
 
 
 def _length(of: Any) -> int:

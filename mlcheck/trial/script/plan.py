@@ -24,7 +24,8 @@ class Plan:
     backward are taken for a training step; `lead` calls of a model come before the first.
     Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
     `error` is what the script raised after its loops had been cut short. `validation` is a loader that was seen to be
-    evaluated, for programs that make it only then. `evaluates_last` says that it does so when it has trained for good.
+    evaluated, for programs that make it only then. `evaluates_last` says that it does so when it has trained for good,
+    `renews_data` that its second epoch goes over other samples than its first.
     """
 
     training: LoopKey | None
@@ -37,6 +38,7 @@ class Plan:
     error: str
     validation: DataLoader[Any] | None = None
     evaluates_last: bool = False
+    renews_data: bool = False
 
     @property
     def waits_for(self) -> frozenset[str]:
@@ -70,6 +72,4 @@ class Plan:
 
     def _matches(self, key: LoopKey, known: Collection[LoopKey]) -> bool:
         """The same loop as in the first run; a loader made anew in every epoch is known by all but its number."""
-        if key in known:
-            return True
-        return key.number < 0 and any(key._replace(number=other.number) == other for other in known)
+        return key in known or any(map(key.is_later, known))

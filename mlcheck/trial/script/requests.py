@@ -26,6 +26,10 @@ class LoopKey(NamedTuple):
     grad: bool
     of_training: bool
 
+    def is_later(self, other: LoopKey) -> bool:
+        """Whether this is that loop again, over a loader made anew."""
+        return self.number < 0 and self._replace(number=other.number) == other
+
 
 @dataclass(eq=False)
 class Pass:

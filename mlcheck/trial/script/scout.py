@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
-from torch.utils.data import DataLoader
 
 from mlcheck.trial.script.coroutine import Run
 from mlcheck.trial.script.instruments import Instruments
-from mlcheck.trial.script.loaders import reads_all
+from mlcheck.trial.script.loaders import all_of, begin_alike
 from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.program import Program
@@ -212,13 +210,19 @@ class Scout:
             error=error_line(end.error) if end and end.error else "",
             validation=self._sights[evaluating[0]].loader if evaluating else None,
             evaluates_last=self._evaluates_last(training, evaluating),
+            renews_data=training is not None and self._renews_data(training),
         )
+
+    def _renews_data(self, training: LoopKey) -> bool:
+        mine = self._sights[training].loader.dataset
+        again = [s for k, s in self._sights.items() if k.is_later(training) or training.is_later(k)]
+        return any(not begin_alike(sight.loader.dataset, mine) for sight in again)
 
     def _evaluating(self) -> tuple[list[LoopKey], frozenset[LoopKey]]:
         """The loops over validation data; where there are some, those that watch how well training data is learnt."""
         found = [key for key, seen in self._sights.items() if not seen.trains and self._evaluates(seen.called)]
         learnt = {id(seen.loader.dataset) for seen in self._sights.values() if seen.trains}
-        watches = {key for key in found if key.of_training or _all_of(self._sights[key].loader, learnt)}
+        watches = {key for key in found if key.of_training or all_of(self._sights[key].loader, learnt)}
         validating = [key for key in found if key not in watches]
         return (validating, frozenset(found).difference(validating)) if validating else (found, frozenset())
 
@@ -254,8 +258,3 @@ class Scout:
         if not self._trained:
             return bool(called)
         return any(id(p) in self._trained for module in called.values() for p in module.parameters())
-
-
-def _all_of(loader: DataLoader[Any], learnt: set[int]) -> bool:
-    """Whether it goes over all of the data that the script trains on; gradients may be off in its body alone."""
-    return id(loader.dataset) in learnt and reads_all(loader)

@@ -83,6 +83,7 @@ class Passes:
 
     `stream` says that the training data comes in an order of its own (an IterableDataset), from `workers` processes.
     `weighed` is how many samples a weighted sampler has weights for, and of how many; None without one.
+    `renewed` says that the program makes its training data anew in every epoch, which two passes over one do not show.
     """
 
     reach: ClassVar[Reach] = "data"
@@ -94,6 +95,7 @@ class Passes:
     stream: bool = False
     workers: int = 0
     weighed: tuple[int, int] | None = None
+    renewed: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -110,7 +112,8 @@ class Passes:
         stream = isinstance(getattr(loader, "dataset", None), IterableDataset)
         sampler = getattr(loader, "sampler", None)
         weighed = (len(sampler.weights), len(loader.dataset)) if isinstance(sampler, WeightedRandomSampler) else None  # type: ignore[union-attr]
-        return cls(training, again, validation, stream, int(getattr(loader, "num_workers", 0)), weighed)
+        workers = int(getattr(loader, "num_workers", 0))
+        return cls(training, again, validation, stream, workers, weighed, trial.renews_data)
 
 
 @contextmanager

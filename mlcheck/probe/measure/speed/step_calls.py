@@ -110,7 +110,7 @@ def _mentions_device(path: str) -> bool:
         text = read_source(path)
     except (OSError, SyntaxError, ValueError):
         return False
-    return "cuda" in text or "device" in text
+    return re.search(r"cuda|device(?!s\b)", text) is not None  # a framework's trainer is told of `devices`
 
 
 class _Calls(TorchFunctionMode):
