@@ -211,7 +211,7 @@ def test_what_to_do_about_masks_is_said_of_masks() -> None:
 def test_devices_of_a_trainer_are_the_framework_s_to_choose(text: str, meant: bool, tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text(text, encoding="utf-8")
-    trial = replace(trial_on(classes(32)), entry=(str(program), 1))
+    trial = replace(trial_of(mlp(), classes(8), cross_entropy), entry=(str(program), 1))
     assert StepCalls.measure(trial, 10.0).meant is meant
 
 
