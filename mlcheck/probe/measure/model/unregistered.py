@@ -63,9 +63,15 @@ def followers(called: Iterable[nn.Module], trial: Trial, before: Mapping[int, to
         own = list(module.parameters())
         for model in trial.models.values():
             held = [before.get(id(parameter)) for parameter in model.parameters()]
-            if type(model) is type(module) and own and len(own) == len(held) and all(map(_is_near, own, held)):
+            if type(model) is type(module) and own and len(own) == len(held) and _are_near(own, held):
                 found |= {id(parameter) for parameter in own}
     return found
+
+
+def _are_near(own: list[nn.Parameter], held: list[torch.Tensor | None]) -> bool:
+    """By their matrices: biases that began at 0 are near to nothing, and scales that began at 1 to all others."""
+    pairs = list(zip(own, held, strict=True))
+    return all(_is_near(now, then) for now, then in [pair for pair in pairs if pair[0].ndim > 1] or pairs)
 
 
 def _is_near(now: torch.Tensor, then: torch.Tensor | None) -> bool:
