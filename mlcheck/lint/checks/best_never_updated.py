@@ -8,14 +8,14 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.guards import own_attribute
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.origins import callers, given
 
 LOOKS_AT = "best score"
 WORDS = ("best", "Best")
 _BEST = pattern(r"(?:^|_)best(?:_|$)|(?:^|_)best[A-Z]|Best")
-_KEEPS = pattern(r"\bsave\w*\(|state_dict\(|deepcopy\(|\.save_\w+\(")
+_KEEPS = pattern(r"\bsave\w*\(|state_dict\(|deepcopy\(|\.save_\w+\(|best\w* = [^\n]*\.clone\(\)")
 _HUGE = 1e5
 _INFINITE = pattern(r"-?(?:float\(['\"][+-]?inf(?:inity)?['\"]\)|(?:np|numpy|math|torch)\.inf)")
 
@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if best is None or not _repeats(file, best, context):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            if _never_changes(file, best, context) and _is_kept(file, test, context):
+            if _never_changes(file, test, best, context) and _is_kept(file, test, context):
                 yield Finding(
                     f"`{ast.unparse(best)}` stays what it was at the start: every epoch that beats that is kept, "
                     "not the best one",
@@ -92,27 +92,72 @@ def _repeats(file: File, best: ast.expr, context: Context) -> bool:
     return any(call.loops for call in callers(file.sites, function))
 
 
-def _never_changes(file: File, best: ast.expr, context: Context) -> bool:
+def _never_changes(file: File, test: ast.Compare, best: ast.expr, context: Context) -> bool:
     """Whether it is assigned once, before it is first compared, a number that any score beats."""
-    if isinstance(best, ast.Name):
-        bound = file.bindings(best.id, context)
-        if any(outer.kind == "loop" for each in bound for outer in each.context.outwards()):
-            return False
-        values = [each.value for each in bound if each.kind == "value" and isinstance(each.value, ast.expr)]
-        starts = [value for value in values if _is_start(file, value, context)]
-        others = [value for value in values if value not in starts]
-        known = len(values) == len(bound) and all(_is_restored(value, best.id) for value in others)
-        return bool(starts) and known and not _is_set_outside(file, best.id)
+    if isinstance(best, ast.Attribute):
+        return _attribute_never_changes(file, test, best, context)
+    if not isinstance(best, ast.Name):
+        return False
+    bound = file.bindings(best.id, context)
+    if any(outer.kind == "loop" for each in bound for outer in each.context.outwards()):
+        return False
+    starts, known = 0, True
+    for each in bound:
+        if each.kind == "param":
+            starts += _is_given_start(file, test, best, context)
+        elif each.kind == "value" and isinstance(each.value, ast.expr) and _is_start(file, test, each.value, context):
+            starts += 1
+        else:
+            known &= each.kind == "value" and isinstance(each.value, ast.expr) and _is_restored(each.value, best.id)
+    return starts > 0 and known and not _is_set_outside(file, best.id)
+
+
+def _is_given_start(file: File, test: ast.Compare, best: ast.Name, context: Context) -> bool:
+    """Whether all that call the function around hand over a start: `run(epochs, best_loss=inf)`."""
+    function = file.function_around(context)
+    if (
+        function is None
+        or best.id not in function.parameters
+        or any(call.loops for call in callers(file.sites, function))
+    ):
+        return False
+    handed = list(given(file.sites, function, best.id))
+    return bool(handed) and all(_is_start(each.file, test, each.node, each.context) for each in handed)
+
+
+def _attribute_never_changes(file: File, test: ast.Compare, best: ast.Attribute, context: Context) -> bool:
     function = file.function_around(context)
     name = own_attribute(best, function)
     if function is None or function.cls is None or not name:
         return False
     sets = function.cls.attribute(name)
-    written = re.compile(rf"\.{name}\b[^=\n]*(?<![=!<>])=(?!=)|\b{name}=|['\"]{name}['\"]")
+    starts = [
+        method
+        for method, assigned in sets
+        if assigned.value is not None and _is_start(file, test, assigned.value, assigned.context)
+    ]
+    others = [each.value for method, each in sets if method not in starts]
+    if len(starts) != 1 or not _runs_first(starts[0]):
+        return False
+    written = re.compile(
+        rf"\.{name}\b[^=\n]*(?<![=!<>])=(?!=)|\b{name}=|(?:setattr|__dict__|vars|update)\b.*['\"]{name}['\"]"
+    )
     times = sum(len(written.findall(other.text)) for other in file.sites.mentioning([name], tests=True))
-    start = sets[0][1].value if len(sets) == 1 and sets[0][0].name == "__init__" else None
     dynamic = any(word in file.text for word in ("__dict__", "setattr(", "load_state_dict(self, "))
-    return start is not None and times <= 1 and not dynamic and _is_start(file, start, sets[0][1].context)
+    return (
+        times <= len(sets) and not dynamic and all(value is not None and _is_restored(value, name) for value in others)
+    )
+
+
+def _runs_first(method: Function) -> bool:
+    """The constructor, or a method that it alone calls."""
+    if method.name == "__init__":
+        return True
+    init = method.cls.methods.get("__init__") if method.cls is not None else None
+    called = rf"\.{method.name}\("
+    mentioning = method.file.sites.mentioning([method.name], tests=True)
+    times = sum(len(re.findall(called, other.text)) for other in mentioning)
+    return init is not None and times == 1 and re.search(called, init.file.module.text_of(init.node)) is not None
 
 
 def _is_restored(value: ast.expr, name: str) -> bool:
@@ -129,9 +174,19 @@ def _is_set_outside(file: File, name: str) -> bool:
     return any(written.search(other.text) for other in file.sites.mentioning([name], tests=True))
 
 
-def _is_start(file: File, value: ast.expr, context: Context) -> bool:
+def _is_start(file: File, test: ast.Compare, value: ast.expr, context: Context) -> bool:
     """Nothing, less than nothing, or more than any score: the start of a search, and no threshold."""
     number = file.constant(value, context)
     if isinstance(number, int | float) and not isinstance(number, bool):
-        return number in (0, -1) or abs(number) >= _HUGE
-    return _INFINITE.fullmatch(ast.unparse(value)) is not None
+        return number == 0 or abs(number) >= _HUGE or number == -1 or _beats_all(test, number)
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult):
+        value = value.right
+    named = file.resolve(value, context)
+    return named in ("math.inf", "numpy.inf", "torch.inf") or _INFINITE.fullmatch(ast.unparse(value)) is not None
+
+
+def _beats_all(test: ast.Compare, number: float) -> bool:
+    """Less than nothing where more is better; a whole, or a hundred of a hundred, where less is."""
+    best_is_right = not _BEST.search(last_name(test.left))
+    more = isinstance(test.ops[0], ast.Gt | ast.GtE) == best_is_right
+    return number < 0 if more else number in (1, 100)

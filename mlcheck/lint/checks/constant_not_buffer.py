@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute, last_name, walk
+from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import is_attribute, is_none, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
 from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes, text_of
@@ -20,6 +21,8 @@ _WITH_TENSORS = frozenset(
 _WITH_MASK = ("masked_fill", "masked_fill_", "where", "masked_select")
 _AS_OPERAND = ("attn_mask", "src_mask", "tgt_mask", "weight", "pos_weight")
 _NUMBERS = ("size", "numel", "dim", "item", "tolist", "nelement")
+_COUNTS = frozenset([*_NUMBERS, "len", "range", "int", "sum", "mean", "max", "min", "prod", "norm", "std", "var"])
+_FRESH = frozenset(["arange", "linspace", "zeros", "ones", "full", "tensor", "eye", "cpu", "numpy", "zip", "enumerate"])
 _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tensor", ".type(", "as_tensor")
 
 
@@ -103,7 +106,72 @@ def _used_with_input(cls: Class, name: str) -> ast.AST | None:
                 return None
             if method.name == "forward":
                 used = used or _operand(statement, method.receiver, name)
+        if method.name == "forward" and used is None:
+            used = _used_later(method, name)
     return used
+
+
+def _used_later(forward: Function, name: str) -> ast.AST | None:
+    """Where what `forward` computes of `self.name` alone meets its input: `rv = self.var.view(1, -1)`, `x * rv`."""
+    given, held = set(forward.parameters) - {forward.receiver}, {f"{forward.receiver}.{name}"}
+    for statement in _statements(forward.node):
+        texts = [ast.unparse(node) for node in walk(statement) if isinstance(node, ast.Name | ast.Attribute)]
+        mine, foreign = not held.isdisjoint(texts), not given.isdisjoint(texts)
+        if mine and (any(word in ast.unparse(statement) for word in _MOVES) or _is_taken(statement, held)):
+            return None
+        if mine and foreign and (met := _meeting(forward, statement, held, given)) is not None:
+            return met
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        names = {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}
+        held, given = held - names, given - names
+        counted = _is_counted(statement)
+        if foreign and not counted:
+            given |= names
+        elif mine and not foreign and not counted:
+            held |= names
+    return None
+
+
+def _is_counted(statement: ast.stmt) -> bool:
+    """Whether a number, or a tensor of nobody's device, may come of it: `n = x.size(0)`, `t = torch.arange(n)`."""
+    return any(
+        last_name(node.func) in _COUNTS | _FRESH if isinstance(node, ast.Call) else node.attr in ("shape", "ndim")
+        for node in walk(statement)
+        if isinstance(node, ast.Call | ast.Attribute)
+    )
+
+
+def _is_taken(statement: ast.stmt, held: set[str]) -> bool:
+    """`self.betas[t]`: one number of many, which works from the CPU."""
+    return any(
+        isinstance(node, ast.Subscript)
+        and ast.unparse(_bare(node)) in held
+        and not any(isinstance(part, ast.Slice) or is_none(part) for part in walk(node.slice))
+        for node in walk(statement)
+    )
+
+
+def _meeting(forward: Function, statement: ast.stmt, held: set[str], given: set[str]) -> ast.AST | None:
+    """An operation, or a function of tensors, that is given both."""
+    for node in walk(statement):
+        if isinstance(node, ast.BinOp):
+            parts = list(_operands(node))
+        elif isinstance(node, ast.Call) and _is_of_tensors(forward, node):
+            listed = node.args[0].elts if node.args and isinstance(node.args[0], ast.List | ast.Tuple) else []
+            parts = [*node.args, *listed]
+        else:
+            continue
+        bare = {ast.unparse(_bare(part)) for part in parts}
+        if not held.isdisjoint(bare) and not given.isdisjoint(bare):
+            return node
+    return None
+
+
+def _is_of_tensors(forward: Function, call: ast.Call) -> bool:
+    """`torch.outer`, `F.batch_norm`: a function of PyTorch that computes."""
+    named = forward.file.resolve(call.func, forward.inner)
+    module = canonical(named).rpartition(".")[0] if isinstance(named, str) else ""
+    return module in ("torch", "torch.nn.functional")
 
 
 def _statements(function: ast.AST) -> Iterator[ast.stmt]:

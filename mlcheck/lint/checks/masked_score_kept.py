@@ -65,14 +65,30 @@ def _is_row(fill: Call, mask: ast.expr, softmax: Call) -> bool:
 
 def _is_mended(fill: Call, mask: ast.expr, softmax: Call) -> bool:
     """Whether the mask is applied once more to what the softmax gave, as in `w * mask / (w * mask).sum()`."""
-    names = {part.id for part in walk(mask) if isinstance(part, ast.Name)}
+    within = {id(node) for node in walk(mask)}
+    held = set(_held(mask))
     return fill.function is not None and any(
-        isinstance(node, ast.Name)
-        and node.id in names
+        isinstance(node, ast.Name | ast.Attribute)
         and node.lineno >= softmax.node.lineno
-        and node not in walk(mask)
+        and id(node) not in within
+        and ast.unparse(node) in held
         for node in fill.function.nodes
     )
+
+
+def _held(mask: ast.expr) -> Iterator[str]:
+    """`self.tril` of `self.tril[:n, :n] == 0`, `mask` of `~mask.unsqueeze(1)`: what bounds a slice is no mask."""
+    todo: list[ast.AST] = [mask]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Subscript):
+            todo.append(node.value)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            todo += [node.func.value, *node.args]
+        else:
+            todo += ast.iter_child_nodes(node)
 
 
 def _takes(softmax: Call, fill: Call) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import is_attribute
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes
 
@@ -22,6 +23,7 @@ _FACTORIES = frozenset(
         *("Tensor", "from_numpy", "rand_like", "randn_like", "zeros_like", "ones_like", "Variable"),
     ]
 )
+_DRAWN = ("uniform_", "normal_", "xavier_", "kaiming_", "orthogonal_", "sparse_")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -31,6 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for name, assignments in cls.attributes.items():
             for function, assigned in assignments:
                 said = _copied(cls, assigned) or _leaf(facts.sites, cls, name, function, assigned)
+                said = said or _filled(facts.sites, cls, name, function, assigned)
                 if said:
                     yield Finding(
                         f"`self.{name}` {said}: no optimizer finds it in `parameters()`, and it is not saved",
@@ -107,3 +110,62 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
         return True
     changed = re.search(rf"\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own)
     return changed is not None or "optim" in own or "autograd.grad(" in own
+
+
+def _filled(sites: Sites, cls: Class, name: str, function: Function, assigned: AttributeSet) -> str:
+    """A plain tensor that is filled as only parameters are, by `nn.init` or through `.data`, and computed with."""
+    made = assigned.value
+    named = cls.file.resolve(made.func, assigned.context) if isinstance(made, ast.Call) else None
+    if not isinstance(named, str) or not named.startswith("torch.") or named.rpartition(".")[2] not in _FACTORIES:
+        return ""
+    if function.name != "__init__" or len(cls.attributes[name]) != 1 or "requires_grad" in ast.unparse(assigned.node):
+        return ""
+    for method in cls.methods.values():
+        filled = {attribute: fill for fill, attribute in _fills(method)}
+        beside = any(attribute != name and _is_made_parameter(cls, attribute) for attribute in filled)
+        fill = filled.get(name, "")
+        if fill and (beside or any(word in fill for word in _DRAWN)) and not _gathered(sites, cls, name):
+            return f"is filled as a parameter is, by `{fill}`, and is none"
+    return ""
+
+
+def _fills(method: Function) -> Iterator[tuple[str, str]]:
+    """`uniform_` and `weight` of `nn.init.uniform_(self.weight)` and of `self.weight.data.uniform_(-1, 1)`."""
+    for node in method.nodes:
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        named = method.file.resolve(node.func, method.inner)
+        if isinstance(named, str) and named.startswith("torch.nn.init.") and node.args:
+            filled = node.args[0]
+        elif getattr(node.func.value, "attr", "") == "data" and node.func.attr.endswith("_"):
+            filled = node.func.value
+        else:
+            continue
+        filled = filled.value if isinstance(filled, ast.Attribute) and filled.attr == "data" else filled
+        if isinstance(filled, ast.Attribute) and is_attribute(filled, method.receiver, filled.attr):
+            yield node.func.attr, filled.attr
+
+
+def _is_made_parameter(cls: Class, name: str) -> bool:
+    return any(
+        isinstance(assigned.value, ast.Call) and _is_parameter(cls, assigned.value, assigned)
+        for _, assigned in cls.attributes.get(name, ())
+    )
+
+
+def _gathered(sites: Sites, cls: Class, name: str) -> bool:
+    """Whether somebody replaces the tensor, asks a gradient of it or lists it, or nobody computes with it."""
+    word = re.escape(name)
+    own = cls.file.module.text_of(cls.node)
+    taken = re.compile(
+        rf"(?<!\bself)\.{word}\s*=(?!=)|\.{word}\.(?:requires_grad|grad\b|copy_|data\s*=)|Parameter\(self\.{word}\b"
+        rf"|[\[,]\s*[\w.]+\.{word}\s*[\],]|append\([\w.]+\.{word}\)"
+        rf"|(?:[gs]etattr|register_\w+)\([^()\n]*[\"']{word}[\"'](?!, None\))"
+    )
+    if "optim" in own or any(taken.search(file.text) for file in sites.mentioning([name], tests=True)):
+        return True
+    kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
+    if any(f".{name}" in other.file.module.text_of(other.node) for other in kin):
+        return True
+    forward = cls.methods.get("forward")
+    return forward is None or f"self.{name}" not in forward.file.module.text_of(forward.node)

@@ -1,48 +1,75 @@
 """vae-formula-wrong: the divergence or the sampling of a variational autoencoder has something amiss."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Function
+from mlcheck.lint.nodes import before_methods, last_name, own_nodes, walk
+from mlcheck.lint.sites import Context, File
 
 LOOKS_AT = "formula of a variational autoencoder"
 WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std")
 _WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std", "log_variance")
 _DOTTED = pattern(r"[\w.]+")
-_VARIANCES = ("logvar", "log_var", "log_variance", "z_logvar", "z_log_var")
+_VARIANCES = ("logvar", "log_var", "log_variance")
+_NORMAL = ("torch.randn_like", "torch.randn", "numpy.random.randn", "numpy.random.standard_normal")
+_WRAPS = ("Variable", "Tensor", "FloatTensor", "from_numpy", "tensor", "as_tensor")
+_MOVES = ("to", "cuda", "float", "double", "type", "type_as", "requires_grad_", "detach")
+_PRODUCTS = ("mul", "mul_", "multiply")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(_WORDS):
         for function in file.functions:
-            yield from _added(function)
-            for node in walk(function.node):
-                if isinstance(node, ast.BinOp) and (told := _judged(node)) is not None:
-                    facts.sites.seen[LOOKS_AT] += 1
-                    told = told or _added_negative(function, node)
-                    if told:
-                        yield Finding(
-                            told,
-                            function.place(node).location,
-                            help="`-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())`, summed over the latent dimensions",
-                        )
-                elif isinstance(node, ast.BinOp) and (raised := _deviation(function, node)):
-                    facts.sites.seen[LOOKS_AT] += 1
-                    yield Finding(
-                        f"Noise is multiplied by the variance, `exp({raised})`, and not by the deviation",
-                        function.place(node).location,
-                        help=f"the deviation is `torch.exp(0.5 * {raised})`",
-                    )
+            yield from _judgements(facts, Stretch(file, function.nodes, function.inner))
+        script = list(own_nodes(file.module.source.tree))
+        yield from _judgements(facts, Stretch(file, script, file.walk.module))
 
 
-def _added(function: Function) -> Iterator[Finding]:
+@dataclass(frozen=True)
+class Stretch:
+    """The lines of a function, or of a file outside of its functions."""
+
+    file: File
+    nodes: Sequence[ast.AST]
+    context: Context
+
+    def location(self, node: ast.AST) -> Location:
+        return self.file.place(node, self.context).location
+
+    def value(self, node: ast.expr) -> ast.expr:
+        return self.file.value(node, self.context)[0]
+
+
+def _judgements(facts: Facts, lines: Stretch) -> Iterator[Finding]:
+    yield from _added(lines)
+    for node in lines.nodes:
+        if isinstance(node, ast.BinOp) and (told := _judged(node)) is not None:
+            facts.sites.seen[LOOKS_AT] += 1
+            told = told or _added_negative(lines, node)
+            if told:
+                yield Finding(
+                    told,
+                    lines.location(node),
+                    help="`-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())`, summed over the latent dimensions",
+                )
+        elif raised := _deviation(lines, node):
+            facts.sites.seen[LOOKS_AT] += 1
+            yield Finding(
+                f"Noise is multiplied by the variance, `exp({raised})`, and not by the deviation",
+                lines.location(node),
+                help=f"the deviation is `torch.exp(0.5 * {raised})`",
+            )
+
+
+def _added(lines: Stretch) -> Iterator[Finding]:
     """`loss + kld`, where `kld` is `0.5 * sum(1 + l - m**2 - exp(l))`: the divergence with the wrong sign."""
-    for line in function.nodes:
+    for line in lines.nodes:
         if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
             continue
         name, value = line.targets[0].id, line.value
@@ -50,15 +77,15 @@ def _added(function: Function) -> Iterator[Finding]:
         minus = any(isinstance(node, ast.USub) for node in ast.walk(value))
         if not sums or minus or not _leads_with_one(sums[0]) or "kl" not in name.lower():
             continue
-        for node in function.nodes:
-            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_loss(function, node.left):
+        for node in lines.nodes:
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_loss(lines, node.left):
                 if any(isinstance(part, ast.Name) and part.id == name for part in walk(node.right)):
                     yield Finding(
                         f"`{name}` is the divergence with the wrong sign: adding it to the loss rewards distance "
                         "from the prior",
-                        function.place(line).location,
+                        lines.location(line),
                         help="`-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())`, summed over the latent dimensions",
-                        related=(function.place(node).location,),
+                        related=(lines.location(node),),
                     )
                     return
 
@@ -68,9 +95,9 @@ def _leads_with_one(node: ast.BinOp) -> bool:
     return any(s == 1 for s, term in _terms(node, 1) if isinstance(term, ast.Constant) and term.value == 1)
 
 
-def _is_loss(function: Function, node: ast.expr) -> bool:
+def _is_loss(lines: Stretch, node: ast.expr) -> bool:
     """Whether this is what a loss function returned, which gets smaller as things get better."""
-    made = function.file.value(node, function.inner)[0]
+    made = lines.value(node)
     name = last_name(made.func).lower() if isinstance(made, ast.Call) else ""
     return any(word in name for word in ("entropy", "mse", "l1_loss", "loss"))
 
@@ -98,9 +125,9 @@ def _judged(node: ast.BinOp) -> str | None:
     return "The signs of this divergence do not agree: it is not smallest where both distributions are the same"
 
 
-def _added_negative(function: Function, formula: ast.BinOp) -> str:
+def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
     """`kld = 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())`, which is never positive, and `loss + kld`."""
-    above = {id(child): node for node in function.nodes for child in ast.iter_child_nodes(node)}
+    above = {id(child): node for node in lines.nodes for child in ast.iter_child_nodes(node)}
     sign = -next(sign for sign, term in _terms(formula, 1) if isinstance(term, ast.Constant))
     node: ast.AST = formula
     while not isinstance(node, ast.Assign):
@@ -113,12 +140,23 @@ def _added_negative(function: Function, formula: ast.BinOp) -> str:
         elif not isinstance(outer, ast.Assign | ast.Attribute | ast.Call):
             return ""
         node = outer
-    name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
-    if sign > 0 or "kl" not in name.lower():
+    target = node.targets[0]
+    if sign > 0 or not isinstance(target, ast.Name | ast.Attribute):
         return ""
-    reads = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-    signs = {sign for read in reads if (sign := _sign_in_sum(read, above))}
-    return f"`{name}` is never positive, and is added to the loss: its minus sign is missing" if signs == {1} else ""
+    name, kind = ast.unparse(target), type(target)
+    reads = [n for n in lines.nodes if isinstance(n, kind) and isinstance(n.ctx, ast.Load) and ast.unparse(n) == name]
+    sums = {sign: read for read in reads if (sign := _sign_in_sum(read, above))}
+    if set(sums) != {1} or not ("kl" in last_name(target).lower() or _is_minimised(lines, sums[1], above)):
+        return ""
+    return f"`{name}` is never positive, and is added to the loss: its minus sign is missing"
+
+
+def _is_minimised(lines: Stretch, node: ast.AST, above: dict[int, ast.AST]) -> bool:
+    """Whether what a name is added into is differentiated as it is: `total = loss + kld`, `total.backward()`."""
+    while isinstance(node, ast.expr):
+        node = above.get(id(node), lines.file.module.source.tree)
+    total = ast.unparse(node.targets[0]) if isinstance(node, ast.Assign) else "?"
+    return any(isinstance(n, ast.Call) and ast.unparse(n.func) == f"{total}.backward" for n in lines.nodes)
 
 
 def _sign_in_sum(node: ast.AST, above: dict[int, ast.AST]) -> int:
@@ -129,7 +167,8 @@ def _sign_in_sum(node: ast.AST, above: dict[int, ast.AST]) -> int:
             return -1
         node = outer
     if not isinstance(outer, ast.BinOp) or not isinstance(outer.op, ast.Add | ast.Sub):
-        return -1 if isinstance(outer, ast.UnaryOp) else 0
+        turned = isinstance(outer, ast.UnaryOp) and not isinstance(above.get(id(outer)), ast.Dict)
+        return -1 if turned else 0
     sign = -1 if isinstance(outer.op, ast.Sub) and outer.right is node else 1
     while isinstance(further := above.get(id(outer)), ast.BinOp | ast.UnaryOp | ast.Call | ast.Attribute):
         if isinstance(further, ast.UnaryOp) or (isinstance(further, ast.BinOp) and isinstance(further.op, ast.Sub)):
@@ -138,18 +177,39 @@ def _sign_in_sum(node: ast.AST, above: dict[int, ast.AST]) -> int:
     return sign
 
 
-def _deviation(function: Function, node: ast.BinOp) -> str:
+def _deviation(lines: Stretch, node: ast.AST) -> str:
     """`logvar` of `eps * logvar.exp()`, where `eps` is drawn from a normal distribution."""
-    if not isinstance(node.op, ast.Mult):
-        return ""
-    for noise, factor in ((node.left, node.right), (node.right, node.left)):
-        drawn = function.file.value(noise, function.inner)[0]
-        named = function.file.resolve(drawn.func, function.inner) if isinstance(drawn, ast.Call) else None
-        name = _raised(function.file.value(factor, function.inner)[0])
+    for noise, factor in permutations(_factors(lines, node), 2):
+        name = _raised(lines.value(factor)) if _is_noise(lines, noise) else ""
         last = name.rpartition(".")[2].lower() if _DOTTED.fullmatch(name) else ""
-        if named in ("torch.randn_like", "torch.randn") and last in _VARIANCES:
+        if last.endswith(_VARIANCES):
             return name
     return ""
+
+
+def _factors(lines: Stretch, node: ast.AST) -> tuple[ast.expr, ...]:
+    """Both sides of `a * b`, `a.mul(b)` and `torch.mul(a, b)`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return (node.left, node.right)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in _PRODUCTS:
+        return ()
+    of_torch = lines.file.resolve(node.func, lines.context) is not None
+    sides = tuple(node.args) if of_torch else (node.func.value, *node.args)
+    return sides if len(sides) == 2 else ()
+
+
+def _is_noise(lines: Stretch, node: ast.expr) -> bool:
+    """`torch.randn_like(std).to(device)`, `Variable(torch.randn(n))`, `std.new(n).normal_()`."""
+    drawn = before_methods(lines.value(node), _MOVES)
+    while isinstance(drawn, ast.Call) and len(drawn.args) == 1 and last_name(drawn.func) in _WRAPS:
+        drawn = before_methods(lines.value(drawn.args[0]), _MOVES)
+    if not isinstance(drawn, ast.Call):
+        return False
+    named = lines.file.resolve(drawn.func, lines.context)
+    if named in ("torch.normal", "numpy.random.normal"):
+        return [ast.unparse(part) for part in drawn.args[:2]] in (["0", "1"], ["0.0", "1.0"])
+    is_filled = isinstance(drawn.func, ast.Attribute) and drawn.func.attr == "normal_" and not drawn.args
+    return named in _NORMAL or (is_filled and not drawn.keywords)
 
 
 def _terms(node: ast.expr, sign: int) -> Iterator[tuple[int, ast.expr]]:
@@ -175,6 +235,10 @@ def _is_square(node: ast.expr) -> bool:
 
 def _raised(node: ast.expr) -> str:
     """`logvar` of `logvar.exp()` and of `torch.exp(logvar)`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "exp":
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or node.func.attr not in ("exp", "exp_")
+    ):
         return ""
     return ast.unparse(node.args[0] if node.args else node.func.value)

@@ -2,6 +2,7 @@
 
 import ast
 
+from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.tensors import is_on_cpu
 from mlcheck.lint.sites.model import Class, Function
@@ -66,6 +67,8 @@ def _joined(cls: Class, parts: ast.expr, context: Context) -> list[tuple[ast.exp
 
 
 def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
+    if isinstance(node, ast.Call) and cls.file.resolve(node.func, context) is None:
+        node = _unnamed(cls, before_methods(node, _KEEPS), context)
     if isinstance(node, ast.BinOp):
         return _of_sides(cls, node, context)
     made = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
