@@ -87,9 +87,10 @@ def _mentions(sites: Sites, words: tuple[str, ...]) -> bool:
 
 
 def _renews(name: str, later: AttributeSet) -> bool:
-    """`self.mean = 0.9 * self.mean + ...`: a state that is carried on, and no parameter or buffer is made of it."""
+    """`self.mean = 0.9 * self.mean + ...`: a state that is carried on, no parameter or buffer, and not moved."""
     text = ast.unparse(later.value) if later.value is not None else ""
-    return f"self.{name}" in text and "Parameter(" not in text and "Buffer(" not in text
+    other = ("Parameter(", "Buffer(", *_MOVES)
+    return f"self.{name}" in text and not any(word in text for word in other)
 
 
 def _used_with_input(cls: Class, name: str) -> ast.AST | None:
@@ -122,7 +123,8 @@ def _used_later(forward: Function, name: str) -> ast.AST | None:
         if mine and foreign and (met := _meeting(forward, statement, held, given)) is not None:
             return met
         targets = statement.targets if isinstance(statement, ast.Assign) else []
-        names = {part.id for target in targets for part in walk(target) if isinstance(part, ast.Name)}
+        parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        names = {part.id for part in parts if isinstance(part, ast.Name)}
         held, given = held - names, given - names
         counted = _is_counted(statement)
         if foreign and not counted:

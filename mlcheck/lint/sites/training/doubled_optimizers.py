@@ -17,6 +17,7 @@ from mlcheck.lint.sites.training.optimizers import around, optimizers
 _TRAINED = pattern(r"(?<![\w.])([\w.]+)\.train\((?:True|mode=True)?\)")
 
 _ASKED = pattern(r"(?<![\w.])([\w.]+)\.(?:parameters|named_parameters|requires_grad_)\(")
+_WORD = pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def doubled(sites: Sites) -> Iterator[Finding]:
@@ -29,7 +30,7 @@ def doubled(sites: Sites) -> Iterator[Finding]:
             continue
         if not _held_at_once(first, second, owner):
             continue
-        forgotten = sorted(_without(second, owner))
+        forgotten = sorted(_without(second, owner)) or sorted(_meant(first, second, owner))
         if forgotten:
             yield Finding(
                 f"Both optimizers hold the parameters of `{owner}`, and none those of `{forgotten[0]}`",
@@ -69,6 +70,59 @@ def _without(call: Call, owner: str) -> set[str]:
         found |= {name for name in unread if _stem(name) == _stem(owner)}
     here = {ast.unparse(node) for node in walk(around(call)) if isinstance(node, ast.Name | ast.Attribute | ast.arg)}
     return (found & here) - {owner} - set(_ASKED.findall(text))
+
+
+def _meant(first: Call, second: Call, owner: str) -> set[str]:
+    """`critic` of `actor_optimizer` and `critic_optimizer`, both of `actor.parameters()`."""
+    names = [call.file.names_given(call.node) for call in (first, second)]
+    if any(len(found) != 1 for found in names):
+        return set()
+    one, other = (set(_parts(found[0].rpartition(".")[2])) for found in names)
+    if len(one - other) != 1 or len(other - one) != 1:
+        return set()
+    (mine,), (foreign,) = one - other, other - one
+    root, _, last = owner.rpartition(".")
+    parts = _parts(last)
+    if any(_stands_for(foreign, part) for part in parts):  # it is the first that holds what is not its own
+        mine, foreign = foreign, mine
+    asked = set(_ASKED.findall(first.file.text))
+    here = {ast.unparse(node) for node in walk(around(second)) if isinstance(node, ast.Name | ast.Attribute | ast.arg)}
+    found = set()
+    for name in here - asked - {owner}:
+        before, _, end = name.rpartition(".")
+        made_of = rf"(?<![\w.]){re.escape(name)}\s*=(?!=).*(?<![\w.]){re.escape(owner)}\b"
+        if re.search(made_of, first.file.text):
+            continue
+        if before == root and _is_counterpart(parts, _parts(end), mine, foreign):
+            if _parts(end) == [foreign if part == mine else part for part in parts] or _is_network(first, name):
+                found.add(name)
+    return found
+
+
+def _parts(name: str) -> list[str]:
+    """`net`, `d` of `net_d` and of `netD`."""
+    return [part.lower() for part in _WORD.findall(name)]
+
+
+def _stands_for(short: str, part: str) -> bool:
+    return short == part or (len(short) == 1 and part.startswith(short))
+
+
+def _is_counterpart(parts: list[str], others: list[str], mine: str, foreign: str) -> bool:
+    """Whether a name differs from the owner's where the names of the optimizers differ, and nowhere else."""
+    pairs = list(zip(parts, others, strict=False))
+    unlike = [(part, other) for part, other in pairs if part != other]
+    return (
+        len(parts) == len(others)
+        and len(unlike) == 1
+        and _stands_for(mine, unlike[0][0])
+        and _stands_for(foreign, unlike[0][1])
+    )
+
+
+def _is_network(call: Call, name: str) -> bool:
+    used = rf"(?<![\w.]){re.escape(name)}\.(?:train|eval|zero_grad|cuda|to|apply|state_dict|load_state_dict)\("
+    return re.search(used, call.file.text) is not None
 
 
 def _stem(name: str) -> str:
