@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding, Location
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Context, File, Function
+from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "autocast"
 WORDS = ("autocast",)
@@ -42,7 +43,20 @@ def _region(call: Call) -> Location | None:
             return None
         for item in outer.node.items if isinstance(outer.node, ast.With) else ():
             entered = item.context_expr
-            if isinstance(entered, ast.Call) and call.file.called(entered, call.context) in _AUTOCASTS:
+            if isinstance(entered, ast.Call) and _is_autocast(call.file, entered, call.context):
                 region = Call(call.file, entered, outer)
-                return region.place.location if region.constant("enabled", None, True) is not False else None
+                first = entered.args[0] if entered.args else None
+                off = isinstance(first, ast.Constant) and first.value is False
+                return None if off or region.constant("enabled", None, True) is False else region.place.location
     return None
+
+
+def _is_autocast(file: File, entered: ast.Call, context: Context) -> bool:
+    """PyTorch's own, a library's of that name, or what a function of the project makes of it."""
+    named = file.resolve(entered.func, context)
+    if isinstance(named, str):
+        return named.rpartition(".")[2] == "autocast"
+    if not isinstance(named, Function):
+        return False
+    made = list(returns(named))
+    return bool(made) and all(named.file.called(each, named.inner) in _AUTOCASTS for each in made)
