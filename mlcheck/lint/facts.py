@@ -10,7 +10,7 @@ from mlcheck.core.dataclasses import dataclass, field, fields
 from mlcheck.core.finding import Location
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.files.source import Unreadable
-from mlcheck.lint.shapes.facts import Broadcast, Softmax
+from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
 from mlcheck.lint.training import Autocast, Choice, Optimizer, Scheduler, Training
 from mlcheck.lint.values import NO_TRACES, Traces, Value
 
@@ -27,10 +27,9 @@ class Place(NamedTuple):
 
     @property
     def location(self) -> Location:
-        node = self.node
-        line, end = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
-        column, end_column = getattr(node, "col_offset", -1) + 1, (getattr(node, "end_col_offset", 0) or 0) + 1
-        return Location(self.path, line, column, end, end_column, self.symbol)
+        line, end = getattr(self.node, "lineno", 0), getattr(self.node, "end_lineno", 0) or 0
+        column, last = getattr(self.node, "col_offset", -1) + 1, (getattr(self.node, "end_col_offset", 0) or 0) + 1
+        return Location(self.path, line, column, end, last, self.symbol)
 
     @property
     def spot(self) -> tuple[str, int, int]:
@@ -229,6 +228,7 @@ class Facts:
     idle: list[Idle] = field(default_factory=list)
     broadcasts: list[Broadcast] = field(default_factory=list)
     softmaxes: list[Softmax] = field(default_factory=list)
+    read_across: list[ReadAcross] = field(default_factory=list)
     bypasses: list[Bypass] = field(default_factory=list)
     training: Training = field(default_factory=Training)
     unreadable: list[Unreadable] = field(default_factory=list)

@@ -9,20 +9,17 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, loads, walk
-from mlcheck.lint.sites import Class, Context, File, Function
-from mlcheck.lint.sites.layers.modules import is_module, text_of
+from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.sites.training.swapping import never_given_back
+from mlcheck.lint.sites.weights.left_behind import iterates, model_in, never_updated, without_buffers
 
 LOOKS_AT = "averaged copy"
 WORDS = ("parameters()", "state_dict()")
 _COPIES = pattern(r"clone|copy|detach_\(\)\.cpu|\.cpu\(\)|\.numpy\(\)|zeros_like|torch\.(?:tensor|empty)")
 _BLENDS = ("mul_", "lerp_", "copy_", "add_")
-_WITH_STATISTICS = pattern(r"BatchNorm[123]d|SyncBatchNorm")
-_TAKES_OVER = pattern(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
 _WEIGHTS = ("named_parameters", "state_dict")
-_KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
 _OFF = pattern(r"no_grad|inference_mode|set_grad_enabled")
 
 
@@ -34,14 +31,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             facts.sites.seen[LOOKS_AT] += 1
             yield from _shares_memory(average)
             yield from _keeps_graph(average)
-        yield from _without_buffers(facts, file)
+        yield from without_buffers(file)
         yield from _without_effect(file)
+    yield from never_updated(facts.sites)
 
 
 def _without_effect(file: File) -> Iterator[Finding]:
     """`for a, p in zip(ema.parameters(), model.parameters()): a = d * a + (1 - d) * p`: a name gets the average."""
     for call in file.calls("zip"):
-        loop = next((node for node in walk(around(call)) if _iterates(node, call.node)), None)
+        loop = next((node for node in walk(around(call)) if iterates(node, call.node)), None)
         both = len(call.node.args) == 2 and all(ast.unparse(a).endswith("parameters()") for a in call.node.args)
         if not isinstance(loop, ast.For) or not both or not isinstance(loop.target, ast.Tuple):
             continue
@@ -90,11 +88,11 @@ def _averages(file: File) -> Iterator[Average]:
 
 
 def _weights_of(node: ast.expr) -> str:
-    """`model` of `model.named_parameters()` and `model.state_dict().items()`."""
-    if not (isinstance(node, ast.Call) and last_name(node.func) in ("named_parameters", "items")):
+    """`model` of `model.named_parameters()`, `model.state_dict()` and its `items()`."""
+    if not (isinstance(node, ast.Call) and last_name(node.func) in ("named_parameters", "state_dict", "items")):
         return ""
     text = ast.unparse(node)
-    for end in (".named_parameters()", ".state_dict().items()"):
+    for end in (".named_parameters()", ".state_dict().items()", ".state_dict()"):
         if text.endswith(end):
             return text.removesuffix(end)
     return ""
@@ -124,9 +122,8 @@ def _shares_memory(average: Average) -> Iterator[Finding]:
     if not made:
         return
     for node, file, context in made:
-        if not isinstance(node, ast.DictComp) or _COPIES.search(ast.unparse(node)) or node.generators[0].ifs:
-            return
-        if not _is_same_model(average, node.generators[0].iter, file, context):
+        taken = _taken_from(node)
+        if taken is None or not _is_same_model(average, taken, file, context):
             return
     node, file, context = made[0]
     yield Finding(
@@ -137,23 +134,25 @@ def _shares_memory(average: Average) -> Iterator[Finding]:
     )
 
 
+def _taken_from(node: ast.expr) -> ast.expr | None:
+    """What gives the items as they are: `{name: p.data for name, p in model.named_parameters()}`, `state_dict()`."""
+    if isinstance(node, ast.DictComp):
+        return None if _COPIES.search(ast.unparse(node)) or node.generators[0].ifs else node.generators[0].iter
+    plain = isinstance(node, ast.Call) and not node.args and not node.keywords
+    return node if plain and ast.unparse(node).endswith(".state_dict()") else None
+
+
 def _is_same_model(average: Average, source: ast.expr, file: File, context: Context) -> bool:
     """Whether the items come from the model that is averaged: by where both come from, else by their names."""
     model = _weights_of(source)
     if not model:
         return False
-    mine = origins(average.file, _model_in(average.loop.iter), average.function.inner)
-    theirs = origins(file, _model_in(source), context)
+    mine = origins(average.file, model_in(average.loop.iter), average.function.inner)
+    theirs = origins(file, model_in(source), context)
     if {id(origin.node) for origin in mine} == {id(origin.node) for origin in theirs}:
         return True
     known = not all(isinstance(origin.node, ast.Name | ast.Attribute) for origin in (*mine, *theirs))
     return not known and model == average.model
-
-
-def _model_in(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        node = node.func.value
-    return node
 
 
 def _made(average: Average) -> Iterator[tuple[ast.expr, File, Context]]:
@@ -196,69 +195,3 @@ def _records(function: Function) -> bool:
         around = list(function.file.sites.mentioning([f".{function.name}("]))
         return bool(around) and not any(_OFF.search(file.text) for file in around)
     return bool(calls) and not any(_OFF.search(call.file.text) for call in calls)
-
-
-def _without_buffers(facts: Facts, file: File) -> Iterator[Finding]:
-    """A deep copy that is put into eval mode for good, and gets parameters but never the statistics."""
-    if "deepcopy" not in file.text or _TAKES_OVER.search(file.text):
-        return
-    for call in file.calls("zip"):
-        if len(call.node.args) != 2 or not all(ast.unparse(arg).endswith(".parameters()") for arg in call.node.args):
-            continue
-        loop = next((node for node in walk(file.module.source.tree) if _iterates(node, call.node)), None)
-        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or len(loop.target.elts) != 2:
-            continue
-        for number, argument in enumerate(call.node.args):
-            updated = ast.unparse(loop.target.elts[number])
-            owner = _model_in(argument)
-            if _is_blended(loop, updated) and _stays_behind(file, owner, call.context):
-                yield Finding(
-                    f"Only parameters are averaged: the batch-norm statistics of `{ast.unparse(owner)}` stay "
-                    "as they were when it was copied, and it is evaluated with them",
-                    file.place(loop, call.context).location,
-                    help="copy the buffers too: `for a, b in zip(average.buffers(), model.buffers()): a.copy_(b)`",
-                )
-
-
-def _iterates(node: ast.AST, over: ast.Call) -> bool:
-    return isinstance(node, ast.For) and node.iter is over
-
-
-def _is_blended(loop: ast.For, name: str) -> bool:
-    text = "\n".join(ast.unparse(statement) for statement in loop.body)
-    return (
-        re.search(rf"(?<![\w.]){re.escape(name)}(?:\.data|\.detach\(\))?\.(?:mul_|lerp_|copy_|data = )", text)
-        is not None
-    )
-
-
-def _stays_behind(file: File, owner: ast.expr, context: Context) -> bool:
-    """Whether it is a deep copy of a model with batch norm, put into eval mode and never back, and called."""
-    found = origins(file, owner, context)
-    copies = [origin for origin in found if origin.name == "copy.deepcopy" and isinstance(origin.node, ast.Call)]
-    if len(found) != 1 or len(copies) != 1:
-        return False
-    copy = copies[0]
-    names = copy.file.names_given(copy.node)
-    text = copy.file.text
-    if len(names) != 1 or not re.search(rf"\b{names[0]}\.eval\(\)", text) or re.search(rf"\b{names[0]}\.train\(", text):
-        return False
-    assert isinstance(copy.node, ast.Call)
-    models = origins(copy.file, copy.node.args[0], copy.context) if copy.node.args else []
-    called = re.search(rf"\b{names[0]}\(", text) is not None
-    return called and bool(models) and all(_has_statistics(model.file, model.node, model.context) for model in models)
-
-
-def _has_statistics(file: File, node: ast.expr, context: Context) -> bool:
-    """Whether an expression makes a model with batch norm."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
-        made = origins(file, node.func.value, context)
-        if len(made) != 1:
-            return False
-        file, node, context = made[0].file, made[0].node, made[0].context
-    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
-    if isinstance(named, Class):
-        return is_module(named) and _WITH_STATISTICS.search(text_of(named)) is not None
-    if isinstance(named, str) and named.startswith("torchvision.models."):
-        return named.rpartition(".")[2].startswith(("resnet", "resnext", "wide_resnet", "mobilenet", "densenet"))
-    return _WITH_STATISTICS.search(ast.unparse(node)) is not None

@@ -32,7 +32,18 @@ _ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
 def check(facts: Facts) -> Iterator[Finding]:
     layers = list(facts.sites.calls(*(f"torch.nn.{name}" for name in _POSITIONS)))
     facts.sites.seen[LOOKS_AT] = len(layers)
+    told = {across.layer.spot: across for across in facts.read_across}
+    for across in told.values():
+        yield Finding(
+            "This layer takes (sequence, batch, features) unless told, and a loader's batches reach it with the batch "
+            "first: the samples of a batch are mixed",
+            across.layer.location,
+            help="pass `batch_first=True`",
+            related=(across.place.location,),
+        )
     for call in layers:
+        if call.place.spot in told:
+            continue
         if call.cls is not None and call.constant("batch_first", _position(call)) is True:
             yield from _last_of_batch(call)
         yield from _state_viewed(call)

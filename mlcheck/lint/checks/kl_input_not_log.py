@@ -16,6 +16,14 @@ _PROBABILITIES = ("softmax", "sigmoid")
 def check(facts: Facts) -> Iterator[Finding]:
     for loss in losses_of(facts, LOOKS_AT, "torch.nn.KLDivLoss"):
         scores = loss.input
+        if _is_swapped(loss):
+            yield Finding(
+                "KL divergence gets the probabilities first and the log-probabilities second: it takes them the other "
+                "way round",
+                loss.place.location,
+                help="the log-probabilities of the model first, the probabilities that it is to come to second",
+            )
+            continue
         if isinstance(scores, Tensor) and scores.place and scores.kind in (*_PROBABILITIES, "raw"):
             what = "raw scores" if scores.kind == "raw" else f"the probabilities of `{scores.kind}`"
             yield Finding(
@@ -41,6 +49,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="use `log_softmax` for the target, or leave `log_target` out",
                     related=(loss.place.location,),
                 )
+
+
+def _is_swapped(loss: Loss) -> bool:
+    kinds = [given.kind if isinstance(given, Tensor) else "" for given in (loss.input, loss.target)]
+    return kinds[0] in _PROBABILITIES and kinds[1] in _LOGS and _log_target(loss) is False
 
 
 def _where(place: Place, loss: Loss) -> Location:

@@ -11,6 +11,7 @@ from mlcheck.lint.sites import Call, Context, File, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.training.decisions import hard_losses
+from mlcheck.lint.values import live, traces_of
 
 LOOKS_AT = "backward pass"
 _MAKERS = ("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor")
@@ -22,6 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _collected(facts)
     yield from _of_decisions(facts)
     yield from _of_leaf(facts)
+    yield from _of_numbers(facts)
     for hard in hard_losses(facts.sites):
         yield Finding(
             f"The loss knows `{hard.name}` by a decision alone, which has no gradient: it teaches nothing",
@@ -99,7 +101,7 @@ def _of_decisions(facts: Facts) -> Iterator[Finding]:
         for call in file.calls("backward"):
             owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
             sum_, context = source(file, owner, call.context) if isinstance(owner, ast.Name) else (None, call.context)
-            for term in _terms(sum_):
+            for term, _ in _weighed(sum_):
                 decided = [arg for arg in term.args if _is_decision(source(file, arg, context)[0])]
                 others = [arg for arg in term.args if arg not in decided]
                 if len(decided) == 1 and others and all(_is_of_data(file, arg, context) for arg in others):
@@ -111,16 +113,35 @@ def _of_decisions(facts: Facts) -> Iterator[Finding]:
                     )
 
 
-def _terms(node: ast.expr | None) -> Iterator[ast.Call]:
-    """The calls that a sum of at least two is made of, their factors left out."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        for side in (node.left, node.right):
-            inner = side
-            while isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Mult):
-                inner = inner.right if isinstance(inner.right, ast.Call) else inner.left
-            if isinstance(inner, ast.Call):
-                yield inner
-            yield from _terms(side)
+def _of_numbers(facts: Facts) -> Iterator[Finding]:
+    """`loss = first + 0.5 * second.item()`, where `second` is the loss of a model: its number alone is added."""
+    losses = {loss.place.node for loss in facts.losses if live(traces_of(loss.input))}
+    for file in facts.sites.mentioning([".item()"]) if losses else ():
+        for call in file.calls("backward"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            sum_, context = source(file, owner, call.context) if isinstance(owner, ast.Name) else (None, call.context)
+            for term, factors in _weighed(sum_):
+                taken = term.func.value if isinstance(term.func, ast.Attribute) and term.func.attr == "item" else None
+                plain = all(isinstance(factor, ast.Constant | ast.Attribute) for factor in factors)
+                if taken is not None and plain and source(file, taken, context)[0] in losses:
+                    yield Finding(
+                        f"`{ast.unparse(term)}` adds a number to the loss: nothing learns from it",
+                        file.place(term, context).location,
+                        help=f"add `{ast.unparse(taken)}` itself",
+                        related=(call.place.location,),
+                    )
+
+
+def _weighed(node: ast.expr | None) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
+    """The calls that a sum of at least two is made of, each with its factors."""
+    for side in (node.left, node.right) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else ():
+        factors, inner = list[ast.expr](), side
+        while isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.Mult):
+            first, inner = (inner.left, inner.right) if isinstance(inner.right, ast.Call) else (inner.right, inner.left)
+            factors.append(first)
+        if isinstance(inner, ast.Call):
+            yield inner, factors
+        yield from _weighed(side)
 
 
 def _is_decision(node: ast.expr) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import before_methods
@@ -14,6 +15,7 @@ from mlcheck.lint.values import Const, Object, traces_of
 
 LOOKS_AT = "classification loss"
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
+_TARGETS = pattern(r"\b(?:\w+_)?(?:tags?|labels?|targets?|tgts?|trg)\b")
 _LOSSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 
 
@@ -128,7 +130,8 @@ def _padded_targets(sites: Sites) -> Call | None:
         return None
     for call in sites.calls(_PAD_SEQUENCE):
         given = ast.unparse(call.node.args[0]) if call.node.args else ""
-        if re.search(r"\b(?:tags?|labels?|targets?)\b", given):
+        names = " ".join(call.file.names_given(call.node))
+        if re.search(r"\b(?:tags?|labels?|targets?)\b", given) or _TARGETS.search(names):
             return call
     return None
 

@@ -55,7 +55,7 @@ def _skipped(cls: Class) -> Iterator[Finding]:
             continue
         base = cls.file.resolve(after, init.inner)
         begun = base.methods.get("__init__") if isinstance(base, Class) and base in cls.line[1:] else None
-        text = cls.file.module.text_of(cls.node)
+        text = _text_with_inherited(cls)
         if not isinstance(base, Class) or begun is None or f"{base.name}.__init__" in text:
             continue
         made = {last_name(layer.target) for layer in _assigned_layers(base, begun)}
@@ -67,6 +67,16 @@ def _skipped(cls: Class) -> Iterator[Finding]:
                 help=f"`super().__init__(...)`, with what `{base.name}` asks for",
                 related=(begun.place().location,),
             )
+
+
+def _text_with_inherited(cls: Class) -> str:
+    """The text of a class, and of the methods that it has from those above it and calls."""
+    text = cls.file.module.text_of(cls.node)
+    for base in cls.line[1:]:
+        for name, method in base.methods.items():
+            if name not in cls.methods and cls.find(name) is method and f"self.{name}(" in text:
+                text += base.file.module.text_of(method.node)
+    return text
 
 
 def _begun_twice(cls: Class) -> Iterator[Finding]:

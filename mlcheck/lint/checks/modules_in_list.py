@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute, walk
+from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
@@ -15,15 +15,13 @@ from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "module class"
 _REGISTERS = (
-    "add_module(",
-    "register_module(",
-    "register_parameter(",
-    "setattr(",
-    "__dict__",
-    "_modules",
-    "_parameters",
+    *("add_module(", "register_module(", "register_parameter("),
+    *("setattr(", "__dict__", "_modules", "_parameters"),
 )
-_READS = ("len", "enumerate", "zip", "range", "reversed", "iter", "isinstance", "print", "sorted", "all", "any", "sum")
+_READS = (
+    *("len", "enumerate", "zip", "range", "reversed", "iter", "isinstance", "print", "sorted", "all", "any", "sum"),
+    *("stack", "cat", "hstack", "vstack"),
+)
 _HOLD = ("Sequential", "ModuleList", "add_module", "register_module")
 _TAKES = r"\.(?:parameters|named_parameters|state_dict|to|cuda|train|eval|load_state_dict)\("
 
@@ -210,7 +208,7 @@ def _handed_on(cls: Class, name: str, node: ast.AST, containers_only: bool = Fal
     """Whether a local name is given to a call that may register it."""
     for call in walk(node):
         if isinstance(call, ast.Call) and any(_names(arg) == name for arg in call.args):
-            last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
+            last = last_name(call.func)
             if last in _READS or (containers_only and f"torch.nn.{last}" not in CONTAINERS):
                 continue
             if last != "append" or not containers_only:
@@ -231,9 +229,11 @@ def _is_registered(cls: Class, name: str) -> bool:
             named = base.file.resolve(value.func, function.inner) if isinstance(value, ast.Call) else None
             if isinstance(named, str) and named.startswith("torch.nn."):
                 return True
-        for call in walk(base.node):
-            if isinstance(call, ast.Call):
-                last = call.func.attr if isinstance(call.func, ast.Attribute) else _names(call.func)
+        calls = [node for node in walk(base.node) if isinstance(node, ast.Call)]
+        read = [arg for call in calls if last_name(call.func) in _READS for arg in call.args]
+        for call in calls:
+            if call not in read or last_name(call.func) not in ("list", "tuple"):
+                last = last_name(call.func)
                 given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in call.args]
                 given += [] if last in ("list", "tuple") else [_values_of(arg) for arg in given]
                 given += [arg.value for arg in call.args if isinstance(arg, ast.Subscript) and last in _HOLD]

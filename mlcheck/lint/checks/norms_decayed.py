@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import OPEN, Class, Context, File
+from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class, Context, File
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.optimizers import optimizers
@@ -21,7 +21,7 @@ _DEPTH = 4
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
     for call in facts.sites.once(optimizers):
-        decay, params = call.constant("weight_decay"), call.argument("params", 0)
+        decay, params = _decay(call), call.argument("params", 0)
         if not call.name.endswith(".AdamW") or not isinstance(decay, int | float) or not decay or params is OPEN:
             continue
         if not isinstance(params, ast.Call) or not isinstance(params.func, ast.Attribute):
@@ -35,6 +35,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                     call.place.location,
                     help='two groups: `p.ndim > 1` with the decay, the others with `"weight_decay": 0.0`',
                 )
+
+
+def _decay(call: Call) -> object:
+    """The number that is given; that of a parameter of the function around where all calls of it agree."""
+    given = call.argument("weight_decay")
+    if given is None or given is OPEN:
+        return None
+    values = {origin.file.constant(origin.node, origin.context) for origin in origins(call.file, given, call.context)}
+    return values.pop() if len(values) == 1 else UNKNOWN
 
 
 def _made(

@@ -1,31 +1,26 @@
 """overwritten-in-place: an operation changes a tensor that is still read, or kept, as what it was."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import assigned, walk
-from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites import Function, Sites
+from mlcheck.lint.sites.data.held_samples import held_sample, is_view
 from mlcheck.lint.sites.layers.aliases import held_against_itself
 from mlcheck.lint.sites.layers.arguments import changed_for_the_caller
 from mlcheck.lint.sites.layers.kept_slices import kept_slices
-from mlcheck.lint.sites.layers.modules import is_module, text_of
+from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.layers.overwriting import Overwriting, overwritings
 from mlcheck.lint.sites.layers.saved_results import kept_result
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
 
 LOOKS_AT = "operation in place"
 _DATASETS = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset")
-_TENSORS = frozenset(
-    f"torch.{name}"
-    for name in ("stack", "cat", "tensor", "from_numpy", "as_tensor", "randn", "rand", "zeros", "FloatTensor", "Tensor")
-)
 _PICTURE = pattern(r"^(?:im|img|image|frame|volume|wav|audio|waveform|spec|spectrogram|patch|crop)s?$")
-_OF_TENSORS = "float|size|unsqueeze|permute|view|double|long|numel"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -208,58 +203,14 @@ def _in_datasets(sites: Sites) -> Iterator[Finding]:
         if reads is None or not any(canonical(base) in _DATASETS for base in cls.libraries):
             continue
         for change in overwritings(reads):
-            held = _held(reads, change)
+            held = held_sample(reads, change)
             if held is None:
                 continue
             sites.seen[LOOKS_AT] += 1
-            if change.certain or _is_tensor(cls, held.attr) or _PICTURE.search(change.name):
+            if change.certain or is_view(cls, reads, held.attr, change.name) or _PICTURE.search(change.name):
                 yield Finding(
                     f"This changes what `self.{held.attr}` holds: the next epoch starts from the changed sample",
                     reads.place(change.node).location,
                     help=f"compute a new tensor: `{change.name} = ({change.name} ...)`, or `clone()` it first",
                     related=(reads.place(held).location,),
                 )
-
-
-def _held(reads: Function, change: Overwriting) -> ast.Attribute | None:
-    """`self.data` where the name holds `self.data[index]` when it is changed."""
-    last: tuple[ast.Assign, ast.expr] | None = None
-    for node in walk(reads.node):
-        if isinstance(node, ast.Assign) and node.lineno < change.node.lineno:
-            for target, value in assigned(node):
-                if isinstance(target, ast.Name) and target.id == change.name:
-                    last = (node, value) if last is None or node.lineno > last[0].lineno else last
-    if last is None or rebound_between(reads.node, last[0], change.node, change.name) or not _is_plain(last[1]):
-        return None
-    owner = last[1].value if isinstance(last[1], ast.Subscript) else None
-    if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == reads.receiver:
-        return owner
-    return None
-
-
-def _is_plain(node: ast.expr) -> bool:
-    """`self.data[index]` with the index that was asked for: one sample, which is a view and no copy."""
-    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name)
-
-
-def _is_tensor(cls: Class, name: str) -> bool:
-    """Whether the attribute certainly holds a tensor: only then `+=` changes it, and does not make a new number."""
-    text = text_of(cls)
-    if re.search(rf"self\.{name}\.(?:{_OF_TENSORS})\(", text):
-        return True
-    if "torch.load(" in text and re.search(rf"self\.{name}\.(?:mean|std)\(", text) and "np." not in text:
-        return True
-    sets = cls.attribute(name)
-    return bool(sets) and all(_makes_tensor(function, assigned) for function, assigned in sets)
-
-
-def _makes_tensor(function: Function, assigned: AttributeSet) -> bool:
-    """`torch.stack(...)`, `torch.from_numpy(...).float()`."""
-    node = assigned.value
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if function.file.resolve(node.func, assigned.context) in _TENSORS:
-            return True
-        if re.fullmatch(f"{_OF_TENSORS}|to|div|mul|sub|add|contiguous|clone|squeeze", node.func.attr) is None:
-            return False
-        node = node.func.value
-    return isinstance(node, ast.Call) and function.file.resolve(node.func, assigned.context) in _TENSORS

@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.weights.resuming import epochs_begun_anew
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 
 LOOKS_AT = "checkpoint save"
@@ -56,6 +57,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from without
     yield from (each for each in beside if (each.location.path, each.location.symbol) not in told)
     yield from _resumed_without_schedule(facts.sites)
+    for place, name, loop in epochs_begun_anew(facts.sites):
+        yield Finding(
+            f"`{name}` is read from the checkpoint, and the epochs begin at 0 all the same",
+            place.location,
+            help=f"`range({name}, ...)`",
+            related=(loop.location,),
+        )
 
 
 def _states(facts: Facts) -> Iterator[Finding]:

@@ -106,6 +106,8 @@ def _moved(wrap: Call, starts: bool) -> int | None:
     device, context = wrap.file.value(node.args[0], context)
     if isinstance(device, ast.Call) and len(device.args) == 1:
         device = device.args[0] if wrap.file.resolve(device.func, context) == "torch.device" else device
+    if isinstance(device, ast.IfExp) and "is_available()" in ast.unparse(device.test):
+        device = device.body
     told = wrap.file.constant(device, context)
     return (0 if starts else None) if told == "cuda" else _number(told)
 

@@ -135,7 +135,9 @@ def _of_modules(facts: Facts) -> Iterator[Place]:
                 given = zip(loops, over, strict=True)
                 if len(loops) == len(bound) > 0 and all(_gives_modules(*each, owner.id) for each in given):
                     yield file.place(assigned.node, assigned.context)
-            elif isinstance(owner, ast.Attribute) and _is_used_as_module(file, owner, assigned.context):
+            elif isinstance(owner, ast.Attribute) and (
+                _is_used_as_module(file, owner, assigned.context) or _is_layer(file, owner, assigned.context)
+            ):
                 yield file.place(assigned.node, assigned.context)
 
 
@@ -148,6 +150,12 @@ def _is_used_as_module(file: File, owner: ast.Attribute, context: Context) -> bo
     function = file.function_around(context)
     text = file.module.text_of(function.cls.node) if function is not None and function.cls is not None else ""
     return re.search(rf"{asked}|{name}\(", text) is not None
+
+
+def _is_layer(file: File, owner: ast.Attribute, context: Context) -> bool:
+    """Whether `model.layer1` is a module, by all that the model may be made of."""
+    found = origins(file, owner.value, context)
+    return bool(found) and all(_has_module(origin, owner.attr) for origin in found)
 
 
 def _gives_modules(loop: ast.For, over: ast.expr, name: str) -> bool:

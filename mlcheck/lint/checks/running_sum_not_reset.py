@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["+="]):
         for epochs, mean, added in _over_epochs(file) if "torch" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
-            sum_ = ast.unparse(mean.left)
+            sum_ = _name_of_sum(mean.left)
             yield Finding(
                 f"`{sum_}` is divided by the size of one epoch, and holds the sum of all epochs so far"
                 if ast.unparse(mean.right) not in _begun(epochs)
@@ -77,8 +77,7 @@ def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssig
                 and (_is_sum(line) or _weighs(line))
             }
             for node in walk(epochs.node):
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.left, ast.Name):
-                    name = node.left.id
+                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and (name := _name_of_sum(node.left)):
                     behind = node.lineno > (batches.end_lineno or 0)
                     counted = _counts_samples(node.right, begun, batches) and ".backward(" in ast.unparse(epochs.node)
                     if not behind or name not in begun or name not in sums:
@@ -88,6 +87,14 @@ def _over_epochs(file: File) -> Iterator[tuple[LoopSite, ast.BinOp, ast.AugAssig
                         stores = [n for n in walk(epochs.node) if isinstance(n, ast.Name) and n.id == name]
                         if len([n for n in stores if _is_set(n)]) == 1:
                             yield epochs, node, sums[name]
+
+
+def _name_of_sum(node: ast.expr) -> str:
+    """`total` of `total` and of `100.0 * total`."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        left, right = node.left, node.right
+        node = right if isinstance(left, ast.Constant) else left if isinstance(right, ast.Constant) else node
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _begun(epochs: LoopSite) -> set[str]:

@@ -14,6 +14,7 @@ from mlcheck.lint.sites.evaluation.winners import wrong_winners
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.batched_products import weighed_across
+from mlcheck.lint.sites.layers.drawing import drawn_from
 from mlcheck.lint.sites.layers.implied_dimension import over_samples
 from mlcheck.lint.sites.layers.modules import is_module, module_classes
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
@@ -111,8 +112,9 @@ def _over_loaded_batch(facts: Facts) -> Iterator[Finding]:
         if softmax.dim != 0 or not isinstance(classes, int) or classes < 2:
             continue
         loaded = bool(softmax.calls) and all(_is_of_loader(call) and not _turns(facts, call) for call in softmax.calls)
+        drawn = not softmax.shape.open and softmax.place.node in facts.sites.once(drawn_from)
         other_ways = any(_is_its_other_way(softmax, other) for other in facts.softmaxes)
-        if loaded or (_is_of_samples(softmax) and not other_ways):
+        if loaded or drawn or (_is_of_samples(softmax) and not other_ways):
             yield _finding(softmax.place)
 
 

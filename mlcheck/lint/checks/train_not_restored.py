@@ -52,7 +52,7 @@ def _left_by_helper(facts: Facts, mode: Mode, forward: Forward) -> bool:
     inside, now = mode.when.calls, forward.when.calls
     if len(inside) == 0 or now[: len(inside)] == inside or not forward.loops:
         return False
-    if mode.when.loops or forward.place.symbol == mode.place.symbol:
+    if forward.place.symbol == mode.place.symbol or not set(mode.when.loops) <= set(forward.when.loops):
         return False
     return any(
         other.grad.kind == "off"

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Class, Function, Sites
-from mlcheck.lint.sites.origins import returns
+from mlcheck.lint.sites import OPEN, Class, Function, Sites
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.modules import MODULE
+from mlcheck.lint.sites.origins import origins, returns
 
 LOOKS_AT = "Transformers trainer"
-WORDS = ("compute_loss", "training_step")
+WORDS = ("compute_loss", "training_step", "Trainer")
 _TRAINERS = ("transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.trainer.Trainer")
 _BACKWARD = (".backward(", "super()", ".training_step(", "manual_backward(")
 _CUTS = ("item", "detach", "tolist", "numpy")
@@ -20,6 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     files = facts.sites.mentioning(["compute_loss", "training_step"])
     trainers = [cls for file in files for cls in file.classes if cls.libraries & set(_TRAINERS)]
     facts.sites.seen[LOOKS_AT] = len(trainers)
+    yield from _without_loss(facts.sites)
     for cls in trainers:
         if cls.libraries - set(_TRAINERS) - {"builtins.object", "typing.Generic"}:
             continue
@@ -31,6 +35,37 @@ def check(facts: Facts) -> Iterator[Finding]:
         step = cls.methods.get("training_step")
         if step is not None and not step.node.decorator_list:
             yield from _step(cls, step)
+
+
+def _without_loss(sites: Sites) -> Iterator[Finding]:
+    """`Trainer(model=Net(), ...)` of a module that takes no labels and returns the scores alone."""
+    for call in sites.calls(*_TRAINERS):
+        model = call.argument("model", 0)
+        trains = call.argument("train_dataset") not in (None, OPEN) and "label_smoothing" not in call.file.text
+        if model is None or model is OPEN or not trains or call.argument("compute_loss_func") is not None:
+            continue
+        for origin in origins(call.file, model, call.context):
+            cls = origin.file.resolve(origin.node.func, origin.context) if isinstance(origin.node, ast.Call) else None
+            forward = cls.methods.get("forward") if isinstance(cls, Class) and cls.libraries == {MODULE} else None
+            if forward is None or forward.node.args.kwarg is not None or "loss" in ast.unparse(forward.node).lower():
+                continue
+            given = list(returns(forward))
+            scores = bool(given) and all(_is_of_layer(node, forward) for node in given)
+            if scores and not any("label" in name or "target" in name for name in forward.parameters):
+                yield Finding(
+                    "The Trainer takes the loss from what the model returns, and this returns its scores alone",
+                    forward.place(given[0]).location,
+                    help='take `labels`, and return `{"loss": loss, "logits": logits}`',
+                    related=(call.place.location,),
+                )
+
+
+def _is_of_layer(node: ast.expr, forward: Function) -> bool:
+    """`self.head(x)` of a linear layer, here or under a name."""
+    made = source(forward.file, node, forward.inner)[0]
+    name = own_attribute(made.func, forward) if isinstance(made, ast.Call) else ""
+    sets = forward.cls.attribute(name) if name and forward.cls is not None else []
+    return len(sets) == 1 and sets[0][0].file.called(sets[0][1].value, sets[0][1].context) == "torch.nn.Linear"
 
 
 def _loss(function: Function) -> Iterator[Finding]:

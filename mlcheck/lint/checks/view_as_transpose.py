@@ -11,7 +11,12 @@ from mlcheck.lint.sites.data.pictures import KEEPS, is_picture
 from mlcheck.lint.sites.latest import origin, source
 from mlcheck.lint.sites.layers.dimensions import dimension, of_linear, positions, projected, unpacked
 from mlcheck.lint.sites.layers.heads import size_text, sizes_before_heads
-from mlcheck.lint.sites.layers.merging import is_merged_across, is_moved_behind, is_split_in_other_order
+from mlcheck.lint.sites.layers.merging import (
+    is_merged_across,
+    is_moved_behind,
+    is_sequence_as_map,
+    is_split_in_other_order,
+)
 from mlcheck.lint.sites.layers.recurrent import dimension_of_size, outputs
 
 LOOKS_AT = "reshaping"
@@ -37,6 +42,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 what = "two dimensions were merged in one order and are taken apart in the other"
             elif is_merged_across(call, owner, sizes):
                 what = "a dimension is taken over the head of another that stands between"
+            elif is_sequence_as_map(call, owner, sizes):
+                what = "its pixels come before its channels"
             elif _of_time_first(call, owner, sizes):
                 what = "the layer gives time first, and it is taken for the batch"
             elif _from_picture(call, owner, sizes):

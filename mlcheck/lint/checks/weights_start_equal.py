@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, canonical
+from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, Function, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.factors import zero_product
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
@@ -16,6 +16,7 @@ _FILLS = ("zeros_", "ones_", "constant_")
 _INITS = tuple(f"torch.nn.init.{name}" for name in _FILLS)
 _NORMS = frozenset(name for name in LEARNING if "Norm" in name)
 _COPIES = ("copy_(", "copy_params", "load_state_dict")
+_COUNTS = ("builtins.range", "builtins.zip", "builtins.len")
 _UNITS = frozenset(name for name in LEARNING if name not in _NORMS and "PReLU" not in name)
 
 
@@ -29,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not isinstance(target, ast.Name) or value is None:
                 continue
             seen += 1
-            kinds = _kinds(file, call.context, target.id)
+            kinds = _kinds(file, call.context, target.id) or _kinds_in_chain(call, target.id)
             if not kinds or _is_overwritten(file, call, target.id):
                 continue
             if kinds <= _NORMS and value == 0 and _is_second(call, target.id):
@@ -118,6 +119,40 @@ def _kinds(file: File, context: Context, name: str) -> set[str]:
     return set()
 
 
+def _kinds_in_chain(call: Call, name: str) -> set[str]:
+    """The layers of `for layer in self.layers:` where the `forward` sends its input through one after the other."""
+    loop, cls = call.loops[0].node if call.loops else None, call.function.cls if call.function is not None else None
+    if cls is None or not isinstance(loop, ast.For) or ast.unparse(loop.target) != name:
+        return set()
+    chosen = any(outer.kind in ("if", "try") for outer in call.context.outwards())
+    if chosen or not isinstance(loop.iter, ast.Attribute):
+        return set()
+    sets, forward = cls.attributes.get(loop.iter.attr, []), cls.find("forward")
+    made = sets[0][1].value if len(sets) == 1 else None
+    if forward is None or made is None or not _runs_through(forward, loop.iter):
+        return set()
+    calls = [node for node in walk(made) if isinstance(node, ast.Call) and node is not made]
+    named = [cls.file.called(node, sets[0][1].context) for node in calls]
+    layers = {layer for layer in named if layer in LEARNING}
+    return layers if all(layer.startswith("torch.nn.") or layer in _COUNTS for layer in named) else set()
+
+
+def _runs_through(forward: Function, layers: ast.Attribute) -> bool:
+    """`for layer in self.layers: x = torch.relu(layer(x))`."""
+    for loop in forward.nodes:
+        over = loop.iter if isinstance(loop, ast.For) else None
+        over = over.value if isinstance(over, ast.Subscript) else over
+        if not isinstance(loop, ast.For) or not isinstance(over, ast.Attribute) or over.attr != layers.attr:
+            continue
+        for line in loop.body:
+            target = line.targets[0] if isinstance(line, ast.Assign) else None
+            if isinstance(line, ast.Assign) and isinstance(target, ast.Name) and loads(line.value, target.id):
+                plain = not any(isinstance(node, ast.BinOp) for node in walk(line.value))
+                if plain and loads(line.value, ast.unparse(loop.target)):
+                    return True
+    return False
+
+
 def _is_alone(call: Call, kinds: set[str]) -> bool:
     """Whether the loop is over a module or a part of it with a single such layer: a head that starts at zero."""
     loop = call.loops[0].node if call.loops else None
@@ -172,9 +207,9 @@ def _is_about(test: ast.expr, name: str) -> bool:
 
 
 def _is_overwritten(file: File, call: Call, name: str) -> bool:
-    """Whether a later statement of the same branch fills the same weights anew."""
-    block = next((outer.node for outer in call.context.outwards() if outer.kind == "if"), None)
-    nodes = (node for line in block.body for node in walk(line)) if isinstance(block, ast.If) else iter(())
+    """Whether a later statement of the same branch, or the same turn of a loop, fills the same weights anew."""
+    block = next((outer.node for outer in call.context.outwards() if outer.kind in ("if", "loop")), None)
+    nodes = (node for line in block.body for node in walk(line)) if isinstance(block, ast.If | ast.For) else iter(())
     return any(
         isinstance(node, ast.Call)
         and node.lineno > call.node.lineno

@@ -9,6 +9,7 @@ from typing import Any
 from mlcheck.lint.facts import Loop
 from mlcheck.lint.interpret import containers, turns
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.nodes import loads
 from mlcheck.lint.python import assignment, elements
 from mlcheck.lint.pytorch import snapshots
 from mlcheck.lint.values import Const, Table, Tuple, Value
@@ -85,10 +86,17 @@ def comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorEx
     return containers.new_list(m, items)
 
 
+def _is_for_each_alike(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> bool:
+    """`(nn.Linear(n, n) for _ in range(3))`, whose items do not ask for the number."""
+    target = node.generators[0].target
+    alone = len(node.generators) == 1 and not node.generators[0].ifs and not isinstance(node, ast.DictComp)
+    return alone and isinstance(target, ast.Name) and not loads(node, target.id)
+
+
 def _clauses(m: Machine, node: Any, depth: int, source: Value, found: list[Value]) -> bool:
     clause = node.generators[depth]
     loop = Loop(node, m.place(node), containers.split_of_iterable(m, source))
-    known = elements.finite(m, source)
+    known = elements.finite(m, source) or (elements.counted(source) if _is_for_each_alike(node) else None)
     items: list[Value | None] = list(known) if known is not None else [None, None]
     start, facts, first = m.store.mark(), m.facts.total(), m.fresh()
     with turns.inside(m, loop):

@@ -24,6 +24,7 @@ from mlcheck.lint.values import (
 )
 
 _UNROLL = 8
+_FEW = 4
 
 
 def finite(m: Machine, value: Value) -> list[Value] | None:
@@ -37,6 +38,15 @@ def finite(m: Machine, value: Value) -> list[Value] | None:
     plain = all(isinstance(item, Const) and not isinstance(item.value, str) for item in found.items)
     unknown = all(isinstance(item, Symbol | Tensor) for item in found.items)
     return None if plain or unknown else list(found.items)
+
+
+def counted(value: Value) -> list[Value] | None:
+    """The numbers of a `range` of a few."""
+    if isinstance(value, Object) and value.type == "builtins.range" and len(value.args) == 1 and not value.kwargs:
+        end = value.args[0]
+        if isinstance(end, Const) and isinstance(end.value, int) and 0 < end.value <= _FEW:
+            return [Const(number) for number in range(end.value)]
+    return None
 
 
 def element(m: Machine, value: Value) -> Value:

@@ -229,6 +229,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
     if name.startswith(_SAME):
         return first
     if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
+        shape_rules.sequence(m, module, first, node)
         return Tuple((Tensor("other", None, split, traces), Symbol(m.fresh(), "", split, traces)))
     if module.type.startswith("torch.nn."):
         return Tensor("other", None, split, traces)

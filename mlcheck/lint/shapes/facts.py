@@ -29,3 +29,10 @@ class Softmax(NamedTuple):
     dim: int
     calls: frozenset[Forward]
     raw: bool
+
+
+class ReadAcross(NamedTuple):
+    """A call of a recurrent layer or of attention that takes the samples which a loader put together for a sequence."""
+
+    layer: Place
+    place: Place

@@ -13,7 +13,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.shapes import algebra as shapes
 from mlcheck.lint.shapes import tables
-from mlcheck.lint.shapes.facts import Broadcast, Softmax
+from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
 from mlcheck.lint.shapes.names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
 from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value, live, traces_of
 
@@ -208,6 +208,17 @@ def softmax(m: Machine, given: Value, dim: Value | None, place: Place) -> None:
     if shape is not None and over is not None and isinstance(given, Tensor | Symbol):
         raw = isinstance(given, Tensor) and given.kind == "raw"
         m.facts.softmaxes.append(Softmax(place, shape, over, live(given.traces), raw))
+
+
+def sequence(m: Machine, module: Object, given: Value, node: ast.AST) -> None:
+    """A layer that has the sequence first, called on a loader's (batch, steps, features), goes on record."""
+    shape = of(given)
+    if module.place is None or shape is None or shape.open or len(shape.dims) != 3:
+        return
+    first, steps, _ = shape.dims
+    told = module.kwargs.get("batch_first", Const(False)) == Const(False) and "**" not in module.kwargs
+    if isinstance(first, tuple) and first[0] == "batch" and steps not in (None, 1) and told and len(module.args) < 4:
+        m.facts.read_across.append(ReadAcross(module.place, m.place(node)))
 
 
 def of_attribute(m: Machine, owner: Tensor | Symbol, name: str) -> Value | None:

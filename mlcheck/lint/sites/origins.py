@@ -74,6 +74,7 @@ def _step(origin: Origin) -> Iterator[Origin]:
             yield Origin(file, held, file.value(node.value, context)[1], item)
         elif held is OPEN and isinstance(node.value, ast.Name | ast.Attribute):
             yield from _entry(file, node.value, context, node.slice.value, item)
+            yield from _returned_entry(file, node.value, context, node.slice.value, item)
     elif isinstance(node, ast.IfExp):
         answer = entered.answer(node.test) if entered is not None else None
         arms = [node.body] * (answer is not False) + [node.orelse] * (answer is not True)
@@ -95,6 +96,19 @@ def _entry(file: File, table: ast.expr, context: Context, key: str, item: int) -
         held = where.item_of(ast.Name(named[0], ast.Load()), found[0].context, key) if len(named) == 1 else None
         if held is not None and held is not OPEN:
             yield Origin(where, held, found[0].context, item)
+
+
+def _returned_entry(file: File, table: ast.expr, context: Context, key: str, item: int) -> Iterator[Origin]:
+    """`loaders["train"]` of `loaders = make_loaders()`, which returns dictionaries that it writes out."""
+    made, where = file.value(table, context)
+    if not isinstance(made, ast.Call) or (isinstance(table, ast.Name) and file.is_mutated(table.id, context)):
+        return
+    tables = list(_call(Origin(file, made, where), made))
+    entries = [each.file.item_of(each.node, each.context, key) for each in tables]
+    if not any(held is None or held is OPEN for held in entries):
+        for each, held in zip(tables, entries, strict=True):
+            if isinstance(held, ast.expr):
+                yield Origin(each.file, held, each.file.value(each.node, each.context)[1], item, each.entered)
 
 
 def _within(bindings: list[Binding], context: Context) -> list[Binding]:

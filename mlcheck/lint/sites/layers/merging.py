@@ -6,9 +6,12 @@ import ast
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
 
+_LAYERS = 4
+_TURNS = (["1", "2"], ["2", "1"], ["-1", "-2"], ["-2", "-1"])
 _MOVES = pattern(r"transpose|permute|movedim|moveaxis|swapaxes|rearrange|einsum|\.m?T\b|\.t\(")
 
 
@@ -83,3 +86,42 @@ def is_merged_across(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool
         else:
             return size.isidentifier() and size in left and size != "1"
     return False
+
+
+def is_sequence_as_map(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
+    """`t = x.flatten(2).transpose(1, 2)`, layers that keep (batch, pixels, channels), and `t.view(b, c, h, w)`."""
+    names = [ast.unparse(size) for size in sizes]
+    if call.function is None or len(set(names)) != 4 or not all(isinstance(size, ast.Name) for size in sizes):
+        return False
+    node, context = source(call.file, owner, call.context)
+    for _ in range(_LAYERS):
+        if not (isinstance(node, ast.Call) and own_attribute(node.func, call.function) and len(node.args) == 1):
+            break
+        node, context = source(call.file, node.args[0], context)
+    match node:
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Call(func=ast.Attribute(value=picture, attr="flatten"), args=[ast.Constant(value=2)]),
+                attr="transpose" | "permute" as moves,
+            ),
+            args=order,
+        ):
+            turned = [ast.unparse(each) for each in order] in ([["0", "2", "1"]] if moves == "permute" else _TURNS)
+            return turned and _leads_all(call, ast.unparse(picture), names)
+    return False
+
+
+def _leads_all(call: Call, picture: str, names: list[str]) -> bool:
+    """Whether `b, c, h, w = x.shape` tells all four sizes, and nothing else does."""
+    assert call.function is not None
+    stored = [node.id for node in call.function.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    if any(stored.count(name) != 1 for name in names):
+        return False
+    return any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Tuple)
+        and [ast.unparse(name) for name in node.targets[0].elts][:2] == names[:2]
+        and {ast.unparse(name) for name in node.targets[0].elts} == set(names)
+        and ast.unparse(node.value) in (f"{picture}.shape", f"{picture}.size()")
+        for node in call.function.nodes
+    )

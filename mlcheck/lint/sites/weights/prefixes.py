@@ -7,18 +7,19 @@ import ast
 from mlcheck.lint.names import canonical
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
-from mlcheck.lint.sites.model import Call, Class
-from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import Context
 
 _WRAPPERS = frozenset(["torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel"])
+_DEPTH = 3
 _SAME = ("cuda", "to", "cpu", "train", "eval", "float", "half")
 
 
-def wrapped(file: File, node: ast.expr, context: Context) -> bool | None:
+def wrapped(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool | None:
     """Whether a model is DataParallel or DistributedDataParallel around another; None where that cannot be told."""
     if isinstance(node, ast.Attribute) and node.attr == "module":
-        return False if wrapped(file, node.value, context) else None
+        return False if wrapped(file, node.value, context, depth) else None
     made, where = source(file, node, context)
     if isinstance(made, ast.Attribute) and (held := file.held(made, where)) is not None:
         made, where = held
@@ -27,6 +28,9 @@ def wrapped(file: File, node: ast.expr, context: Context) -> bool | None:
     if not isinstance(made, ast.Call):
         return None
     named = file.resolve(made.func, where)
+    if isinstance(named, Function):
+        answers = {wrapped(named.file, given, named.inner, depth - 1) for given in returns(named)} if depth else {None}
+        return answers.pop() if len(answers) == 1 else None
     if isinstance(named, Class):
         return None if not any(canonical(base).startswith("torch.nn.") for base in named.libraries) else False
     name = canonical(named) if isinstance(named, str) else ""
@@ -97,17 +101,38 @@ def _renamed(key: ast.expr) -> bool | None:
 
 
 def saved_with_prefix(file: File, node: ast.expr, context: Context) -> Origin | None:
-    """The `torch.save(parallel.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, if that is the only one."""
+    """The `torch.save(parallel.state_dict(), "net.pt")` behind a `torch.load("net.pt")`, if that is the only one.
+
+    Both may name an entry: `torch.save({"model": parallel.state_dict()}, path)`, and `torch.load(path)["model"]`.
+    """
     made, where = source(file, node, context)
+    key = made.slice.value if isinstance(made, ast.Subscript) and isinstance(made.slice, ast.Constant) else None
+    if isinstance(made, ast.Subscript):
+        made, where = source(file, made.value, where)
     if file.called(made, where) != "torch.load" or not isinstance(made, ast.Call) or not made.args:
         return None
-    path = file.constant(made.args[0], where)
-    if not isinstance(path, str):
-        return None
-    found = [call for call in file.sites.calls("torch.save") if call.constant("f", 1) == path]
-    state = found[0].argument("obj", 0) if len(found) == 1 else None
-    if not isinstance(state, ast.Call) or not isinstance(state.func, ast.Attribute) or state.func.attr != "state_dict":
+    path = _path(file, made.args[0], where)
+    saves = list(file.sites.calls("torch.save")) if path else []
+    found = [call for call in saves if _path(call.file, call.argument("f", 1), call.context) == path]
+    if len(found) != 1 or (isinstance(path, frozenset) and len(saves) > 1):
         return None
     saved: Call = found[0]
-    around = wrapped(saved.file, state.func.value, saved.context)
+    state, inner = saved.argument("obj", 0), saved.context
+    if isinstance(key, str) and state is not None:
+        state, inner = source(saved.file, state, inner)
+        state = saved.file.item_of(state, inner, key)
+    if not isinstance(state, ast.Call) or not isinstance(state.func, ast.Attribute) or state.func.attr != "state_dict":
+        return None
+    around = wrapped(saved.file, state.func.value, inner)
     return Origin(saved.file, saved.node, saved.context) if around else None
+
+
+def _path(file: File, node: ast.expr | None, context: Context) -> str | frozenset[str] | None:
+    """The name of a file; where it is no constant, in the words of whoever gives it: `args.checkpoint`."""
+    constant = file.constant(node, context)
+    if isinstance(constant, str) or node is None:
+        return constant if isinstance(constant, str) else None
+    found = origins(file, node, context)
+    asked = [ast.unparse(each.node) for each in found if isinstance(each.node, ast.Attribute)]
+    known = len(asked) == len(found) > 0 and not any(name.startswith("self.") for name in asked)
+    return frozenset(asked) if known else None

@@ -1,0 +1,116 @@
+"""Averaged models whose batch-norm statistics stay what they were when the copy was made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.layers.modules import is_module, text_of
+from mlcheck.lint.sites.model import OPEN, Class
+from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+_WITH_STATISTICS = pattern(r"BatchNorm[123]d|SyncBatchNorm")
+_TAKES_OVER = pattern(r"buffers\(|running_mean|state_dict\(|update_bn|num_batches_tracked|momentum\s*=\s*None")
+_KEEPS = ("to", "cuda", "cpu", "float", "double", "train")
+
+
+def without_buffers(file: File) -> Iterator[Finding]:
+    """A deep copy that is put into eval mode for good, and gets parameters but never the statistics."""
+    if "deepcopy" not in file.text or _TAKES_OVER.search(file.text):
+        return
+    for call in file.calls("zip"):
+        if len(call.node.args) != 2 or not all(ast.unparse(arg).endswith(".parameters()") for arg in call.node.args):
+            continue
+        loop = next((node for node in walk(file.module.source.tree) if iterates(node, call.node)), None)
+        if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Tuple) or len(loop.target.elts) != 2:
+            continue
+        for number, argument in enumerate(call.node.args):
+            updated = ast.unparse(loop.target.elts[number])
+            owner = model_in(argument)
+            if _is_blended(loop, updated) and _stays_behind(file, owner, call.context):
+                yield Finding(
+                    f"Only parameters are averaged: the batch-norm statistics of `{ast.unparse(owner)}` stay "
+                    "as they were when it was copied, and it is evaluated with them",
+                    file.place(loop, call.context).location,
+                    help="copy the buffers too: `for a, b in zip(average.buffers(), model.buffers()): a.copy_(b)`",
+                )
+
+
+def iterates(node: ast.AST, over: ast.Call) -> bool:
+    return isinstance(node, ast.For) and node.iter is over
+
+
+def _is_blended(loop: ast.For, name: str) -> bool:
+    text = "\n".join(ast.unparse(statement) for statement in loop.body)
+    return (
+        re.search(rf"(?<![\w.]){re.escape(name)}(?:\.data|\.detach\(\))?\.(?:mul_|lerp_|copy_|data = )", text)
+        is not None
+    )
+
+
+def _stays_behind(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether it is a deep copy of a model with batch norm, put into eval mode and never back, and called."""
+    found = origins(file, owner, context)
+    copies = [origin for origin in found if origin.name == "copy.deepcopy" and isinstance(origin.node, ast.Call)]
+    if len(found) != 1 or len(copies) != 1:
+        return False
+    copy = copies[0]
+    names = copy.file.names_given(copy.node)
+    text = copy.file.text
+    if len(names) != 1 or not re.search(rf"\b{names[0]}\.eval\(\)", text) or re.search(rf"\b{names[0]}\.train\(", text):
+        return False
+    assert isinstance(copy.node, ast.Call)
+    models = origins(copy.file, copy.node.args[0], copy.context) if copy.node.args else []
+    called = re.search(rf"\b{names[0]}\(", text) is not None
+    return called and bool(models) and all(_has_statistics(model.file, model.node, model.context) for model in models)
+
+
+def _has_statistics(file: File, node: ast.expr, context: Context) -> bool:
+    """Whether an expression makes a model with batch norm."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
+        made = origins(file, node.func.value, context)
+        if len(made) != 1:
+            return False
+        file, node, context = made[0].file, made[0].node, made[0].context
+    named = file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    if isinstance(named, Class):
+        return is_module(named) and _WITH_STATISTICS.search(text_of(named)) is not None
+    if isinstance(named, str) and named.startswith("torchvision.models."):
+        return named.rpartition(".")[2].startswith(("resnet", "resnext", "wide_resnet", "mobilenet", "densenet"))
+    return _WITH_STATISTICS.search(ast.unparse(node)) is not None
+
+
+def model_in(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    return node
+
+
+def never_updated(sites: Sites) -> Iterator[Finding]:
+    """`AveragedModel(model)` of a model with batch norm, which is evaluated, and no `update_bn` anywhere."""
+    made = list(sites.calls("torch.optim.swa_utils.AveragedModel"))
+    if not made or any(True for _ in sites.mentioning(["update_bn(", "bn_update", "running_mean"], tests=True)):
+        return
+    for call in made:
+        names, model = call.file.names_given(call.node), call.argument("model", 0)
+        if len(names) != 1 or model is None or model is OPEN or call.argument("use_buffers") is not None:
+            continue
+        found = origins(call.file, model, call.context)
+        evaluated = [
+            other for other in call.file.calls("eval") if ast.unparse(other.node.func).endswith(f"{names[0]}.eval")
+        ]
+        if evaluated and found and all(_has_statistics(each.file, each.node, each.context) for each in found):
+            yield Finding(
+                f"Only parameters are averaged: the batch-norm statistics of `{names[0]}` stay as they were when it "
+                "was copied, and it is evaluated with them",
+                evaluated[0].place.location,
+                help=f"`update_bn(loader, {names[0]})` before, or `use_buffers=True` where it is made",
+                related=(call.place.location,),
+            )

@@ -1,0 +1,56 @@
+"""Where a run goes on that was begun before: the epoch that its checkpoint tells."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import own_nodes
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.project import Sites
+
+_EPOCHS = ("epoch", "epochs", "start_epoch")
+
+
+def epochs_begun_anew(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
+    """`start = checkpoint["epoch"] + 1`, which nothing reads, above `for epoch in range(epochs)` that trains."""
+    for call in sites.calls("torch.load"):
+        names = call.file.names_given(call.node)
+        nodes = call.function.nodes if call.function is not None else list(own_nodes(call.file.module.source.tree))
+        for line in nodes if len(names) == 1 else ():
+            target = line.targets[0] if isinstance(line, ast.Assign) else None
+            if not isinstance(line, ast.Assign) or not isinstance(target, ast.Name) or target.id in call.file.uses:
+                continue
+            loop = _begins_at_zero(nodes, line) if _tells_epoch(line.value, names[0]) else None
+            if loop is not None and not _is_shared(nodes, target.id):
+                yield _place(call, line), target.id, _place(call, loop)
+
+
+def _tells_epoch(node: ast.expr, checkpoint: str) -> bool:
+    """`checkpoint["epoch"]`, one more or not."""
+    if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant):
+        node = node.left
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key)):
+            return name == checkpoint and key in _EPOCHS
+    return False
+
+
+def _begins_at_zero(nodes: list[ast.AST], after: ast.stmt) -> ast.For | None:
+    """The loop over epochs behind a line, which counts them from 0 and trains."""
+    for node in nodes:
+        match node:
+            case ast.For(target=ast.Name(id=turn), iter=ast.Call(func=ast.Name(id="range"), args=[_])):
+                text = ast.unparse(node)
+                if node.lineno > after.lineno and "epoch" in turn and ("backward(" in text or "train" in text):
+                    return node
+    return None
+
+
+def _is_shared(nodes: list[ast.AST], name: str) -> bool:
+    return any(isinstance(node, ast.Global | ast.Nonlocal) and name in node.names for node in nodes)
+
+
+def _place(call: Call, node: ast.AST) -> Place:
+    return call.file.place(node, call.context)
