@@ -59,18 +59,22 @@ def _asked_for_one(sites: Sites) -> Iterator[Finding]:
 
 
 def _how(function: Function) -> str:
-    if function.cls is not None and len(function.parameters) == 1:
-        return f"call `self.{function.name}()` at the end of `__init__`, or remove it"
+    if function.cls is not None:
+        asks = "isinstance(" in function.file.module.text_of(function.node) and len(function.parameters) > 1
+        call = f"self.apply(self.{function.name})" if asks else f"self.{function.name}()"
+        return f"call `{call}` at the end of `__init__`, or remove it"
     return f"`model.apply({function.name})`, or remove it"
 
 
 def _is_for_modules(function: Function) -> bool:
-    """A function of one module, for `apply`; or a method without arguments of a plain `nn.Module`."""
+    """A function of one module, for `apply`; or a method of a plain `nn.Module`, for that or without arguments."""
     if function.node.decorator_list or function.name.startswith("__"):
         return False
+    required = [name for name, default in function.parameters.items() if default is None and name != function.receiver]
+    asks = "isinstance(" in function.file.module.text_of(function.node)
     if function.cls is None:
-        return len(function.parameters) == 1 and "isinstance(" in function.file.module.text_of(function.node)
-    return function.cls.libraries == {MODULE} and len(function.parameters) == 1
+        return len(function.parameters) == 1 and asks
+    return function.cls.libraries == {MODULE} and (not required or (len(required) == 1 and asks))
 
 
 def _is_named_elsewhere(sites: Sites, function: Function) -> bool:

@@ -167,5 +167,6 @@ def _gathered(sites: Sites, cls: Class, name: str) -> bool:
     kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
     if any(f".{name}" in other.file.module.text_of(other.node) for other in kin):
         return True
-    forward = cls.methods.get("forward")
-    return forward is None or f"self.{name}" not in forward.file.module.text_of(forward.node)
+    fills = {method.name for method in cls.methods.values() for _, filled in _fills(method) if filled == name}
+    others = [method for method in cls.methods.values() if method.name not in fills | {"__init__"}]
+    return not any(re.search(rf"\bself\.{word}\b", method.file.module.text_of(method.node)) for method in others)
