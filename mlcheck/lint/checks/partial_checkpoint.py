@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew
 from mlcheck.lint.sites.weights.saved_states import under_other_names
+from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
 
 LOOKS_AT = "checkpoint save"
 _STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
@@ -50,6 +51,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"The state of `{saved}` is saved under the name of `{meant}`, whose own is lost",
             place.location,
             help=f"`{meant}.state_dict()`",
+        )
+    for saved_table, key, read in unsaved_states(facts.sites):
+        yield Finding(
+            f"`{key}` is asked for when the run is resumed, and is not in what is saved: it can never be resumed",
+            saved_table.place.location,
+            help=f'save the state under `"{key}"`, as it is loaded',
+            related=(read.location,),
         )
     without = list(_resumed_without_optimizer(facts.sites))
     told = {(finding.location.path, finding.location.symbol) for finding in without}

@@ -1,0 +1,102 @@
+"""States that a resumed run asks a checkpoint for, and that nothing in the project ever puts into one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
+
+_ALIKE = 2  # keys that a checkpoint must share with what is read from it to be the one that is read
+
+
+class Saved(NamedTuple):
+    """A dictionary that is saved, all of whose keys are written out."""
+
+    place: Place
+    keys: frozenset[str]
+
+
+def unsaved_states(sites: Sites) -> Iterator[tuple[Saved, str, Place]]:
+    """`optimizer.load_state_dict(state["optimizer"])`, of a dictionary that is saved without: it, the key, the read."""
+    tables = sites.once(_saved)
+    for file in tables:
+        for call in file.calls("load_state_dict"):
+            name, key = _read(call)
+            if not key or _is_optional(call.context):
+                continue
+            asked = _keys_of(call, name) if _is_loaded(file, name, call.context) else set()
+            alike = [each for each in tables[file] if len(each.keys & asked) >= _ALIKE and key not in each.keys]
+            if alike and _is_only_read(sites, key):
+                yield alike[0], key, call.place
+
+
+def _saved(sites: Sites) -> dict[File, list[Saved]]:
+    """The dictionaries that `torch.save` gets, by the file that they are written in."""
+    found: dict[File, list[Saved]] = {}
+    for save in sites.calls("torch.save"):
+        for origin in origins(save.file, save.node.args[0], save.context) if save.node.args else ():
+            keys = origin.node.keys if isinstance(origin.node, ast.Dict) else []
+            words = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+            if words and len(words) == len(keys):
+                place = origin.file.place(origin.node, origin.context)
+                found.setdefault(origin.file, []).append(Saved(place, frozenset(words)))
+    return found
+
+
+def _read(call: Call) -> tuple[str, str]:
+    """`state` and `optimizer` of `optimizer.load_state_dict(state["optimizer"])`."""
+    match call.node.args:
+        case [ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)))]:
+            return name, key
+    return "", ""
+
+
+def _is_optional(context: Context) -> bool:
+    """Whether a condition of its own or a `try` stands around: a checkpoint without may come."""
+    return any(
+        outer.kind == "try" or (isinstance(outer.node, ast.If) and "in" in ast.unparse(outer.node.test).split())
+        for outer in context.outwards()
+    )
+
+
+def _is_loaded(file: File, name: str, context: Context) -> bool:
+    """Whether all that the name may be is what `torch.load` read."""
+    bound = file.bindings(name, context)
+    return bool(bound) and all(
+        isinstance(each.value, ast.expr) and file.called(each.value, each.context) == "torch.load" for each in bound
+    )
+
+
+def _keys_of(call: Call, name: str) -> set[str]:
+    around = call.function.node if call.function is not None else call.file.module.source.tree
+    return {
+        node.slice.value
+        for node in walk(around)
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == name
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    }
+
+
+def _is_only_read(sites: Sites, key: str) -> bool:
+    """Whether the word stands nowhere in quotes, nor as a name in a `dict(...)`, but where a key is read.
+
+    Of the files that deal with states: elsewhere it is a word of a configuration.
+    """
+    word = re.escape(key)
+    quoted = re.compile(rf"[\"']{word}[\"']")
+    read = re.compile(rf"\w\[\s*[\"']{word}[\"']\s*\](?!\s*=(?!=))")
+    named = re.compile(rf"\bdict\([^)]*\b{word}\s*=|\b(?:setattr|update|save\w*)\([^)]*\b{word}\s*=", re.DOTALL)
+    texts = [file.text for file in sites.mentioning([key], tests=True) if "state_dict" in file.text]
+    return not any(named.search(text) or len(quoted.findall(text)) != len(read.findall(text)) for text in texts)
