@@ -1,6 +1,7 @@
 """vae-formula-wrong: the divergence or the sampling of a variational autoencoder has something amiss."""
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -182,9 +183,20 @@ def _deviation(lines: Stretch, node: ast.AST) -> str:
     for noise, factor in permutations(_factors(lines, node), 2):
         name = _raised(lines.value(factor)) if _is_noise(lines, noise) else ""
         last = name.rpartition(".")[2].lower() if _DOTTED.fullmatch(name) else ""
-        if last.endswith(_VARIANCES):
+        if last.endswith(_VARIANCES) and not _is_of_deviation(lines, last):
             return name
     return ""
+
+
+def _is_of_deviation(lines: Stretch, name: str) -> bool:
+    """Whether it is doubled, or its exponential squared, anywhere: the logarithm of a deviation, whatever its name."""
+    word = rf"[\w.]*{re.escape(name)}"
+    doubled = rf"(?<![\w.])2(?:\.0?)?\s*\*\s*{word}\b|{word}\s*\*\s*2\b"
+    squared = (
+        rf"(?:{word}\.exp\(\)|exp\({word}\))\)?\s*(?:\*\*|\.pow|\.square)|square\((?:torch\.exp\({word}|{word}\.exp)"
+    )
+    either = re.compile(f"{doubled}|{squared}", re.IGNORECASE)
+    return any(either.search(file.text) for file in lines.file.sites.files.values())
 
 
 def _factors(lines: Stretch, node: ast.AST) -> tuple[ast.expr, ...]:
