@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, has_any
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes
@@ -74,7 +74,23 @@ def _is_for_modules(function: Function) -> bool:
     asks = "isinstance(" in function.file.module.text_of(function.node)
     if function.cls is None:
         return len(function.parameters) == 1 and asks
-    return function.cls.libraries == {MODULE} and (not required or (len(required) == 1 and asks))
+    takes = len(function.parameters) > 1
+    if function.cls.libraries != {MODULE} or (takes and _is_initialised_otherwise(function.cls)):
+        return False
+    return not required or (len(required) == 1 and asks)
+
+
+def _is_initialised_otherwise(cls: Class) -> bool:
+    """Whether a constructor hands the module to somebody, applies another function, or calls another such method."""
+    for init in (base.methods["__init__"] for base in cls.line if "__init__" in base.methods):
+        for call in (node for node in init.nodes if isinstance(node, ast.Call)):
+            own = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == init.receiver
+            if own and (last_name(call.func) == "apply" or _NAMED.search(last_name(call.func))):
+                return True
+            if any(isinstance(part, ast.Name) and part.id == init.receiver for part in call.args):
+                if last_name(call.func) not in ("super", "__init__"):
+                    return True
+    return False
 
 
 def _is_named_elsewhere(sites: Sites, function: Function) -> bool:
