@@ -159,6 +159,28 @@ def test_an_average_that_is_written_back_to_the_model() -> None:
         assert ask(COPY, gentle).outcome is Outcome.PASS
 
 
+def test_an_average_loaded_into_the_model_while_its_decay_warms_up() -> None:
+    def loaded(back: bool) -> Trial:
+        steps = count(1)
+
+        def update(model: nn.Module, ema: nn.Module) -> None:
+            number = next(steps)
+            average(model, ema, min(0.999, (1 + number) / (10 + number)))
+            if back:
+                model.load_state_dict(ema.state_dict())
+
+        return averaged(update)
+
+    told = fault(loaded(back=True)).findings[0].message
+    assert "after each optimizer step the model is drawn back to `Holder.ema`" in told
+    assert ask(COPY, loaded(back=False)).outcome is Outcome.PASS
+
+
+def test_a_copy_set_to_the_model_after_each_step_does_not_draw_it_back() -> None:
+    verdict = ask(COPY, averaged(lambda model, target: target.load_state_dict(model.state_dict()), mlp()))
+    assert "drawn back" not in verdict.summary
+
+
 def test_a_model_set_to_its_slow_copy_now_and_then_passes() -> None:
     steps = count(1)
 

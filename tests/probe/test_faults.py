@@ -164,6 +164,36 @@ def test_sigmoid_before_bce_with_logits() -> None:
     fails("sigmoid-before-bcelogits", trial)
 
 
+Score = Callable[[nn.Module, Tensor], Tensor]
+
+
+def ranking(scores: nn.Module, x: Tensor) -> Tensor:
+    return -F.logsigmoid(scores(x)).mean()
+
+
+def one_against_the_other(scores: nn.Module, x: Tensor) -> Tensor:
+    return F.softplus(-scores(x)).mean() + 0.5 * F.softplus(scores(x.flip(0))).mean()
+
+
+def softly(model: nn.Module, x: Tensor) -> Tensor:
+    return (F.softplus(model(x)) - 1).pow(2).mean()
+
+
+@pytest.mark.parametrize("loss", [ranking, one_against_the_other])
+@pytest.mark.parametrize("squashed", [True, False])
+def test_sigmoid_before_a_cross_entropy_of_its_own(loss: Score, squashed: bool) -> None:
+    model = nn.Sequential(*mlp(8, 1), *([nn.Sigmoid()] if squashed else []))
+    verdict = ask("sigmoid-before-bcelogits", trial_of(model, classes(8), lambda m, batch: loss(m, batch[0])))
+    assert verdict.outcome is (Outcome.FAIL if squashed else Outcome.PASS), verdict.reason or verdict.summary
+    assert not squashed or "comes from sigmoid" in verdict.summary
+
+
+def test_softplus_as_an_activation_is_no_loss() -> None:
+    model = nn.Sequential(*mlp(8, 1), nn.Sigmoid())
+    verdict = ask("sigmoid-before-bcelogits", trial_of(model, classes(8), lambda m, batch: softly(m, batch[0])))
+    assert verdict.outcome is Outcome.SKIP, verdict.summary
+
+
 def test_evaluation_in_training_mode_and_what_it_changes() -> None:
     model = nn.Sequential(nn.BatchNorm1d(8), *mlp(), nn.Dropout(0.2))
 

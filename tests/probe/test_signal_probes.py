@@ -71,6 +71,45 @@ def test_weights_that_all_begin_next_to_zero(every: bool, outcome: Outcome) -> N
     assert ("the weights of all 3 layers begin next to zero" in verdict.summary) is every
 
 
+def tiny(model: nn.Sequential, *layers: int) -> nn.Sequential:
+    for layer in layers:
+        nn.init.normal_(model[layer].weight, std=1e-5)  # type: ignore[arg-type]
+    return model
+
+
+@pytest.mark.parametrize("normed", [False, True])
+def test_two_layers_that_begin_next_to_zero(normed: bool) -> None:
+    after = [nn.LayerNorm(32, eps=1e-12)] if normed else []
+    model = nn.Sequential(nn.Linear(8, 32), *after, nn.ReLU(), nn.Linear(32, 32), *after, nn.ReLU(), nn.Linear(32, 5))
+    verdict = ask("signal-fades-with-depth", on_classes(tiny(model, 0, 3 if normed else 2)))
+    if normed:  # what a norm scales up again does not fade
+        says(verdict, Outcome.PASS)
+    else:
+        says(verdict, Outcome.WARN, "the weights of 2 of 3 layers begin next to zero")
+
+
+class Branches(nn.Module):
+    """Residual branches whose last layers begin next to zero, so that the model begins as the identity."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))
+        self.outer = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))
+        self.first, self.head = nn.Linear(8, 32), nn.Linear(32, 5)
+        for layer in self.outer:
+            nn.init.normal_(layer.weight, std=1e-5)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for inner, outer in zip(self.inner, self.outer, strict=True):
+            x = x + outer(inner(x).relu())
+        return self.head(x)
+
+
+def test_branches_may_begin_next_to_zero() -> None:
+    assert ask("signal-fades-with-depth", on_classes(Branches())).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize("bend", [nn.ReLU, nn.Tanh, nn.GELU])
 def test_eight_layers_carry_the_signal(bend: type[nn.Module]) -> None:
     assert ask("signal-fades-with-depth", on_classes(deep(6, bend), batches=3)).outcome is Outcome.PASS

@@ -79,7 +79,7 @@ def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
         told = f"{len(copy.shared)} of {plural(copy.weights, 'weight')} of `{copy.name}` lie in the model's own memory"
         yield f"{told}: it is the model, not a copy", "copy with copy.deepcopy(model), or clone every tensor"
         return
-    if len(copy.left) >= _FEW and max(copy.left) < _HELD:
+    if len(copy.left) >= _FEW and (max(copy.left) < _HELD or (copy.overwritten and copy.decays)):
         told = f"after each optimizer step the model is drawn back to `{copy.name}`: {_range(copy.left)} of the step is"
         yield f"{told} left, and it hardly trains", "write the average to the copy alone, never back to the model"
     if not copy.decays:

@@ -11,6 +11,8 @@ from mlcheck.probe.measure.training.short_run import STEPS, ShortRun
 
 
 def check(run: ShortRun, last: LastBatch | None) -> Verdict:
+    if last and last.error and run.error in ("", last.error):
+        return _at_the_end(last)
     if run.error:
         message = f"training step {run.steps + 1} raises {run.error}, after {run.steps} steps that went well"
         message = f"{run.why}: {message}" if run.why else message
@@ -22,8 +24,6 @@ def check(run: ShortRun, last: LastBatch | None) -> Verdict:
             looked_at=run.steps,
             traceback=run.traceback,
         )
-    if last and last.error:
-        return _at_the_end(last)
     epochs = f", {run.epochs:.1f} epochs" if run.epochs else ""
     summary = f"{plural(run.steps, 'training step')}{epochs} went through"
     if run.steps < STEPS and run.epochs < 1:

@@ -25,8 +25,9 @@ def check(seen: Activations, overfit: Overfit | None) -> Verdict:
         lost = []
     first, ratio = _what_arrives(layers)
     findings = []
-    if all(0 < layer.gain < FAINT for layer in layers):
-        findings.append(_faint(layers))
+    faint = [layer for layer in layers if 0 < layer.gain < FAINT]
+    if len(faint) == len(layers) or (len(faint) > 1 and ratio < FAINT):
+        findings.append(_faint(faint, len(layers)))
     if lost:
         findings.append(_lost(lost[0], seen.precision))
     if ratio < GRADIENT_RATIO:
@@ -61,10 +62,11 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _faint(layers: list[Layer]) -> Finding:
+def _faint(layers: list[Layer], of: int) -> Finding:
     loudest = max(layers, key=lambda layer: layer.gain)
+    which = f"all {of} layers" if len(layers) == of else f"{len(layers)} of {of} layers"
     return Finding(
-        f"the weights of all {len(layers)} layers begin next to zero: each passes on {loudest.gain:.1g} of what it "
+        f"the weights of {which} begin next to zero: each passes on {loudest.gain:.1g} of what it "
         f"gets at most (`{loudest.name}`), and as little gradient back",
         Location(symbol=loudest.name.partition(" ")[0]),
         help="initialise for the width: nn.init.kaiming_normal_ before ReLU, xavier_uniform_ otherwise",

@@ -26,7 +26,8 @@ class Copy:
     `still` are weights and `still_statistics` running statistics that never moved although the model's did;
     `shared` lie in the model's own memory. `read` says that evaluation calls the copy, `reads_statistics` that it
     does so in evaluation mode, in which batch norm uses what it has stored. `left` is, for each training step, the
-    part of the optimizer's step that remains where the program then draws the model back towards the copy.
+    part of the optimizer's step that remains where the program then draws the model back towards the copy;
+    `overwritten` says that the model was the copy, bit for bit, after each of them.
     `begins_alike` says that weights of more than one value were the model's when it was first looked at.
     """
 
@@ -38,6 +39,7 @@ class Copy:
     still_statistics: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     left: list[float] = field(default_factory=list)
+    overwritten: bool = True
     read: bool = False
     reads_statistics: bool = False
     begins_alike: bool = True
@@ -81,6 +83,7 @@ class Follow:
         copy, own = self._values(tensors), self._live()
         before, self._copy = self._copy, copy
         model = self._drawn_back(before, own)
+        self._seen.overwritten &= model is not own and all(torch.equal(own[name], copy[name]) for name in self._weights)
         moved = {name for name in copy if name in before and not torch.equal(copy[name], before[name])}
         self._own_moved |= {name for name in own if not torch.equal(own[name], self._own[name])}
         self._own = own
