@@ -13,6 +13,7 @@ from probe_programs import Function, ask, broken, classes, cross_entropy, fails,
 from sound_programs import SOUND
 from torch import Tensor, nn
 
+from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
 
 
@@ -309,6 +310,34 @@ def test_a_number_beside_the_batch_is_no_reason_not_to_look(mixed: bool, outcome
     for rule in ("batch-mixing", "input-ignored"):
         verdict = ask(rule, trial_of(Scaled(), classes(8), loss))
         assert verdict.outcome is (outcome if rule == "batch-mixing" else Outcome.PASS), verdict.reason
+
+
+class Square(nn.Module):
+    """As many places, or neighbours, as there are samples, and a scale for each sample beside them."""
+
+    def __init__(self, graph: bool, mixed: bool) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(1 if graph else 32, 32), nn.Linear(32, 5)
+        self.graph, self.mixed = graph, mixed
+
+    def forward(self, square: Tensor, scale: Tensor) -> Tensor:
+        seen: Tensor = self.first(square @ scale if self.graph else square * scale)
+        answer: Tensor = self.last(seen - seen.mean(0) if self.mixed else seen)
+        return answer
+
+
+def beside_a_square(graph: bool, mixed: bool) -> Verdict:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0], batch[1]), batch[2])
+
+    batches = [(x, torch.rand(32, 1) + 0.5, y) for x, y in classes(32, size=32)]
+    return ask("batch-mixing", trial_of(Square(graph, mixed), batches, loss))
+
+
+def test_a_square_of_rows_is_a_graph_only_where_a_row_less_does_not_do() -> None:
+    assert beside_a_square(graph=True, mixed=False).outcome is Outcome.INCONCLUSIVE
+    assert beside_a_square(graph=False, mixed=False).outcome is Outcome.PASS
+    assert beside_a_square(graph=False, mixed=True).outcome is Outcome.FAIL
 
 
 def test_rows_that_mix_where_the_first_is_nothing() -> None:

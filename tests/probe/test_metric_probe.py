@@ -49,6 +49,11 @@ WRONG: dict[str, tuple[Metrics, int, str]] = {
     "argmax over samples": (lambda s, y: {"acc": share(s.argmax(0)[torch.arange(40) % 5], y)}, 5, "where the model's"),
     "threshold of probabilities on logits": (lambda s, y: {"val_accuracy": share(s > 0.5, y)}, 1, "recomputed"),
     "fixed batch size": (lambda s, y: {"accuracy": int((s.argmax(1) == y).sum()) / 64}, 5, "depends on the batch size"),
+    "fixed batch size, of one head": (
+        lambda s, y: {"digit_accuracy": int((s.argmax(1) == y).sum()) / 64},
+        5,
+        "digit_accuracy depends on the batch size",
+    ),
     "0 / 0": (lambda s, y: {"recall_7": float(((s.argmax(1) == 7) & (y == 7)).sum() / (y == 7).sum())}, 5, "is NaN"),
 }
 
@@ -76,6 +81,7 @@ RIGHT: dict[str, tuple[Metrics, int]] = {
     "macro F1": (lambda s, y: {"f1": f1_score(y, s.argmax(1), average="macro")}, 5),
     "AUC": (lambda s, y: {"val_auc": roc_auc_score(y, s)}, 1),
     "a count": (lambda s, y: {"correct": int((s.argmax(1) == y).sum()), "samples": len(y)}, 5),
+    "a count of what an accuracy is made of": (lambda s, y: {"acc_sum": int((s.argmax(1) == y).sum())}, 5),
     "top 3": (lambda s, y: {"acc3": float((s.topk(3).indices == y[:, None]).any(1).float().mean())}, 5),
     "recall of a class": (lambda s, y: {"recall_2": float(((s.argmax(1) == 2) & (y == 2)).sum() / (y == 2).sum())}, 5),
     "loss": (lambda s, y: {"val_loss": float(nn.functional.cross_entropy(s, y))}, 5),
@@ -90,6 +96,30 @@ def test_metrics_that_are(name: str) -> None:
 
 def test_what_was_recomputed_is_told() -> None:
     says(ask("metric-wrong", evaluating(RIGHT["share"][0])), Outcome.PASS, "accuracy equal what was recomputed")
+
+
+def rare(guarded: bool) -> Trial:
+    """Two labels, the second of which a model soon learns never to predict."""
+    x = torch.randn(256, 8, generator=torch.Generator().manual_seed(3))
+    model = nn.Linear(8, 1)
+    nn.init.constant_(model.bias, 1.0)
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            positive = model(batch[0])[:, 0] > 0
+        right, found = (positive & (batch[1] == 1)).sum(), positive.sum()
+        return {"precision": float(right / (found.clamp(min=1) if guarded else found))}
+
+    batches = [(part, (torch.arange(32) == 0).long()) for part in x.split(32)]
+    trial = trial_of(model, batches, two_classes, torch.optim.SGD(model.parameters(), lr=0.5), evaluate=evaluate)
+    trial.validation_batches = lambda: iter(batches)
+    return trial
+
+
+def test_a_share_that_has_no_value_once_the_model_is_trained() -> None:
+    said = "precision is NaN on"
+    says(ask("metric-wrong", rare(guarded=False)), Outcome.WARN, "training steps", said, "averaged")
+    assert ask("metric-wrong", rare(guarded=True)).outcome is Outcome.PASS
 
 
 class Whole:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -13,9 +14,14 @@ from sound_programs import SOUND
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import learning_rate_too_low
+from mlcheck.probe.checks.validation_worsens import check as check_validation
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
+from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.measure.validation.memorised_metric import MemorisedMetric
+from mlcheck.probe.measure.validation.searched import Searched
 from mlcheck.trial.trial import Trial
 
 Hook = Callable[[int, Tensor], None]
@@ -318,6 +324,47 @@ def test_what_the_search_keeps_the_smallest_of_grows(metric: str, smallest: bool
     trial = evaluated(lambda m, b: {metric: -float(likelihood(m, b))}, likelihood)
     trial.searched_metric, trial.searches_smallest = metric, smallest
     assert ask("validation-worsens", trial).outcome is outcome
+
+
+def triplets(sign: int) -> Trial:
+    """A hinge of distances; the metric is the share of triplets whose positive is nearer than the negative."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(5, 8, generator=generator)
+    kinds = [torch.randint(5, (32,), generator=generator) for _ in range(6)]
+
+    def near(kind: Tensor) -> Tensor:
+        return centres[kind] + 0.7 * torch.randn(32, 8, generator=generator)
+
+    batches = [(near(kind), near(kind), near((kind + 1) % 5)) for kind in kinds]
+
+    def gap(model: nn.Module, batch: Any) -> Tensor:
+        anchor, positive, negative = (F.normalize(model(part), dim=1) for part in batch)
+        return (anchor - positive).pow(2).sum(1) - (anchor - negative).pow(2).sum(1)
+
+    model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 8))
+    trial = trial_of(model, batches, lambda m, b: F.relu(sign * gap(m, b) + 0.3).mean())
+    trial.validation_batches = lambda: iter(batches[:2])
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"ranking": float((gap(model, batch) < 0).float().mean())}
+
+    trial.evaluate_step, trial.searched_metric, trial.searches_smallest = evaluate, "ranking", False
+    return trial
+
+
+def test_a_metric_that_falls_on_what_is_learnt_by_heart() -> None:
+    searched = Searched("ranking", smallest=False, returned=("ranking",), place=Location())
+    fallen = MemorisedMetric.measure(triplets(-1), 60.0)
+    verdict = check_validation(ShortRun(), searched, None, fallen)
+    says(verdict, Outcome.WARN, "ranking falls from", "16 training samples whose loss", "the search keeps the largest")
+    risen = MemorisedMetric.measure(triplets(1), 60.0)
+    assert fallen.after < fallen.before < risen.after
+    assert check_validation(ShortRun(), searched, None, risen).outcome is Outcome.SKIP
+    error = replace(searched, smallest=True)
+    assert check_validation(ShortRun(), error, None, fallen).outcome is Outcome.SKIP
+    says(ask("validation-worsens", triplets(-1)), Outcome.WARN, "ranking falls from")
+    assert ask("validation-worsens", triplets(1)).outcome is Outcome.SKIP
 
 
 def test_validation_that_improves_or_only_overfits_passes() -> None:

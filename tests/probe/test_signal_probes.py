@@ -74,6 +74,7 @@ def test_weights_that_all_begin_next_to_zero(every: bool, outcome: Outcome) -> N
 def tiny(model: nn.Sequential, *layers: int) -> nn.Sequential:
     for layer in layers:
         nn.init.normal_(model[layer].weight, std=1e-5)  # type: ignore[arg-type]
+        nn.init.zeros_(model[layer].bias)  # type: ignore[arg-type]
     return model
 
 

@@ -10,6 +10,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.answered import Answered, Answers
 from mlcheck.probe.measure.validation.metric_trials import MetricTrial, MetricTrials
 from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
@@ -25,6 +26,7 @@ _NAMES = {
 }
 _MEANS = re.compile(_PREFIX + r"(?:loss|nll|bce|ce|cross_entropy)$|(?:^|[_\W])(?:mae|mse)(?:$|[_\W])")
 _SHARES = re.compile(r"(^|[_\W])(acc|accuracy|top1|precision|recall|f1|iou|miou|jaccard|dice)($|[_\W])")
+_COUNTS = re.compile(r"(^|[_\W])(sum|count|counts|total|correct)($|[_\W])")
 _PLAIN = re.compile(r"(^|[_\W])(acc|accuracy|top1)($|[_\W])")
 _BY_CLASS = re.compile(r"balanced|macro|mean|class|avg|average")
 CLOSE = 2e-3
@@ -34,7 +36,11 @@ LEAST = 0.98
 
 
 def check(
-    seen: MetricTrials, printed: PrintedMetrics | None, answered: Answered | None, first: FirstLoss | None
+    seen: MetricTrials,
+    printed: PrintedMetrics | None,
+    answered: Answered | None,
+    first: FirstLoss | None,
+    run: ShortRun | None,
 ) -> Verdict:
     if not any(trial.whole for trial in seen.trials):
         return judge_printed(printed)
@@ -44,7 +50,9 @@ def check(
     for name in names:
         trials = [trial for trial in seen.trials if name in trial.whole]
         known = next((kind for kind, pattern in _NAMES.items() if pattern.match(name.lower())), "")
-        fault = _not_finite(name, trials, seen.at_once) or (known and _doubles(name, trials, seen.summed))
+        shares = known or _is_share(name)
+        fault = _not_finite(name, trials, seen.at_once) or (shares and _doubles(name, trials, seen.summed))
+        fault = fault or (shares and not seen.at_once and _not_finite_later(name, run))
         fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
         fault = fault or _sums(name, trials, seen.summed, first)
         if fault:
@@ -157,6 +165,19 @@ def _not_finite(name: str, trials: list[MetricTrial], at_once: bool) -> Finding 
     )
 
 
+def _not_finite_later(name: str, run: ShortRun | None) -> Finding | None:
+    """What has a value for a model that guesses may have none for one that leaves a class out."""
+    values = [metrics[name] for metrics in run.after if name in metrics] if run else []
+    missing = sum(map(math.isnan, values))
+    if not run or not missing or not all(map(math.isfinite, run.losses)):
+        return None
+    return Finding(
+        f"after {plural(run.steps, 'training step')} {name} is NaN on {missing} of "
+        f"{plural(len(values), 'validation batch')}: averaged, it makes the whole metric NaN",
+        help="count over the whole split and divide once; decide what the metric is where a class is not predicted",
+    )
+
+
 def _doubles(name: str, trials: list[MetricTrial], summed: bool) -> Finding | None:
     """A share does not change when every sample is there twice."""
     tried = [trial for trial in trials if trial.whole[name] and name in trial.twice]
@@ -190,12 +211,16 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
     )
 
 
+def _is_share(name: str) -> bool:
+    return bool(_SHARES.search(name.lower())) and not _COUNTS.search(name.lower())
+
+
 def _not_a_share(name: str, answered: Answered | None) -> Finding | None:
     """A share of right answers is 1 where all are right, and less where all are wrong, if it goes by them at all."""
     batches = answered.batches if answered else ()
     judged = [one for one in batches if name in one.wrong and any(name in right for right in one.right)]
     judged = [one for one in judged if abs(one.at_best(name) - one.wrong[name]) > APART]
-    if not _SHARES.search(name.lower()) or not judged or not all(_is_off(name, one) for one in judged):
+    if not _is_share(name) or not judged or not all(_is_off(name, one) for one in judged):
         return None
     one = judged[0]
     return Finding(

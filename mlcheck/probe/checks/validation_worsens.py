@@ -12,6 +12,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.probe.measure.validation.evaluation import Evaluation
+from mlcheck.probe.measure.validation.memorised_metric import MemorisedMetric
 from mlcheck.probe.measure.validation.searched import Searched
 
 LOSSES = re.compile(r"(^|[_\W])(loss|nll|mse|mae|rmse|perplexity|ppl|error|crossentropy|cross_entropy|bce|ce)($|[_\W])")
@@ -23,9 +24,13 @@ GROWN = 3.0
 ALIKE = 0.2  # both losses go the same way, from the first step on: a queue of keys fills, a target begins to move
 
 
-def check(run: ShortRun, searched: Searched | None, evaluation: Evaluation | None) -> Verdict:
+def check(
+    run: ShortRun, searched: Searched | None, evaluation: Evaluation | None, learnt: MemorisedMetric | None
+) -> Verdict:
     if searched and not searched.smallest and (finding := _falls(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
+    if searched and not searched.smallest and learnt and (finding := _unlearnt(learnt)):
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=learnt.samples)
     if searched and searched.smallest and (finding := _grows(searched.metric, run)):
         return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=run.steps)
     names = [name for name in (run.before[0] if run.before else {}) if LOSSES.search(name.lower())]
@@ -119,6 +124,21 @@ def _falls(metric: str, run: ShortRun) -> Finding | None:
         f"{first:.4g} to {last:.4g}, and the search keeps the largest: a sign is wrong",
         help="look at the sign of the loss and at the order of its arguments, then at the metric",
         numbers={"before": start, "after": end},
+    )
+
+
+def _unlearnt(seen: MemorisedMetric) -> Finding | None:
+    """A share that the search keeps the largest of, on the very samples whose loss training brought down."""
+    if LOSSES.search(seen.metric.lower()) or not 0 <= seen.after <= seen.before <= 1:
+        return None
+    if seen.before - seen.after < FALL or seen.after > seen.before / 2:
+        return None
+    return Finding(
+        f"{seen.metric} falls from {seen.before:.4g} to {seen.after:.4g} on the {seen.samples} training samples whose "
+        f"loss training brings from {seen.first:.4g} to {seen.last:.4g}, and the search keeps the largest: a sign is "
+        "wrong, or two arguments are exchanged",
+        help="look at the sign of the loss and at the order of its arguments, then at the metric",
+        numbers={"before": seen.before, "after": seen.after},
     )
 
 

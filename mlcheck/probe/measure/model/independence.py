@@ -56,11 +56,12 @@ class BatchIndependence:
             return cls("", SAMPLES, apart[0], apart[1], None, "")
         if call.rows < 3:
             raise NotMeasured(f"the batch has {plural(call.rows, 'row')}: there are too few neighbours to exchange")
-        if _holds_relations(call):
-            raise inconclusive(
-                "an input has a number for every pair of rows, as an adjacency matrix has: rows may be nodes of a graph"
-            )
         with exclusively_evaluating(iter(trial.models.values())):
+            if _holds_relations(call):
+                raise inconclusive(
+                    "an input has a number for every pair of rows, as an adjacency matrix has: "
+                    "rows may be nodes of a graph"
+                )
             if not any(tensor.ndim and tensor.shape[0] == call.rows for tensor in call.replay()):
                 raise NotMeasured("the model's output has no batch dimension")
             deviation = _deviation(call, call.module, (call.args, call.kwargs))
@@ -78,9 +79,18 @@ class BatchIndependence:
 
 
 def _holds_relations(call: CapturedCall) -> bool:
-    """Whether, beside the rows themselves, there is a matrix of rows by rows."""
+    """Whether, beside the rows themselves, there is a matrix of rows by rows, without which they cannot be fewer.
+
+    Sequences or features may be as many as the samples by chance: then a batch of one sample less is a batch as well.
+    """
     tensors = [tensor for _, tensor in leaves((call.args, call.kwargs))]
-    return len(tensors) > 1 and any(tuple(tensor.shape) == (call.rows, call.rows) for tensor in tensors)
+    if len(tensors) < 2 or all(tuple(tensor.shape) != (call.rows, call.rows) for tensor in tensors):
+        return False
+    fewer = map_tensors((call.args, call.kwargs), lambda t: t[:-1] if t.ndim and len(t) == call.rows else t)
+    try:
+        return not any(tensor.ndim and len(tensor) == call.rows - 1 for tensor in call.replay(fewer))
+    except Exception:
+        return True
 
 
 def _exchanges(rows: int) -> list[tuple[Tensor, Tensor]]:
