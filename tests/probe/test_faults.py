@@ -260,9 +260,14 @@ def test_samples_that_meet(mix: Any) -> None:
     assert "layers.net.0 (Linear)" in verdict.summary
 
 
+TURNED = torch.tensor([row for row in reversed(range(32)) if row != 8])
+SORTED = torch.cat([TURNED[:8], torch.tensor([8]), TURNED[8:]])
+HALF = torch.cat([torch.arange(16), torch.arange(16, 32).flip(0)])
 PAIRED: dict[str, tuple[Any, Outcome]] = {
     "rolled": (lambda out, y: F.cross_entropy(out, y.roll(1)), Outcome.FAIL),
     "flipped": (lambda out, y: F.cross_entropy(out.flip(0), y), Outcome.FAIL),
+    "in another order, sample 8 where it was": (lambda out, y: F.cross_entropy(out[SORTED], y), Outcome.FAIL),
+    "half of them in another order": (lambda out, y: F.cross_entropy(out[HALF], y), Outcome.PASS),
     "its own": (lambda out, y: F.cross_entropy(out, y), Outcome.PASS),
     "both flipped": (lambda out, y: F.cross_entropy(out.flip(0), y.flip(0)), Outcome.PASS),
     "mixed with another": (

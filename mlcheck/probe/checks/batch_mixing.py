@@ -59,9 +59,9 @@ def _strayed(pairing: Pairing) -> Verdict:
     message = (
         f"the loss compares predictions with other samples' targets: with another `{part_of('batch', one.name)}` for "
         f"sample {one.own} the gradient of its own prediction stays, bit for bit, and that of sample {one.reached} "
-        f"changes ({one.asked} of {one.asked} samples asked about)"
+        f"changes ({one.astray} of {one.asked} samples asked about)"
     )
-    how = "look at what reorders one side before the loss: roll, flip, a shuffle, repeat in place of repeat_interleave"
+    how = "look at what reorders one side before the loss: sort, roll, flip, a shuffle, repeat for repeat_interleave"
     finding = Finding(message, pairing.place, help=how)
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
 

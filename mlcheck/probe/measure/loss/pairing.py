@@ -33,6 +33,7 @@ _MOST_PLACES = 512
 class Strayed:
     """A tensor of the batch whose row `own` alone decides the gradient of the prediction in row `reached`.
 
+    So it is of `astray` rows of those `asked` about; any other stays where it is when samples are put in order.
     Of `places` a row, where it is above 1, the numbers count the places of all rows: those of one row are exchanged.
     """
 
@@ -40,6 +41,7 @@ class Strayed:
     own: int
     reached: int
     asked: int
+    astray: int
     places: int = 1
 
 
@@ -98,7 +100,7 @@ def _scattered(trial: Trial, batch: Any, name: str, size: int, clock: Clock) -> 
         found += [(own, other) for one in reached for other in one if other != own]
         if len({frozenset(one) for one in reached}) == 1:
             return None
-    return Strayed(name, *found[0], len(found), tensor.shape[1]) if len(found) >= _FEW else None
+    return Strayed(name, *found[0], len(found), len(found), tensor.shape[1]) if len(found) >= _FEW else None
 
 
 def _reached(trial: Trial, batch: Any, changed: Any, size: int, shape: tuple[int, ...], seed: int) -> set[int]:
@@ -128,14 +130,17 @@ class _Gradients:
 
 
 def _astray(trial: Trial, batch: Any, name: str, before: _Gradients, clock: Clock) -> Strayed | None:
-    """The first row that decides another's gradient, where this is so of all rows asked about; None otherwise."""
+    """The first row that decides another's gradient, where this is so of all rows asked about but one; or None."""
     found: list[tuple[int, int]] = []
     for row, exchanged in _exchanged(batch, name):
         changed = before.changed(_gradients(trial, exchanged, len(dict(leaves(batch))[name])))
-        if changed is None or row in changed or len(changed) > 1 or not clock.left():
+        if changed is None or len(changed) > 1 or not clock.left():
             return None
         found += [(row, reached) for reached in changed]
-    return Strayed(name, *found[0], len(found)) if len(found) >= _FEW else None
+    astray = [(row, reached) for row, reached in found if row != reached]
+    if len(astray) < max(_FEW, len(found) - 1):
+        return None
+    return Strayed(name, *astray[0], len(found), len(astray))
 
 
 def _exchanged(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
