@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from inspect import Parameter, signature
-from types import NoneType, UnionType
-from typing import Any, Protocol, cast, get_args, get_type_hints
+from typing import Any, Protocol
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict
@@ -15,10 +12,12 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.control import Control
 from mlcheck.probe.job import Job, budget_spent
-from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Particular, Unexplained
+from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Particular, Seldom, Unexplained
 from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.training.called import Called
 from mlcheck.probe.measure.training.rehearsal import Rehearsal
 from mlcheck.probe.measure.training.short_run import ShortRun
+from mlcheck.probe.needs import measurements_of, optional_measurements
 from mlcheck.probe.plan import ordered, weight_of
 from mlcheck.probe.result import result_of, to_message
 from mlcheck.trial.generators import global_cells, seed_all
@@ -27,7 +26,6 @@ from mlcheck.trial.traceback import error_line, user_traceback
 from mlcheck.trial.trial import NotReached, RejectedConfig, Trial
 
 _GRACE_S = 10.0
-KEYWORD_ONLY = Parameter.KEYWORD_ONLY
 Asked = tuple[Check, list[type[Measurement]]]
 
 
@@ -105,15 +103,20 @@ class Examination:
         return verdict, trace
 
     def _answer(self, check: Check, types: list[type[Measurement]]) -> tuple[Verdict, str]:
+        optional = optional_measurements(check.run)
+        late = time.monotonic() > self._end
+        if not late and any(issubclass(needed, Seldom) for needed in types):
+            self._see_what_is_called(check)
         for needed in types:
-            if (why := self._out_of_reach(needed)) and needed not in optional_measurements(check.run):
+            if (why := self._out_of_reach(needed)) and needed not in optional:
                 return Verdict(Outcome.SKIP, reason=why), ""
-        if time.monotonic() > self._end:
-            budget = self._job.whole_budget or self._job.budget
-            return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._step_seconds)), ""
+        if late and any(needed not in self._kept for needed in types if needed not in optional):
+            return self._open(), ""
         try:
-            given = [self._given(needed, check) for needed in types]
+            given = [self._given(needed, check, late) for needed in types]
             verdict: Verdict = check.run(*given, **self._job.rule_options.get(check.rule, {}))
+            if late and verdict.outcome is not Outcome.FAIL and any(map(self._is_open, types)):
+                return self._open(), ""  # a failure holds whatever else would have been measured
             return verdict, verdict.traceback
         except NotMeasured as reason:
             return Verdict(reason.outcome, reason=reason.reason), reason.traceback
@@ -125,6 +128,20 @@ class Examination:
                 return Verdict(Outcome.SKIP, reason=f"it stops as the entry point does: {line}"), ""
             finding = Finding(f"the probe stopped at {line}", raised_at(error))
             return Verdict(Outcome.ERROR, summary=line, findings=(finding,)), user_traceback(error)
+
+    def _see_what_is_called(self, check: Check) -> None:
+        """One step that spares those at what this program does not have; where it fails, all are tried."""
+        if Called not in self._kept and not self._out_of_reach(Called):
+            with suppress(Broken, Exception):
+                self._measured(Called, check.rule)
+
+    def _open(self) -> Verdict:
+        budget = self._job.whole_budget or self._job.budget
+        return Verdict(Outcome.INCONCLUSIVE, reason=budget_spent(budget, self._step_seconds))
+
+    def _is_open(self, needed: type[Measurement]) -> bool:
+        """Whether it could be measured and was not."""
+        return needed not in self._kept and needed not in self._untold and not self._out_of_reach(needed)
 
     def _is_known(self, line: str) -> bool:
         """Whether the rehearsal broke on the same error, so that `entry-does-not-run` tells of it."""
@@ -141,10 +158,15 @@ class Examination:
             return self._blocked[needed.reach]
         if why := self._job.dead.get(needed.__name__, ""):
             return why
+        called = self._kept.get(Called)
+        if isinstance(called, Called) and issubclass(needed, Seldom) and (why := needed.absent(called.names)):
+            return why
         return needed.unfit(self._trial) if issubclass(needed, Particular) else ""
 
-    def _given(self, needed: type[Measurement], check: Check) -> Measurement | None:
-        """What a check asks for; None in place of what it can do without."""
+    def _given(self, needed: type[Measurement], check: Check, late: bool) -> Measurement | None:
+        """What a check asks for; None in place of what it can do without. `late`: nothing more is measured."""
+        if late and needed not in self._kept:
+            return None
         if needed not in optional_measurements(check.run):
             return self._measured(needed, check.rule)
         if self._out_of_reach(needed) or needed in self._untold:
@@ -225,22 +247,3 @@ class Examination:
         elif not rehearsal.can_step:
             self._blocked |= dict.fromkeys(("step", "loss"), f"the training step does not run: {told}")
         self._listener.send({"kind": "blocked", "blocked": self._blocked})
-
-
-def measurements_of(check: Callable[..., Verdict]) -> list[type[Measurement]]:
-    """The types a check's parameters are annotated with, `Samples` and `Samples | None` alike.
-
-    Parameters by name alone are the options of its rule.
-    """
-    hints = get_type_hints(check)
-    return [_plain(hints[one.name]) for one in signature(check).parameters.values() if one.kind is not KEYWORD_ONLY]
-
-
-def optional_measurements(check: Callable[..., Verdict]) -> set[type[Measurement]]:
-    """Those a check can do without."""
-    return {_plain(hint) for hint in get_type_hints(check).values() if isinstance(hint, UnionType)}
-
-
-def _plain(hint: Any) -> type[Measurement]:
-    kind = next(part for part in get_args(hint) if part is not NoneType) if isinstance(hint, UnionType) else hint
-    return cast("type[Measurement]", kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import pytest
@@ -9,11 +10,13 @@ from probe_programs import classes, cross_entropy, mlp, trial_of
 
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import Check, Verdict, find_checks
+from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe import checks
-from mlcheck.probe.examination import Examination, measurements_of
+from mlcheck.probe.examination import Examination
 from mlcheck.probe.job import Job, budget_spent
 from mlcheck.probe.measure.training.rehearsal import Rehearsal
+from mlcheck.probe.needs import measurements_of
 from mlcheck.probe.plan import ordered, weight_of
 from mlcheck.probe.result import from_message
 from mlcheck.trial.trial import Trial
@@ -174,3 +177,116 @@ def test_what_a_program_is_unfit_for_is_no_open_question_when_the_budget_is_spen
     result = from_message(heard[-1]["report"])
     assert (result.outcome, result.reason) == (Outcome.SKIP, f"`{trial.name}` has one process")
     assert not Timed.given
+
+
+class Rare(Timed):
+    """About a function of torch that few programs call."""
+
+    reach = "step"
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if {"linear", "cross_entropy"} <= called else "nothing of the kind is called"
+
+
+class Rarer(Rare):
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if "ctc_loss" in called else "no ctc_loss was computed"
+
+
+def about_rare(seen: Rare) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+def about_rarer(seen: Rarer) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+def about_either(seen: Rare | None, other: Rarer | None) -> Verdict:
+    return Verdict(Outcome.PASS, f"{seen is not None} {other is not None}")
+
+
+def answers(asked: list[Check], budget: float = 60.0, step: Any = cross_entropy) -> tuple[dict[str, Any], Heard]:
+    heard, trial = Heard(), trial_of(mlp(), classes(8), step)
+    Examination(trial, Job("", "", {}, "", 0, 30.0, budget, ()), heard).run(asked)
+    results = [from_message(message["report"]) for message in heard if message["kind"] == "finished"]
+    return {result.rule: result for result in results}, heard
+
+
+def test_one_look_at_a_step_spares_what_is_about_functions_that_it_does_not_call() -> None:
+    asked = [Check("dead-units", about_rare), Check("batch-mixing", about_rarer), Check("label-noise", about_either)]
+    found, heard = answers(asked)
+    assert (found["batch-mixing"].outcome, found["batch-mixing"].reason) == (Outcome.SKIP, "no ctc_loss was computed")
+    assert found["dead-units"].outcome is Outcome.PASS
+    assert found["label-noise"].summary == "True False"
+    measured = [message["measurement"] for message in heard if message["kind"] == "measuring"]
+    assert sorted(measured) == ["Called", "Rare"], "one look for all"
+
+
+def test_where_the_look_fails_everything_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(trial: Trial, seconds: float) -> Any:
+        raise RuntimeError("no step under a function mode")
+
+    monkeypatch.setattr("mlcheck.probe.measure.training.called.Called.measure", broken)
+    found, heard = answers([Check("dead-units", about_rare), Check("batch-mixing", about_rarer)])
+    assert {result.outcome for result in found.values()} == {Outcome.PASS}
+    assert [message["measurement"] for message in heard if message["kind"] == "measuring"].count("Called") == 1
+
+
+class Slow(Timed):
+    """Outlasts the budget of the tests below."""
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Slow:
+        time.sleep(0.3)
+        return cls()
+
+
+class Never(Timed):
+    order = 1000
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Never:
+        raise AssertionError("the budget was spent")
+
+
+def spends(seen: Slow) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+def fails_without(seen: Slow, more: Never | None) -> Verdict:
+    finding = Finding("gradients are not cleared", Location("train.py", 3))
+    return Verdict(Outcome.FAIL, "gradients are not cleared", findings=(finding,))
+
+
+def warns_without(seen: Slow, more: Never | None) -> Verdict:
+    finding = Finding("targets are large", Location("train.py", 3))
+    return Verdict(Outcome.WARN, "targets are large", findings=(finding,))
+
+
+def passes_without(seen: Slow, more: Never | None) -> Verdict:
+    return Verdict(Outcome.PASS)
+
+
+def never(seen: Slow, more: Never) -> Verdict:
+    return Verdict(Outcome.FAIL)
+
+
+def test_a_failure_that_is_seen_when_the_budget_is_spent_is_told_and_nothing_else_is_decided() -> None:
+    checks_by_rule = {
+        "dead-units": spends,
+        "missing-zero-grad": fails_without,
+        "targets-not-scaled": warns_without,
+        "batch-mixing": passes_without,
+        "label-noise": never,
+    }
+    found, _ = answers([Check(rule, run) for rule, run in checks_by_rule.items()], budget=0.2)
+    assert {rule: result.outcome.name for rule, result in found.items()} == {
+        "dead-units": "PASS",
+        "missing-zero-grad": "FAIL",
+        "targets-not-scaled": "INCONCLUSIVE",
+        "batch-mixing": "INCONCLUSIVE",
+        "label-noise": "INCONCLUSIVE",
+    }
+    assert "the budget of" in found["batch-mixing"].reason

@@ -27,7 +27,7 @@ class Measurement(Protocol):
     """Plain numbers about a trial. `reach` says how far the user's program must work for it:
 
     `nothing` needs neither, `data` batches, `step` a training step as well, `loss` one whose loss is the user's own.
-    `order` is what it costs, in training steps of a small model: what tells most for its cost is measured first.
+    `order` is what it costs in training steps, as seen on small models: what tells most for its cost is measured first.
     """
 
     reach: ClassVar[Reach]
@@ -46,6 +46,16 @@ class Particular(Protocol):
     @classmethod
     def unfit(cls, trial: Trial) -> str:
         """Why it is not for this one, told without running anything; empty where it is."""
+        ...
+
+
+@runtime_checkable
+class Seldom(Protocol):
+    """A measurement of functions that few programs call."""
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        """Why there is nothing to measure where a step calls these of torch; empty where there may be."""
         ...
 
 

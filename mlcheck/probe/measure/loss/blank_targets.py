@@ -19,6 +19,8 @@ from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.trial.trial import Trial
 
+_NONE = "no ctc_loss was computed"
+
 
 @dataclass(frozen=True, slots=True)
 class BlankTargets:
@@ -34,12 +36,16 @@ class BlankTargets:
     place: Location
 
     @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if "ctc_loss" in called else _NONE
+
+    @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         watch = _Ctc()
         with stilled(trial), watch, suppress(Exception):  # the rehearsal tells of a step that raises
             trial.train_step(first_batches(trial, 1)[0], 0)
         if not watch.seen:
-            raise NotMeasured("no ctc_loss was computed")
+            raise NotMeasured(_NONE)
         targets, blank, classes, place = watch.seen[0]
         return cls(blank, int((targets == blank).sum()), targets.numel(), classes, place)
 

@@ -79,7 +79,7 @@ class Comparisons:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 3
+    order: ClassVar[int] = 8
 
     training: tuple[AllPairs, ...]
     evaluation: tuple[AllPairs, ...]

@@ -59,7 +59,7 @@ class Divergences:
     """The divergences that feed a backward pass, by place."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 12
+    order: ClassVar[int] = 4
 
     calls: tuple[Divergence, ...]
 

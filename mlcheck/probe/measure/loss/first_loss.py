@@ -72,7 +72,7 @@ class FirstLoss:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 20
+    order: ClassVar[int] = 8
 
     losses: list[LossFact] = field(default_factory=list)
     inputs: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ class HeldOutLosses:
     """Of `calls` of cross_entropy in the evaluation of one batch, the places of those whose rows all sum to one."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 2
+    order: ClassVar[int] = 7
 
     calls: int
     of_chances: tuple[Location, ...]

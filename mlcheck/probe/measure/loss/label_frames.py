@@ -18,6 +18,7 @@ from mlcheck.probe.measure.simplified import stilled
 from mlcheck.trial.trial import Trial
 
 BATCHES = 3
+_NONE = "no ctc_loss was computed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class LabelFrames:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 3
+    order: ClassVar[int] = 6
 
     samples: int
     short: int
@@ -38,13 +39,17 @@ class LabelFrames:
     place: Location
 
     @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if "ctc_loss" in called else _NONE
+
+    @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
         watch = LossWatch()
         with stilled(trial), watch, suppress(Exception):  # the rehearsal tells of a step that raises
             for index, batch in enumerate(first_batches(trial, BATCHES)):
                 trial.train_step(batch, index)
         if not watch.alignments:
-            raise NotMeasured("no ctc_loss was computed")
+            raise NotMeasured(_NONE)
         pairs = [pair for call in watch.alignments for pair in _pairs(call)]
         frames, needed = min(pairs, key=lambda pair: pair[0] - pair[1], default=(0, 0))
         short = sum(there < wanted for there, wanted in pairs)

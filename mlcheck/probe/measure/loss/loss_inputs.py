@@ -64,7 +64,7 @@ class LossInputs:
     """The inputs of every recognised loss in three training steps, by place."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 11
+    order: ClassVar[int] = 8
 
     inputs: tuple[LossInput, ...]
 

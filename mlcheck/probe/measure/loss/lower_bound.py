@@ -51,7 +51,7 @@ class LowerBound:
     """Of `layers` that were tried, those along whose output the loss `falls` without bound."""
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 40
+    order: ClassVar[int] = 30
 
     layers: int
     falls: tuple[Fall, ...]

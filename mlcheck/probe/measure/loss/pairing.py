@@ -50,7 +50,7 @@ class Pairing:
     """Tensors of a batch whose rows go with other samples' predictions, none with their own, of `looked_at`."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 30
+    order: ClassVar[int] = 16
 
     strayed: tuple[Strayed, ...]
     looked_at: int

@@ -13,6 +13,8 @@ from mlcheck.probe.measure.simplified import stilled
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
+_NONE = "no Poisson loss was computed in the training step"
+
 
 @dataclass(frozen=True, slots=True)
 class PoissonLoss:
@@ -33,9 +35,13 @@ class PoissonLosses:
     """Those that feed the backward pass of one step."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 2
+    order: ClassVar[int] = 4
 
     calls: tuple[PoissonLoss, ...]
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if "poisson_nll_loss" in called else _NONE
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
@@ -44,7 +50,7 @@ class PoissonLosses:
             trial.train_step(batch, 0)
         calls = [call for call in watch.counts if call.node is not None and call.input.numel()]
         if not calls:
-            raise NotMeasured("no Poisson loss was computed in the training step")
+            raise NotMeasured(_NONE)
         return cls(tuple({one.place: one for one in map(_summary, calls)}.values()))
 
 

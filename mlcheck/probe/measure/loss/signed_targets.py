@@ -21,6 +21,7 @@ from mlcheck.trial.trial import Trial
 
 _LOSSES = {F.cosine_embedding_loss, F.margin_ranking_loss, F.hinge_embedding_loss, F.soft_margin_loss}
 _BATCHES = 4
+_NONE = "no loss was computed whose targets are 1 and -1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class SignedTargets:
     """The different targets that the first of these losses got in a few steps."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 7
 
     kind: str
     values: tuple[float, ...]
@@ -41,13 +42,17 @@ class SignedTargets:
         return set(self.values) == {0.0, 1.0}
 
     @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if called & {loss.__name__ for loss in _LOSSES} else _NONE
+
+    @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
         watch = _Signed()
         with stilled(trial), watch, suppress(Exception):  # the rehearsal tells of a step that raises
             for index, batch in enumerate(first_batches(trial, _BATCHES)):
                 trial.train_step(batch, index)
         if not watch.seen:
-            raise NotMeasured("no loss was computed whose targets are 1 and -1")
+            raise NotMeasured(_NONE)
         kind, place, _ = watch.seen[0]
         targets = torch.cat([target for _, at, target in watch.seen if at == place])
         return cls(kind, tuple(sorted(set(targets.tolist()))), float((targets == 0).double().mean()), place)

@@ -83,7 +83,7 @@ class Activations:
     """Units and layers of an untrained model over at least 400 rows, where the data has them."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 22
+    order: ClassVar[int] = 8
 
     units: list[Units]
     layers: list[Layer]

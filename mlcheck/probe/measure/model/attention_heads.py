@@ -46,10 +46,14 @@ class AttentionHeads:
     """What one training step shows: products of (batch, heads, tokens, width) tensors, and the wrong views at them."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 3
+    order: ClassVar[int] = 4
 
     products: int
     scrambled: tuple[Scrambled, ...]
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if called & {product.__name__ for product in _PRODUCTS} else "no products were computed by hand"
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit

@@ -55,7 +55,7 @@ class FirstInputs:
     """Layers that see the data itself, in three batches."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 7
 
     inputs: tuple[FirstInput, ...]
 

@@ -36,7 +36,7 @@ class BatchIndependence:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 6
 
     model: str
     rows: int

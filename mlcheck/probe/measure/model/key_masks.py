@@ -28,6 +28,7 @@ _ATTENDING = {
 FEW_PLACES = 2
 MOST_CALLS = 64
 HIDDEN = -1e4  # libraries add the least number of a type instead of minus infinity
+_NONE = "no attention of torch was given a mask that hides keys of some samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,16 @@ class KeyMasks:
     calls: tuple[KeyMask, ...]
 
     @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if called & {attending.__name__ for attending in _ATTENDING} else _NONE
+
+    @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
         batch, watch = first_batches(trial, 1)[0], _Attention()
         with restored(trial), stilled(trial), LossWatch(keep_dropout=False), watch:
             trial.train_step(batch, 0)
         if not watch.found:
-            raise NotMeasured("no attention of torch was given a mask that hides keys of some samples")
+            raise NotMeasured(_NONE)
         return cls(tuple({call.place: call for call in reversed(watch.found)}.values()))
 
 

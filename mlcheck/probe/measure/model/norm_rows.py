@@ -16,6 +16,7 @@ from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 BATCHES = 3
+_NONE = "no batch norm with running statistics ran in training mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class NormRows:
     """The most rows that each batch norm with running statistics got in one pass in training mode, in `steps` steps."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 6
 
     rows: tuple[tuple[str, int], ...]
     steps: int
@@ -42,6 +43,8 @@ class NormRows:
             for module in model.modules()
             if isinstance(module, _BatchNorm) and module.track_running_stats
         ]
+        if not norms:
+            raise NotMeasured(_NONE)
         hooks = [module.register_forward_pre_hook(see) for module in dict.fromkeys(norms)]
         try:
             with stilled(trial):
@@ -53,5 +56,5 @@ class NormRows:
             for hook in hooks:
                 hook.remove()
         if not most:
-            raise NotMeasured("no batch norm with running statistics ran in training mode")
+            raise NotMeasured(_NONE)
         return cls(tuple((names.module(module), rows) for module, rows in most.items()), len(batches))

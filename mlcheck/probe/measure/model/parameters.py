@@ -50,7 +50,7 @@ class Parameters:
     began with the same values without being one parameter. `updates` is how often every optimizer stepped."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 12
+    order: ClassVar[int] = 8
 
     weights: list[WeightStory]
     shared: list[tuple[str, str]]

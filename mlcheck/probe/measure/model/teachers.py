@@ -34,7 +34,7 @@ class Teachers:
     """Models whose weights no optimizer trains and three training steps leave as they are, though they are called."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 5
+    order: ClassVar[int] = 6
 
     asked: tuple[Asked, ...]
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from mlcheck.probe.measure.drive import first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
+from mlcheck.probe.measure.training.called import AUTOCAST
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.half_precision import recorded_autocast
@@ -25,6 +26,7 @@ from mlcheck.trial.stillness import still
 from mlcheck.trial.trial import Trial
 
 _SEED = 6
+_NONE = "the program does not use mixed precision"
 _ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
@@ -45,6 +47,10 @@ class AutocastError:
     halved: tuple[str, ...]
 
     @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if AUTOCAST in called else _NONE
+
+    @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - four steps, whatever the limit
         if not trial.repeats_batches:
             raise NotMeasured("the program draws its batches itself: none can be given to it twice")
@@ -53,7 +59,7 @@ class AutocastError:
             trial.train_step(copied(batch), 0)
         dtype = next((dtype for dtype in requests.dtypes if dtype in _ROUNDOFF), None)
         if dtype is None:
-            raise NotMeasured("the program does not use mixed precision")
+            raise NotMeasured(_NONE)
         (exact, _), (again, _) = (_outputs(trial, batch, _SEED + turn, False) for turn in range(2))
         if exact.keys() != again.keys() or any(not torch.equal(exact[key], again[key]) for key in exact):
             raise inconclusive("the forward pass draws random numbers, so two of them cannot be compared")

@@ -19,6 +19,7 @@ from mlcheck.probe.measure.drive import first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at, user_location
 from mlcheck.probe.measure.precision.lost_guards import LostGuards
+from mlcheck.probe.measure.training.called import AUTOCAST
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.half_precision import Requests, recorded_autocast
@@ -26,6 +27,7 @@ from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
 _SEED = 3
+_NONE = "the program does not use mixed precision"
 _SMALLEST = 2.0**-24
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mkldnn_linear")
 _CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution")
@@ -52,6 +54,10 @@ class HalfPrecision:
     gradients: int
     guard: str = ""
     guard_place: Location = field(default_factory=Location)
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if AUTOCAST in called else _NONE
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two steps, whatever the limit
@@ -92,7 +98,7 @@ def _asked(trial: Trial, batch: Any) -> Requests:
     with recorded_autocast(act_out=False) as requests:
         metrics = trial.train_step(copied(batch), 0)
     if not requests.dtypes:
-        raise NotMeasured("the program does not use mixed precision")
+        raise NotMeasured(_NONE)
     if torch.float16 not in requests.dtypes:
         raise NotMeasured("autocast computes in bfloat16, whose range is that of float32")
     if not _finite(metrics):

@@ -19,6 +19,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import inconclusive, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.training.called import SCALER
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.half_precision import recorded_autocast
 from mlcheck.trial.trial import Trial
@@ -26,6 +27,7 @@ from mlcheck.trial.trial import Trial
 _STEPS = 3
 _MOST_BATCHES = 24
 _CLIPS = ("clip_grad_norm_", "clip_grad_value_")
+_NONE = "the program uses no gradient scaler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,14 @@ class ScalerCalls:
     """All deeds of a few updates, in order."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 2
+    order: ClassVar[int] = 4
 
     deeds: tuple[Deed, ...]
     updates: int
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if SCALER in called else _NONE
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few steps, whatever the limit
@@ -66,7 +72,7 @@ class ScalerCalls:
                 if watch.updates >= _STEPS or index >= _MOST_BATCHES:
                     break
         if not any(deed.what in ("scale", "scaler.step") for deed in watch.deeds):
-            raise NotMeasured("the program uses no gradient scaler")
+            raise NotMeasured(_NONE)
         if not requests.dtypes and not watch.enabled:
             raise NotMeasured("the gradient scaler is switched off, as is autocast")
         if not watch.updates:

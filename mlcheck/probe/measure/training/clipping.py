@@ -33,7 +33,7 @@ class Clipping:
     `unscale_`, with the optimizer that the scaler then stepped."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 9
+    order: ClassVar[int] = 10
 
     clips: int
     scaled: tuple[tuple[Location, str], ...]

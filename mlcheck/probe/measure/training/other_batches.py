@@ -34,7 +34,7 @@ class OtherBatches:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 7
+    order: ClassVar[int] = 8
 
     losses: tuple[float, ...]
     others: tuple[float, ...]

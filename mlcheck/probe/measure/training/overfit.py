@@ -26,7 +26,7 @@ class Overfit:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 280
+    order: ClassVar[int] = 200
 
     samples: int
     kind: str

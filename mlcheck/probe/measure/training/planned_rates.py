@@ -45,7 +45,7 @@ class PlannedRates:
     """Every scheduler's course over `batches` batches, which are `epochs` epochs where an epoch's length is known."""
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 20
+    order: ClassVar[int] = 30
 
     planned: Planned
     batches: int

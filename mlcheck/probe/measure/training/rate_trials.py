@@ -67,7 +67,7 @@ class RateTrials:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 220
+    order: ClassVar[int] = 90
 
     rate: float
     steps: int

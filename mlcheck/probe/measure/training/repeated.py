@@ -36,7 +36,7 @@ class Repeated:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 13
+    order: ClassVar[int] = 7
 
     parting: str
     what: str

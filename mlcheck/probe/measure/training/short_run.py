@@ -54,7 +54,7 @@ class ShortRun:
     """
 
     reach: ClassVar[Reach] = "loss"
-    order: ClassVar[int] = 180
+    order: ClassVar[int] = 100
 
     steps: int = 0
     epochs: float = 0.0

@@ -41,7 +41,7 @@ class TrainingModes:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 7
+    order: ClassVar[int] = 8
 
     owns_loop: bool
     modal: int

@@ -67,7 +67,7 @@ class TrainingSteps:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 9
+    order: ClassVar[int] = 6
 
     steps: int
     owns_loop: bool

@@ -38,7 +38,7 @@ class Evaluation:
     """
 
     reach: ClassVar[Reach] = "step"
-    order: ClassVar[int] = 4
+    order: ClassVar[int] = 8
 
     training: tuple[tuple[str, Location], ...]
     modal: int
