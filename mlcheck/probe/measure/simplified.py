@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any
@@ -70,8 +70,18 @@ def stilled(trial: Trial) -> Iterator[None]:
     """The loop runs as before and changes no parameter: its optimizers' and schedulers' steps do nothing."""
     with ExitStack() as stack:
         for stepping in (*trial.optimizers.values(), *trial.schedulers.values()):
-            stack.enter_context(replaced(stepping, "step", lambda closure=None, *_, **__: closure and closure()))
+            stack.enter_context(replaced(stepping, "step", _only_closure))
         yield
+
+
+def _only_closure(*given: Any, **named: Any) -> Any:
+    closure = _closure(given, named)
+    return closure() if closure else None
+
+
+def _closure(given: tuple[Any, ...], named: Mapping[str, Any]) -> Callable[[], Any] | None:
+    """Of a call of `step`: schedulers are given a metric there, and optimizers of the user's whatever they take."""
+    return next((one for one in (*given[:1], named.get("closure")) if callable(one)), None)
 
 
 @contextmanager
@@ -130,8 +140,8 @@ def replaced_by_adam(trial: Trial, rate: float) -> Iterator[None]:
 def _adam_step(optimizer: Optimizer, rate: float) -> Callable[..., Any]:
     adam = Adam([parameter for group in optimizer.param_groups for parameter in group["params"]], lr=rate)
 
-    def step(closure: Callable[[], Any] | None = None, **_: Any) -> Any:
-        return adam.step(closure)
+    def step(*given: Any, **named: Any) -> Any:
+        return adam.step(_closure(given, named))
 
     return step
 
