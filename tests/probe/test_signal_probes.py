@@ -369,6 +369,21 @@ def test_momentum_of_batch_norm(momentum: float | None, outcome: Outcome) -> Non
     says(ask("batch-norm-forgets", on_classes(model)), outcome)
 
 
+@pytest.mark.parametrize(("first", "outcome"), [(0.1, Outcome.PASS), (0.0, Outcome.WARN)])
+def test_a_second_pass_for_one_update_leaves_the_statistics_alone(first: float, outcome: Outcome) -> None:
+    """As sharpness-aware minimisation does; the momentum stays at 0 until the next step."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16, momentum=0.0), nn.ReLU(), nn.Linear(16, 5))
+
+    def twice(net: nn.Module, batch: Any) -> Tensor:
+        norm: Any = net.get_submodule("1")
+        norm.momentum = first
+        loss = cross_entropy(net, batch)
+        norm.momentum = 0.0
+        return loss + cross_entropy(net, batch)
+
+    says(ask("batch-norm-forgets", trial_of(model, classes(8), twice)), outcome)
+
+
 @pytest.mark.parametrize(("std", "outcome"), [(1e-7, Outcome.WARN), (3e-3, Outcome.PASS)])
 def test_weights_that_begin_next_to_zero(std: float, outcome: Outcome) -> None:
     model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5))

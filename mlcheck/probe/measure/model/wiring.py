@@ -89,6 +89,7 @@ class Wiring:
         modules = [module for model in trial.models.values() for module in model.modules()]
         links.modules_statistics = {id(module.running_mean) for module in modules if isinstance(module, _BatchNorm)}
         hooks = [m.register_forward_pre_hook(links.entered) for m in modules if isinstance(m, nn.Linear)]
+        hooks += [m.register_forward_pre_hook(links.normalises) for m in modules if isinstance(m, _BatchNorm)]
         try:
             with watch, links:
                 trial.train_step(first_batches(trial, 1)[0], 0)
@@ -103,7 +104,9 @@ class Wiring:
             linears=sum(isinstance(module, nn.Linear) for _, module in used),
             pairs=tuple(dict.fromkeys(links.pairs)),
             dropouts=tuple((name, float(m.p)) for name, m in used if isinstance(m, _DropoutNd)),
-            norms=tuple((name, m.momentum, m.track_running_stats) for name, m in used if isinstance(m, _BatchNorm)),
+            norms=tuple(
+                (name, links.momentum(m), m.track_running_stats) for name, m in used if isinstance(m, _BatchNorm)
+            ),
             attentions=tuple({one.key: one for one in sorted(links.attentions, key=lambda one: one.single)}.values()),
             unfilled=tuple(name for name, m in used if m in watch.with_grad - learning and _is_unfilled(m)),
             unfilled_calls=tuple(dict.fromkeys(place for place, *given in links.still_norms if _unfilled(*given))),
@@ -133,6 +136,7 @@ class _Links(TorchFunctionMode):
         self._softmax: dict[int, tuple[Tensor, int, Location, tuple[int, float, float]]] = {}
         self._linear: dict[int, tuple[Tensor, nn.Linear]] = {}
         self._uses: Counter[int] = Counter()
+        self._momenta: dict[nn.Module, list[float | None]] = {}
         self.still_norms: list[tuple[Location, Tensor, Tensor]] = []
         self.modules_statistics: set[int] = set()
 
@@ -148,6 +152,14 @@ class _Links(TorchFunctionMode):
         first = known[1]
         widths = (first.in_features, first.out_features, module.out_features)
         self._found.append((id(given), LinearPair(self.names.path(first), self.names.path(module), widths)))
+
+    def normalises(self, norm: Any, _: tuple[Any, ...]) -> None:
+        self._momenta.setdefault(norm, []).append(norm.momentum)
+
+    def momentum(self, norm: _BatchNorm) -> float | None:
+        """Of several that it ran with, one that learns and keeps: a second pass for one update leaves them alone."""
+        ran = self._momenta.get(norm, [norm.momentum])
+        return next((momentum for momentum in ran if momentum not in (0.0, 1.0)), ran[0])
 
     @property
     def pairs(self) -> list[LinearPair]:
