@@ -29,7 +29,7 @@ from mlcheck.trial.importing import folder_that_holds
 from mlcheck.trial.reads import Reads
 from mlcheck.trial.script.coroutine import on_common_ground
 from mlcheck.trial.surroundings import machine, packages
-from mlcheck.trial.traceback import error_line, user_traceback
+from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 from mlcheck.trial.trackers import Trackers
 from mlcheck.trial.trial import RejectedConfig, Trial, is_program
 
@@ -129,8 +129,14 @@ def _remedy(error: BaseException, entry: str) -> str:
         return _REJECTED
     if not isinstance(error, ModuleNotFoundError):
         return advice(error)
-    folder = folder_that_holds(error.name, entry) if error.name else ""
-    return f"its code is in {folder}: start mlcheck there" if folder else _ABSENT
+    name = error.name or ""
+    folder = folder_that_holds(name, entry) if name else None
+    if folder:
+        return f"its code is in {folder}: start mlcheck there"
+    importer, _ = user_frame(error.__traceback__) or ("", 0)
+    if importer and name.isidentifier() and Path(importer).with_name(f"{name}.py").is_file():
+        return f"{name}.py lies beside {Path(importer).name}: `from .{name} import ...` finds it, or PYTHONPATH does"
+    return _ABSENT
 
 
 def _answer_all(job: Job, channel: Channel, verdict: Verdict, trace: str = "") -> None:

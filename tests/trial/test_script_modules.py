@@ -122,6 +122,17 @@ def test_where_an_absent_module_lies() -> None:
     assert folder_that_holds("network", str(inside / "train.py")) is None
 
 
+def test_the_report_says_that_a_module_lies_beside_the_one_that_imports_it(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("package/network.py", NETWORK)
+    write("package/parts.py", "from network import *\n")
+    write("train.py", TRAIN.replace("from .network", "from package.parts"))
+    assert main(["probe", "train.py", "--only", "missing-zero-grad"]) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert "network.py lies beside parts.py: `from .network import ...` finds it" in told
+
+
 def test_the_report_says_from_where_to_start(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     write("code/package/network.py", NETWORK)
     write("code/package/train.py", TRAIN.replace("from .network", "from package.network"))
