@@ -71,8 +71,11 @@ def user_frame(trace: TracebackType | None) -> tuple[str, int] | None:
 
 
 def is_user_file(filename: str) -> bool:
-    """Whether a file belongs neither to mlcheck, nor to the standard library or an installed package."""
-    if filename.startswith(("<", _MLCHECK)):
+    """Whether a file belongs neither to mlcheck, nor to the standard library or an installed package.
+
+    Compiled modules name the source that they were made of (`numpy/random/mtrand.pyx`), which is nowhere.
+    """
+    if filename.startswith(("<", _MLCHECK)) or filename.endswith((".pyx", ".pxi", ".pxd")):
         return False
     return not filename.startswith(_LIBRARIES) and "site-packages" not in filename
 

@@ -1,8 +1,9 @@
 """What is said of an error in the user's code."""
 
+import numpy as np
 import pytest
 
-from mlcheck.trial.traceback import error_line, user_traceback
+from mlcheck.trial.traceback import error_line, user_frame, user_traceback
 
 
 def load() -> None:
@@ -21,3 +22,11 @@ def test_a_long_message_ends_at_a_word_and_says_so() -> None:
     assert told.endswith(("again …", "and …"))
     assert len(told) <= 302
     assert error_line(RuntimeError("x" * 10), most=12).endswith("…")
+
+
+def test_an_error_in_a_compiled_module_is_told_at_the_line_that_called_it() -> None:
+    with pytest.raises(ValueError, match="greater than 0") as raised:
+        np.random.choice(0, 3)
+    place = user_frame(raised.value.__traceback__)
+    assert place is not None
+    assert place[0] == __file__
