@@ -68,15 +68,15 @@ def _made_with(optimizer: Optimizer) -> float:
 @contextmanager
 def stilled(trial: Trial) -> Iterator[None]:
     """The loop runs as before and changes no parameter: its optimizers' and schedulers' steps do nothing."""
+
+    def step(*given: Any, **named: Any) -> Any:
+        closure = _closure(given, named)
+        return closure() if closure else None
+
     with ExitStack() as stack:
         for stepping in (*trial.optimizers.values(), *trial.schedulers.values()):
-            stack.enter_context(replaced(stepping, "step", _only_closure))
+            stack.enter_context(replaced(stepping, "step", step))
         yield
-
-
-def _only_closure(*given: Any, **named: Any) -> Any:
-    closure = _closure(given, named)
-    return closure() if closure else None
 
 
 def _closure(given: tuple[Any, ...], named: Mapping[str, Any]) -> Callable[[], Any] | None:
