@@ -9,6 +9,7 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_attribute, is_none, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
+from mlcheck.lint.sites.layers.filling import filled
 from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes, text_of
 
 LOOKS_AT = "module class"
@@ -42,6 +43,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             made = made_by(cls, assigned)
             lasts = made in _RANDOM or len(assignments) > 1  # what no constructor makes again
             if made is None or not (moved or (saved and lasts)):
+                continue
+            if filled(facts.sites, cls, name, function, assigned):  # a parameter: param-unregistered tells of it
                 continue
             used = _used_with_input(cls, name)
             if used is not None and (made != ANY or isinstance(used, ast.keyword) or _is_spread(used, name)):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
-from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes
+from mlcheck.lint.sites.layers.filling import FACTORIES, filled, is_parameter
+from mlcheck.lint.sites.layers.modules import is_plain, module_classes
 
 LOOKS_AT = "module class"
 _COPIES = frozenset(
@@ -17,13 +17,6 @@ _COPIES = frozenset(
         *("clone", "repeat", "expand", "mul", "div", "add", "softmax", "sigmoid", "exp", "abs"),
     ]
 )
-_FACTORIES = frozenset(
-    [
-        *("tensor", "rand", "randn", "zeros", "ones", "full", "empty", "eye", "linspace", "arange", "FloatTensor"),
-        *("Tensor", "from_numpy", "rand_like", "randn_like", "zeros_like", "ones_like", "Variable"),
-    ]
-)
-_DRAWN = ("uniform_", "normal_", "xavier_", "kaiming_", "orthogonal_", "sparse_")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -52,9 +45,9 @@ def _copied(cls: Class, assigned: AttributeSet) -> str:
             return ""
         node = node.func.value
     if isinstance(node, ast.BinOp) and not last:
-        sides = [side for side in (node.left, node.right) if _is_parameter(cls, side, assigned)]
+        sides = [side for side in (node.left, node.right) if is_parameter(cls, side, assigned)]
         return "is computed from a parameter that nothing keeps" if sides else ""
-    if last and node is not None and _is_parameter(cls, node, assigned):
+    if last and node is not None and is_parameter(cls, node, assigned):
         return f"is what `.{last}()` makes of a parameter, not the parameter"
     return ""
 
@@ -66,13 +59,6 @@ def _moves(cls: Class, call: ast.Call, assigned: AttributeSet) -> bool:
         return False
     named = cls.file.resolve(given, assigned.context)
     return not (isinstance(named, str) and named.startswith("torch."))
-
-
-def _is_parameter(cls: Class, node: ast.expr, assigned: AttributeSet) -> bool:
-    return isinstance(node, ast.Call) and cls.file.resolve(node.func, assigned.context) in (
-        PARAMETER,
-        "torch.nn.parameter.Parameter",
-    )
 
 
 def _leaf(sites: Sites, cls: Class, name: str, function: Function, assigned: AttributeSet) -> str:
@@ -94,7 +80,7 @@ def _leaf(sites: Sites, cls: Class, name: str, function: Function, assigned: Att
         keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         for keyword in node.keywords
     )
-    if not asks or last not in _FACTORIES or _used_elsewhere(sites, cls, name):
+    if not asks or last not in FACTORIES or _used_elsewhere(sites, cls, name):
         return ""
     return "requires a gradient but is no `nn.Parameter`"
 
@@ -113,60 +99,5 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
 
 
 def _filled(sites: Sites, cls: Class, name: str, function: Function, assigned: AttributeSet) -> str:
-    """A plain tensor that is filled as only parameters are, by `nn.init` or through `.data`, and computed with."""
-    made = assigned.value
-    named = cls.file.resolve(made.func, assigned.context) if isinstance(made, ast.Call) else None
-    if not isinstance(named, str) or not named.startswith("torch.") or named.rpartition(".")[2] not in _FACTORIES:
-        return ""
-    if function.name != "__init__" or len(cls.attributes[name]) != 1 or "requires_grad" in ast.unparse(assigned.node):
-        return ""
-    for method in cls.methods.values():
-        filled = {attribute: fill for fill, attribute in _fills(method)}
-        beside = any(attribute != name and _is_made_parameter(cls, attribute) for attribute in filled)
-        fill = filled.get(name, "")
-        if fill and (beside or any(word in fill for word in _DRAWN)) and not _gathered(sites, cls, name):
-            return f"is filled as a parameter is, by `{fill}`, and is none"
-    return ""
-
-
-def _fills(method: Function) -> Iterator[tuple[str, str]]:
-    """`uniform_` and `weight` of `nn.init.uniform_(self.weight)` and of `self.weight.data.uniform_(-1, 1)`."""
-    for node in method.nodes:
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        named = method.file.resolve(node.func, method.inner)
-        if isinstance(named, str) and named.startswith("torch.nn.init.") and node.args:
-            filled = node.args[0]
-        elif getattr(node.func.value, "attr", "") == "data" and node.func.attr.endswith("_"):
-            filled = node.func.value
-        else:
-            continue
-        filled = filled.value if isinstance(filled, ast.Attribute) and filled.attr == "data" else filled
-        if isinstance(filled, ast.Attribute) and is_attribute(filled, method.receiver, filled.attr):
-            yield node.func.attr, filled.attr
-
-
-def _is_made_parameter(cls: Class, name: str) -> bool:
-    return any(
-        isinstance(assigned.value, ast.Call) and _is_parameter(cls, assigned.value, assigned)
-        for _, assigned in cls.attributes.get(name, ())
-    )
-
-
-def _gathered(sites: Sites, cls: Class, name: str) -> bool:
-    """Whether somebody replaces the tensor, asks a gradient of it or lists it, or nobody computes with it."""
-    word = re.escape(name)
-    own = cls.file.module.text_of(cls.node)
-    taken = re.compile(
-        rf"(?<!\bself)\.{word}\s*=(?!=)|\.{word}\.(?:requires_grad|grad\b|copy_|data\s*=)|Parameter\(self\.{word}\b"
-        rf"|[\[,]\s*[\w.]+\.{word}\s*[\],]|append\([\w.]+\.{word}\)"
-        rf"|(?:[gs]etattr|register_\w+)\([^()\n]*[\"']{word}[\"'](?!, None\))"
-    )
-    if "optim" in own or any(taken.search(file.text) for file in sites.mentioning([name], tests=True)):
-        return True
-    kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
-    if any(f".{name}" in other.file.module.text_of(other.node) for other in kin):
-        return True
-    fills = {method.name for method in cls.methods.values() for _, filled in _fills(method) if filled == name}
-    others = [method for method in cls.methods.values() if method.name not in fills | {"__init__"}]
-    return not any(re.search(rf"\bself\.{word}\b", method.file.module.text_of(method.node)) for method in others)
+    fill = filled(sites, cls, name, function, assigned)
+    return f"is filled as a parameter is, by `{fill}`, and is none" if fill else ""
