@@ -243,6 +243,33 @@ def test_a_decoder_whose_padding_is_counted_in_the_loss() -> None:
     assert "targets are padding" not in ask(RULE, translated()).summary
 
 
+class NextWord(nn.Module):
+    """Reads all words of a sentence, and its loss compares each place with the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.read = nn.Embedding(WORDS, 16, padding_idx=0), nn.GRU(16, 16, batch_first=True)
+        self.head = nn.Linear(16, WORDS)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(self.embed(tokens), lengths, True, enforce_sorted=False)
+        hidden, _ = nn.utils.rnn.pad_packed_sequence(self.read(packed)[0], True, total_length=tokens.shape[1])
+        return self.head(hidden)
+
+
+@pytest.mark.parametrize("ignore", [0, -100])
+def test_the_next_words_of_a_sentence_of_which_the_model_is_given_all(ignore: int) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        scores, wanted = model(batch["tokens"], batch["lengths"])[:, :-1], batch["tokens"][:, 1:]
+        return F.cross_entropy(scores.flatten(0, 1), wanted.flatten(), ignore_index=ignore)
+
+    verdict = ask(RULE, trial_of(NextWord(), sentences(), loss))
+    if ignore:
+        says(verdict, Outcome.WARN, "% of the loss's targets are padding")
+    else:
+        says(verdict, Outcome.PASS)
+
+
 def test_a_decoder_that_is_fed_its_answer() -> None:
     says(ask("future-leak", translated(fed_at=1)), Outcome.WARN, "the targets are the input tokens themselves")
     says(ask("future-leak", translated(both_ways=True)), Outcome.FAIL, "sees the tokens it has to predict")

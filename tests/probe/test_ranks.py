@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from probe_programs import classes, cross_entropy, mlp, trial_of
 from rank_faults import FAULTS, SOUND
 from rank_programs import alarms, changed, judge, run_ranks
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.ranks.run import RankRun
+from mlcheck.trial.trial import EntryOptions, Source
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -32,3 +35,23 @@ def test_a_sound_program_alarms_nobody(name: str, tmp_path: Path) -> None:
 def test_sound_programs_alarm_nobody_with_other_seeds(seed: int, tmp_path: Path) -> None:
     name = list(SOUND)[seed % len(SOUND)]
     assert alarms(run_ranks(changed(*SOUND[name], seed=seed), tmp_path)) == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "text", "slots", "fits"),
+    [
+        ("model_def:T", "rows = split(7 + context.distributed.get_rank())", 1, True),
+        ("model_def:T", "if self.context.distributed.get_size() > 1: ...", 1, True),
+        ("model_def:T", "rows = split(7)", 1, False),
+        ("model_def:T", "rows = split(7)", 2, True),
+        ("train.py", "rows = split(torch.distributed.get_rank())", 1, False),
+    ],
+)
+def test_a_trial_that_asks_for_its_rank_is_meant_for_several(
+    entry: str, text: str, slots: int, fits: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "model_def.py"
+    file.write_text(f"{text}\n", encoding="utf-8")
+    trial = trial_of(mlp(), classes(8), cross_entropy)
+    trial.entry, trial.slots, trial.source = (str(file), 1), slots, Source(entry, EntryOptions(), str(tmp_path))
+    assert ("meant for one process" not in RankRun.unfit(trial)) is fits

@@ -83,16 +83,17 @@ def test_validation_that_is_drawn_at_every_pass_cannot_be_compared() -> None:
     assert "two passes" in verdict(SPLIT, Outcome.INCONCLUSIVE, trial).reason
 
 
-def scaled_by_rank(order_of: Callable[[int], list[int]], part: int = 1) -> Trial:
+def scaled_by_rank(order_of: Callable[[int], list[int]], part: int = 1, labels: int = 5) -> Trial:
     """Rows that each rank scales by its own training rows; every rank deals out its part of them by a sampler."""
-    x, y = torch.randn(300, 8), torch.randint(5, (300,))
+    x, y = torch.randn(300, 8), torch.randint(labels, (300,))
 
     def construct(rank: int, world: int) -> Trial:
         torch.manual_seed(0)
         order = order_of(rank)[:: part if world > 1 else 1]
         cut = len(order) * 2 // 3
         mean = x[order[:cut]].mean(0)
-        sets = [TensorDataset(x[rows] - mean * (1 + rank * 0.01), y[rows]) for rows in (order[:cut], order[cut:])]
+        wide = 1 + rank * 0.01
+        sets = [TensorDataset((x[rows] - mean * wide) / wide, y[rows]) for rows in (order[:cut], order[cut:])]
         loaders = [DataLoader(one, 16, sampler=range(rank, len(one), world)) for one in sets]
         trial = trial_of(mlp(), [], cross_entropy)
         trial.train_batches, trial.validation_batches = (partial(iter, loader) for loader in loaders)
@@ -113,7 +114,20 @@ def test_a_split_of_each_rank_is_told_by_its_labels_where_rows_are_scaled_otherw
     assert "the ranks split the data differently: at least" in told
 
 
-@pytest.mark.parametrize("trial", [lambda: scaled_by_rank(lambda _: drawn(3)), lambda: scaled_by_rank(drawn, part=2)])
+def test_where_labels_tell_nothing_the_order_of_the_numbers_in_a_column_does() -> None:
+    told = verdict(RANKS, Outcome.WARN, scaled_by_rank(drawn, labels=1)).findings[0].message
+    assert "the ranks split the data differently: at least" in told
+
+
+ONE_SPLIT = [
+    partial(scaled_by_rank, lambda _: drawn(3)),
+    partial(scaled_by_rank, drawn, part=2),
+    partial(scaled_by_rank, lambda _: drawn(3), labels=1),
+    partial(scaled_by_rank, drawn, part=2, labels=1),
+]
+
+
+@pytest.mark.parametrize("trial", ONE_SPLIT)
 def test_one_split_for_all_ranks_and_parts_of_the_data_by_hand_pass(trial: Callable[[], Trial]) -> None:
     verdict(RANKS, Outcome.PASS, trial())
 

@@ -199,8 +199,14 @@ def _steps_of(found: list[Origin]) -> list[Origin]:
 
 
 def _is_changed(loader: Loader) -> bool:
-    """Whether some transform is assigned later on."""
-    return any(assigned.target.attr in ("transform", "transforms") for assigned in loader.call.file.walk.attributes)
+    """Whether some transform is assigned later on, other than by a constructor to its own object."""
+    file = loader.call.file
+    found = (each for each in file.walk.attributes if each.target.attr in ("transform", "transforms"))
+    around = ((each, file.method_around(each.context)) for each in found)
+    return any(
+        method is None or method.name != "__init__" or ast.unparse(each.target.value) != method.receiver
+        for each, method in around
+    )
 
 
 def _shared(sites: Sites) -> Iterator[Finding]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
-from mlcheck.lint.sites.model import OPEN
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.model import OPEN, Class
 from mlcheck.lint.sites.origins import Origin, origins
 
 _DEPTH = 4
@@ -16,20 +19,40 @@ _RANDOM = frozenset(
         *("HorizontalFlip", "VerticalFlip", "ShiftScaleRotate", "Rotate", "CoarseDropout", "GaussNoise", "Flip"),
     ]
 )
+_OF_PART = pattern(r"train|split|mode|phase|aug|val|test|eval|subset|part", re.IGNORECASE)
 _SETTLED = frozenset(["RandomApply", "RandomChoice", "RandomOrder"])
 
 
 def transforms_of(data: Origin) -> list[Origin] | None:
     """The steps of the transform that a data set is made with; None where they are not known."""
-    if not isinstance(data.node, ast.Call):
+    cls = data.file.resolve(data.node.func, data.context) if isinstance(data.node, ast.Call) else None
+    if not isinstance(data.node, ast.Call) or (isinstance(cls, Class) and _chooses(cls)):
         return None
     given = next((k.value for k in data.node.keywords if k.arg in ("transform", "transforms")), None)
     if given is None and data.name.endswith((".ImageFolder", ".DatasetFolder")):
         position = 1 if data.name.endswith(".ImageFolder") else 3
         given = data.node.args[position] if len(data.node.args) > position else None
     if given is None:
+        given = _by_place(cls, data.node) if isinstance(cls, Class) else None
+    if given is None:
         return None
     return steps_of(Origin(data.file, given, data.context, -1, data.entered))
+
+
+def _chooses(cls: Class) -> bool:
+    """Whether a data set applies its transform to one part of the data alone: `if self.train:`."""
+    tests = (node.test for node in walk(cls.node) if isinstance(node, ast.If | ast.IfExp))
+    return any(_OF_PART.search(ast.unparse(test)) for test in tests)
+
+
+def _by_place(cls: Class, made: ast.Call) -> ast.expr | None:
+    """The transform in `Pictures(files, labels, transform)`, of a class of the project that calls its parameter so."""
+    init = cls.find("__init__")
+    names = list(init.parameters)[1:] if init is not None else []
+    place = next((names.index(name) for name in ("transform", "transforms") if name in names), len(made.args))
+    if place >= len(made.args) or any(isinstance(arg, ast.Starred) for arg in made.args[: place + 1]):
+        return None
+    return made.args[place]
 
 
 def steps_of(transform: Origin) -> list[Origin] | None:

@@ -196,12 +196,13 @@ def _change(padded: Tensor, cut: Tensor, row: int, length: int, places: int) -> 
 
 def _counted(calls: list[LossCall], lengths: Tensor, places: int, pad: int | None) -> tuple[float, Location]:
     """The share of a loss's targets that stand at padded places, hold the filling id, and are averaged in."""
-    beyond = torch.arange(places)[None] >= lengths[:, None]
+    here = torch.arange(places)[None] >= lengths[:, None]
     for call in calls:
         target = call.target.detach().cpu()
-        if pad is None or call.kind not in ("cross_entropy", "nll_loss") or target.numel() != beyond.numel():
+        fitting = [each for each in (here, here[:, 1:]) if each.numel() == target.numel()]  # or each place's next token
+        if pad is None or call.kind not in ("cross_entropy", "nll_loss") or not fitting:
             continue
-        filled = (target.reshape(beyond.shape) == pad) & beyond
+        filled = (target.reshape(fitting[0].shape) == pad) & fitting[0]
         plain = call.options.get("reduction") == "mean" and call.options.get("weight") is None
         if plain and int(call.options.get("ignore_index", -100)) != pad:
             return float(filled.double().mean()), call.place

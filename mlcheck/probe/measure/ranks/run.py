@@ -13,6 +13,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import as_given
+from mlcheck.probe.measure.program_text import program_text
 from mlcheck.trial.ranks.launch import Launch, launch
 from mlcheck.trial.ranks.story import JOINS, Device, JoinedStep, Pass, Place, RankStory, Saved, Step
 from mlcheck.trial.trial import Source, Trial
@@ -22,6 +23,7 @@ __all__ = ["Device", "JoinedStep", "RankRun", "Saved", "location"]
 _SHARE = 0.75
 _MOST_SPAWNED = 4
 _NEEDS_GPU = re.compile(r"cuda|nccl|nvidia|\bgpus?\b", re.IGNORECASE)
+_RANK = re.compile(r"\.distributed\.(?:get_rank|get_size|get_local_rank)\(")  # of Determined's contexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,12 @@ def location(place: Place, otherwise: Location | None = None) -> Location:
 
 
 def _world(trial: Trial, source: Source) -> int:
-    """How many ranks are asked for, by the user or by the program; 0 where nobody asks for any."""
-    return source.options.world or (trial.spawns or 2 if trial.slots > 1 else 0)
+    """How many ranks are asked for, by the user or by the program; 0 where nobody asks for any.
+
+    A trial whose code asks for its rank is meant for several, whatever its config says today.
+    """
+    several = trial.slots > 1 or (not source.is_program and _RANK.search(program_text(trial)) is not None)
+    return source.options.world or (trial.spawns or 2 if several else 0)
 
 
 def _tell_unusable(source: Source, launched: Launch) -> None:

@@ -1,6 +1,7 @@
 """Whether two ranks split the same data differently, where each scales its inputs by its own training data.
 
-No row of one rank is then one of the other's. Single parts of the samples, such as labels, tell it all the same.
+No row of one rank is then one of the other's. Single parts of the samples, such as labels, tell it all the same; and
+so does the order of the numbers in a column, which no scaling changes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
 
@@ -18,6 +20,8 @@ from mlcheck.trial.trial import Trial
 
 MOST = 20_000
 _FIRST = 8
+_MOST_NUMBERS = 4_000_000
+_SAME_DATA = 0.99
 Values = dict[str, Counter[bytes]]
 
 
@@ -36,7 +40,7 @@ def validated_otherwise(trial: Trial, ranks: Iterable[Trial], clock: Clock) -> i
     if not clock.left():
         return 0
     (trained, mine), (their_trained, theirs) = held
-    return max(
+    told = max(
         (
             (mine[name] - theirs[name]).total()
             for name in mine.keys() & theirs.keys() & trained.keys() & their_trained.keys()
@@ -44,6 +48,42 @@ def validated_otherwise(trial: Trial, ranks: Iterable[Trial], clock: Clock) -> i
         ),
         default=0,
     )
+    return told or _by_order(data[1], data[2], clock)
+
+
+def _by_order(sets: list[Any], their_sets: list[Any], clock: Clock) -> int:
+    """How many samples one rank validates and the other trains on, told by where their numbers stand among all."""
+    places, their_places = _places(sets, clock), _places(their_sets, clock)
+    found = 0
+    for name in places.keys() & their_places.keys():
+        (trained, mine), (their_trained, theirs) = places[name], their_places[name]
+        shared = ((trained + mine) & (their_trained + theirs)).total()
+        if shared >= _SAME_DATA * (trained + mine).total():
+            found = max(found, ((mine - theirs) & their_trained).total())
+    return found
+
+
+def _places(sets: list[Any], clock: Clock) -> dict[str, list[Counter[bytes]]]:
+    """Of each part that is made of numbers, in both sets: how many samples have less, number by number."""
+    rows: dict[str, list[Any]] = {}
+    for data_set in sets:
+        for index in range(len(data_set)):
+            if not clock.left():
+                return {}
+            for name, tensor in sample_leaves(data_set[index]):
+                if tensor.is_floating_point():
+                    rows.setdefault(name, []).append(tensor.detach().cpu().double().flatten().numpy())
+    found = {}
+    for name, each in rows.items():
+        width = len(each[0])
+        if len(each) != sum(map(len, sets)) or any(len(row) != width for row in each):
+            continue
+        if 0 < width * len(each) <= _MOST_NUMBERS:
+            table = np.stack(each, axis=1)
+            less = np.stack([np.searchsorted(np.sort(column), column) for column in table], axis=1)
+            keys = [row.tobytes() for row in less]
+            found[name] = [Counter(keys[: len(sets[0])]), Counter(keys[len(sets[0]) :])]
+    return found
 
 
 def _data_sets(trial: Trial) -> list[Any]:
