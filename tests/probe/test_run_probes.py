@@ -87,6 +87,28 @@ def test_a_last_batch_that_is_large_enough_or_left_out(samples: int, drop_last: 
     says(ask("later-step-breaks", normed_on(samples, drop_last)), Outcome.PASS, "120 training steps")
 
 
+@pytest.mark.parametrize(("samples", "outcome"), [(1002, Outcome.PASS), (1001, Outcome.FAIL)])
+def test_a_last_batch_with_a_number_for_each_pair(samples: int, outcome: Outcome) -> None:
+    """A collate function that ranks samples in pairs gives a smaller square for a smaller batch."""
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
+
+    def ranked(batch: list[tuple[Tensor]]) -> tuple[Tensor, Tensor]:
+        x = torch.stack([row for (row,) in batch])
+        return x, (x[:, :1] > x[:, :1].T).float()
+
+    def loss(net: nn.Module, batch: Any) -> Tensor:
+        scores = net(batch[0])
+        return F.binary_cross_entropy_with_logits(scores - scores.T, batch[1])
+
+    trial = normed_on(samples)
+    data = trial.loaders["training"].dataset
+    loader = DataLoader([(row,) for row, _ in data], batch_size=8, shuffle=True, collate_fn=ranked)
+    ranking = trial_of(model, [], loss)
+    ranking.train_batches, ranking.validation_batches = lambda: iter(loader), None
+    ranking.loaders = {"training": loader, "validation": None}
+    assert ask("later-step-breaks", ranking).outcome is outcome
+
+
 def test_a_root_of_zero_in_the_gradient() -> None:
     class Distance(nn.Module):
         def __init__(self) -> None:
