@@ -118,3 +118,26 @@ def test_a_mask_of_floats_is_counted_by_its_classes() -> None:
     trial = trial_of(model, batches, lambda m, b: F.binary_cross_entropy_with_logits(m(b[0]), b[1]))
     bars = [figure for figure in ask("batch-not-reviewed", trial).figures if figure.kind == "bars"]
     assert [figure.data["labels"] for figure in bars] == [["0", "1"]]
+
+
+class Timed(nn.Module):
+    """Noises what it is given to a time that it draws, and embeds the time first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock, self.net = nn.Linear(1, 6), nn.Linear(6, 6)
+
+    def forward(self, pictured: Tensor) -> Tensor:
+        time = torch.rand(len(pictured), 1)
+        embedded = self.clock(time)
+        noise = torch.randn_like(pictured)
+        return (self.net(time * pictured + (1 - time) * noise + embedded) - (pictured - noise)).pow(2).mean()
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["by forward", "as a call"])
+def test_what_a_model_is_given_by_its_forward(direct: bool) -> None:
+    before = Timed.forward
+    trial = trial_of(Timed(), [torch.randn(4, 6)], lambda m, x: m.forward(x) if direct else m(x))
+    verdict = ask("batch-not-reviewed", trial)
+    assert verdict.summary.startswith("input pictured (4, 6)")
+    assert Timed.forward is before

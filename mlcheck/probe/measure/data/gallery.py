@@ -6,24 +6,20 @@ import base64
 import io
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 
 from mlcheck.core.finding import Figure, Location
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.batches import table_figure
-from mlcheck.probe.measure.data.looked_up import LookedUp
+from mlcheck.probe.measure.data.entering import entering
 from mlcheck.probe.measure.data.normalised import Normalisation, normalisation
 from mlcheck.probe.measure.data.vocabulary import Decode, decoder
 from mlcheck.probe.measure.data.waveforms import is_waveform, waveforms
-from mlcheck.probe.measure.drive import first_batches
-from mlcheck.probe.measure.loss.losses import LossWatch
-from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.modules import Arguments, ModuleWatch, by_parameter
-from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.probe.measure.measurement import Reach
 from mlcheck.trial.trial import Trial
 
 TILES = 16
@@ -49,7 +45,7 @@ class Gallery:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
-        inputs, targets, place, looked_up = _observe(trial)
+        inputs, targets, place, looked_up = entering(trial)
         samples = max((tensor.shape[0] for _, tensor in inputs if tensor.ndim), default=1)
         label = _label_of_each(targets, samples)
         undo = normalisation(trial.loaders.get("training"))
@@ -63,32 +59,6 @@ class Gallery:
         figures += [figure for name, tensor in targets if (figure := _histogram(name, tensor))]
         facts = tuple(f"{name} {_shape(tensor)} {_range(tensor)}" for name, tensor in inputs + targets)
         return cls(samples, facts, tuple(figure for figure in figures if figure), place)
-
-
-def _observe(trial: Trial) -> tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]], Location, LookedUp]:
-    """The first call of a module on data, the targets of the losses, and the ids that were looked up, in one step."""
-    seen: list[tuple[str, Tensor]] = []
-
-    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        if not seen:
-            seen.extend(
-                ("input" if name in ("", "input") else f"input {name}", tensor)
-                for name, tensor in leaves(copied(by_parameter(module, args, kwargs)))
-                if tensor.layout is torch.strided
-            )
-        return args, kwargs
-
-    losses, modules, looked_up = LossWatch(), ModuleWatch(keep), LookedUp(trial.models.values())
-    batch = first_batches(trial, 1)[0]
-    with losses, modules, looked_up:
-        trial.train_step(batch, 0)
-    if not seen:
-        raise NotMeasured("no module was called on tensors in a training step")
-    distinct: list[tuple[str, Tensor]] = []
-    for call in losses.calls[:4]:
-        if not any(known.shape == call.target.shape and torch.equal(known, call.target) for _, known in distinct):
-            distinct.append((f"target of {call.kind}", call.target))
-    return seen, distinct, modules.calls[0].place, looked_up
 
 
 def _picture(

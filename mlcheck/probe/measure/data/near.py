@@ -175,11 +175,18 @@ def _tells_apart(rows: np.ndarray[Any, Any], stretch: int) -> bool:
 
 
 def _varied(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Which windows hold enough different values: one-hot columns and runs of padding are alike in any data."""
+    """Which windows hold enough different values: one-hot columns and runs of padding are alike in any data.
+
+    So are a few tokens in front of padding. Of tokens no one may fill half a window.
+    """
     ordered = np.sort(windows, axis=1)
     different = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(1)
-    enough: np.ndarray[Any, Any] = different >= (windows.shape[1] if windows.dtype.kind == "f" else 5) - 1
-    return enough
+    if windows.dtype.kind == "f":
+        enough: np.ndarray[Any, Any] = different >= windows.shape[1] - 1
+        return enough
+    half = windows.shape[1] // 2
+    mixed: np.ndarray[Any, Any] = (different >= 4) & ~(ordered[:, half:] == ordered[:, :-half]).any(1)
+    return mixed
 
 
 def _windows(rows: np.ndarray[Any, Any], stretch: int) -> np.ndarray[Any, Any]:
