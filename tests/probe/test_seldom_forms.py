@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
-from probe_programs import ask, classes, cross_entropy, mlp, trial_of
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state
 
@@ -48,3 +49,35 @@ def test_gradients_of_complex_weights_have_a_norm() -> None:
     weight, other = nn.Parameter(torch.zeros(2, dtype=torch.complex64)), nn.Parameter(torch.zeros(2))
     weight.grad, other.grad = torch.tensor([3 + 4j, 0]), torch.tensor([0.0, 2.0])
     assert _norms([weight, other]) == [5.0, 2.0]
+
+
+class Langevin(torch.optim.Optimizer):
+    """Noise and steps on a scale that running squares of the decayed gradient set, as RMSprop's."""
+
+    def __init__(self, weights: Any, lr: float, weight_decay: float) -> None:
+        super().__init__(weights, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for weight in group["params"]:
+                slope = weight.grad + group["weight_decay"] * weight
+                squares = self.state[weight].setdefault("squares", torch.zeros_like(weight))
+                squares.mul_(0.99).addcmul_(slope, slope, value=0.01)
+                scale = squares.sqrt() + 1e-12
+                weight -= group["lr"] * slope / scale + (group["lr"] ** 0.5) * torch.randn_like(weight) / scale.sqrt()
+
+
+@pytest.mark.parametrize(("rate", "outcome"), [(1e-4, Outcome.PASS), (1e2, Outcome.FAIL)])
+def test_an_optimizer_that_cannot_do_without_its_decay(rate: float, outcome: Outcome) -> None:
+    """A column that is always 0 gives a gradient of exactly 0: without decay its noise has no bounds."""
+    batches = [(torch.cat([x, torch.zeros(len(x), 1)], dim=1), y) for x, y in classes(8)]
+    batches = [(x + torch.tensor([0.0] * 8 + [1e-3]) * (index > 0), y) for index, (x, y) in enumerate(batches)]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return 1e4 * cross_entropy(model, batch)
+
+    model = mlp(9)
+    trial = trial_of(model, batches, loss, Langevin(model.parameters(), rate, 10.0))
+    verdict = ask("cannot-overfit-one-batch", trial)
+    says(verdict, outcome, *(["rises"] if outcome is Outcome.FAIL else []))

@@ -43,7 +43,7 @@ def _optimizer(seen: Overfit, fast: Curve) -> Verdict:
     """Adam can do it from the same start: model, loss and data are sound."""
     mine, rate = seen.mine, f"{seen.mine.learning_rate:g}"
     sound = f"{fast.name} learns the same batch in {plural(fast.steps, 'step')}, so model, loss and data are sound"
-    if mine.diverged or mine.values[-1] > 1.5 * mine.values[0]:
+    if mine.rises:
         message = f"the loss rises from {mine.values[0]:.3g} to {mine.values[-1]:.3g} with your optimizer; {sound}"
         return _verdict(Outcome.FAIL, seen, message, f"lower the learning rate ({rate}) by a factor of ten")
     way = (mine.values[0] - mine.best) / max(mine.values[0] - seen.goal, 1e-12)

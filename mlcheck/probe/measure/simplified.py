@@ -17,6 +17,10 @@ def learning_rate(trial: Trial) -> float:
     return max((float(group["lr"]) for opt in trial.optimizers.values() for group in opt.param_groups), default=0.0)
 
 
+def decays(trial: Trial) -> bool:
+    return any(group.get("weight_decay") for opt in trial.optimizers.values() for group in opt.param_groups)
+
+
 def nominal_rate(trial: Trial) -> float:
     """The rate that the schedules are named by: above `learning_rate` where one of them begins lower and warms up."""
     named = (
@@ -26,8 +30,8 @@ def nominal_rate(trial: Trial) -> float:
 
 
 @contextmanager
-def unregularised(trial: Trial) -> Iterator[None]:
-    """No weight decay, no dropout inside fused modules, schedules held at the rate they are named by."""
+def unregularised(trial: Trial, decayed: bool = False) -> Iterator[None]:
+    """No weight decay, unless `decayed`, no dropout inside fused modules, schedules held at the rate named for them."""
     with ExitStack() as stack:
         for model in trial.models.values():
             for module in model.modules():
@@ -37,7 +41,7 @@ def unregularised(trial: Trial) -> Iterator[None]:
             stack.enter_context(replaced(scheduler, "step", lambda *_, **__: None))
         for optimizer in trial.optimizers.values():
             for group in _groups(optimizer):
-                changes: dict[str, Any] = {"weight_decay": 0.0} if "weight_decay" in group else {}
+                changes: dict[str, Any] = {"weight_decay": 0.0} if "weight_decay" in group and not decayed else {}
                 stack.enter_context(_entries(group, {**changes, "lr": _nominal(trial, optimizer, group)}))
         yield
 

@@ -40,6 +40,10 @@ class Curve:
     learning_rate_moved: bool = False
 
     @property
+    def rises(self) -> bool:
+        return self.diverged or self.values[-1] > 1.5 * self.values[0]
+
+    @property
     def best(self) -> float:
         return min(self.values, default=float("inf"))
 
@@ -106,11 +110,16 @@ class Experiment:
         return self.floors.target if self.floors else 0.1 * (self._initial or 0.0)
 
     def run(
-        self, name: str, adam: float | None = None, intervene: Intervention | None = None, steps: int = MAX_STEPS
+        self,
+        name: str,
+        adam: float | None = None,
+        intervene: Intervention | None = None,
+        steps: int = MAX_STEPS,
+        decayed: bool = False,
     ) -> Curve:
         clock, reached, diverged, moved = Clock(self._seconds), 0, False, False
         values: list[float] = []
-        with restored(self._trial), unregularised(self._trial), ExitStack() as stack:
+        with restored(self._trial), unregularised(self._trial, decayed), ExitStack() as stack:
             if adam is not None:
                 stack.enter_context(replaced_by_adam(self._trial, adam))
             rate = adam if adam is not None else learning_rate(self._trial)

@@ -9,6 +9,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.loss.floors import Floors
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.model.interventions import permuter, zeroed
+from mlcheck.probe.measure.simplified import decays
 from mlcheck.probe.measure.training.gradients import named_parameters
 from mlcheck.probe.measure.training.memorising import MAX_STEPS, Curve, Experiment
 from mlcheck.trial.trial import Trial
@@ -47,6 +48,8 @@ class Overfit:
     def measure(cls, trial: Trial, seconds: float) -> Self:
         experiment = Experiment(trial, min(10.0, seconds / 6))
         mine = experiment.run("your optimizer")
+        if mine.rises and decays(trial):  # there are optimizers that cannot do without their decay
+            mine = experiment.run("your optimizer", decayed=True)
         found = experiment.floors
         reached = mine.reached(experiment.goal)
         adam: list[Curve] = []
