@@ -260,6 +260,39 @@ def test_samples_that_meet(mix: Any) -> None:
     assert "layers.net.0 (Linear)" in verdict.summary
 
 
+class Sorting(nn.Module):
+    """A sentence VAE: sorts its rows by length for packing, and gives the answers back in the order of the batch."""
+
+    def __init__(self, restores: bool, mixes: bool) -> None:
+        super().__init__()
+        self.code, self.net = nn.Linear(8, 8), nn.Linear(8, 5)
+        self.restores, self.mixes = restores, mixes
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        order = lengths.argsort(descending=True)
+        code: Tensor = self.code(x[order])
+        if self.mixes:
+            code = code - 0.1 * code.mean(0)
+        answers = self.net((code + torch.randn_like(code)).tanh())
+        return answers[order.argsort()] if self.restores else answers, code
+
+
+@pytest.mark.parametrize(
+    ("restores", "mixes", "outcome"),
+    [(True, False, Outcome.PASS), (False, False, Outcome.FAIL), (True, True, Outcome.FAIL)],
+    ids=("restored", "left sorted", "mixed"),
+)
+def test_rows_that_are_sorted_and_noised(restores: bool, mixes: bool, outcome: Outcome) -> None:
+    batches = [(x, (100 * x[:, 0]).long(), y) for x, y in classes(8)]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        answers, code = model(batch[0], batch[1])
+        return F.cross_entropy(answers, batch[2]) + 0.01 * code.pow(2).sum(1).mean()
+
+    verdict = ask("batch-mixing", trial_of(Sorting(restores, mixes), batches, loss))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
 TURNED = torch.tensor([row for row in reversed(range(32)) if row != 8])
 SORTED = torch.cat([TURNED[:8], torch.tensor([8]), TURNED[8:]])
 HALF = torch.cat([torch.arange(16), torch.arange(16, 32).flip(0)])

@@ -7,7 +7,8 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.pairing import Pairing
-from mlcheck.probe.measure.model.independence import ROUNDING, SINGLE_PRECISION_ROUNDING, BatchIndependence
+from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING
+from mlcheck.probe.measure.model.independence import ROUNDING, BatchIndependence
 from mlcheck.probe.measure.names import part_of
 
 

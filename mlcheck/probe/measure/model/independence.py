@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,15 +13,16 @@ from torch import Tensor
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import exclusively_evaluating, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING, deviation, difference, exchanges, reordered
 from mlcheck.probe.measure.model.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.model.noise import NoNoise
 from mlcheck.probe.measure.model.stacked import stacks_samples
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.trial import Trial
 
 ROUNDING = 1e-9
-SINGLE_PRECISION_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class BatchIndependence:
             return cls("", SAMPLES, apart[0], apart[1], None, "")
         if call.rows < 3:
             raise NotMeasured(f"the batch has {plural(call.rows, 'row')}: there are too few neighbours to exchange")
-        with exclusively_evaluating(iter(trial.models.values())):
+        with exclusively_evaluating(iter(trial.models.values())), ExitStack() as stack:
             if _holds_relations(call):
                 raise inconclusive(
                     "an input has a number for every pair of rows, as an adjacency matrix has: "
@@ -64,8 +66,12 @@ class BatchIndependence:
                 )
             if not any(tensor.ndim and tensor.shape[0] == call.rows for tensor in call.replay()):
                 raise NotMeasured("the model's output has no batch dimension")
-            deviation = _deviation(call, call.module, (call.args, call.kwargs))
-            if not deviation:
+            gap = deviation(call, call.module, (call.args, call.kwargs))
+            if gap and call.draws_noise():
+                # noise belongs to a place, and a model may sort its rows
+                stack.enter_context(NoNoise())  # type: ignore[no-untyped-call]
+                gap = deviation(call, call.module, (call.args, call.kwargs))
+            if not gap:
                 displaced = _displaced(call)
                 where = _where_place_counts(call, trial) if displaced else ""
                 return cls(call.name, call.rows, 0.0, None, None, where, displaced)
@@ -75,7 +81,7 @@ class BatchIndependence:
                     "may take (time, batch) on purpose"
                 )
             exact = _exact_deviation(call)
-            return cls(call.name, call.rows, deviation, exact, _poisoned(call), _where_rows_meet(call, trial))
+            return cls(call.name, call.rows, gap, exact, _poisoned(call), _where_rows_meet(call, trial))
 
 
 def _holds_relations(call: CapturedCall) -> bool:
@@ -91,42 +97,6 @@ def _holds_relations(call: CapturedCall) -> bool:
         return not any(tensor.ndim and len(tensor) == call.rows - 1 for tensor in call.replay(fewer))
     except Exception:
         return True
-
-
-def _exchanges(rows: int) -> list[tuple[Tensor, Tensor]]:
-    """Rows that stay, and the order in which all are given: the others change places, and one of them is doubled.
-
-    Row 0 alone stays, and then every second row: what meets in row 0 may be nothing, as a unit that is dead.
-    """
-    found = [(torch.tensor([0]), torch.tensor([0, *reversed(range(2, rows)), 2]))]
-    if rows >= 4:
-        turn = torch.arange(rows)
-        others = turn[1::2].clone()
-        turn[1::2] = torch.cat([others[1:], others[-1:]])
-        found.append((torch.arange(0, rows, 2), turn))
-    return found
-
-
-def _reordered(arguments: Arguments, order: Tensor, dim: int = 0) -> Arguments:
-    def exchange(tensor: Tensor) -> Tensor:
-        fits = tensor.ndim > dim and tensor.shape[dim] == len(order)
-        return tensor.index_select(dim, order.to(tensor.device)) if fits else tensor
-
-    return map_tensors(arguments, exchange)  # type: ignore[no-any-return]
-
-
-def _deviation(call: CapturedCall, module: torch.nn.Module, arguments: Arguments, dim: int = 0, rows: int = 0) -> float:
-    rows = rows or call.rows
-    before = call.replay(arguments, module)
-    worst = 0.0
-    for stay, order in _exchanges(rows):
-        after = call.replay(_reordered(arguments, order, dim), module)
-        pairs = [(one, other) for one, other in zip(before, after) if one.ndim > dim and one.shape == other.shape]
-        for one, other in pairs:
-            if one.shape[dim] == rows:
-                at = stay.to(one.device)
-                worst = max(worst, _difference(one.index_select(dim, at), other.index_select(dim, at)))
-    return worst
 
 
 def _displaced(call: CapturedCall) -> float:
@@ -149,9 +119,9 @@ def _displaced(call: CapturedCall) -> float:
 
 def _deviation_in_reverse(call: CapturedCall, module: torch.nn.Module, arguments: Arguments) -> float:
     turned = torch.arange(call.rows).flip(0)
-    pairs = zip(call.replay(arguments, module), call.replay(_reordered(arguments, turned), module))
+    pairs = zip(call.replay(arguments, module), call.replay(reordered(arguments, turned), module))
     rows = [(one, other) for one, other in pairs if one.ndim and one.shape == other.shape and len(one) == call.rows]
-    return max((_difference(one, other.flip(0)) for one, other in rows), default=0.0)
+    return max((difference(one, other.flip(0)) for one, other in rows), default=0.0)
 
 
 def _keeps_rows(call: CapturedCall) -> bool:
@@ -170,22 +140,11 @@ def _where_place_counts(call: CapturedCall, trial: Trial) -> str:
     """The first module whose output for the same rows differs with their places."""
     turned = torch.arange(call.rows).flip(0)
     here = _outputs(call, (call.args, call.kwargs), turned)
-    there = _outputs(call, _reordered((call.args, call.kwargs), turned), torch.arange(call.rows))
+    there = _outputs(call, reordered((call.args, call.kwargs), turned), torch.arange(call.rows))
     for (module, one), (_, other) in zip(here, there):
-        if _difference(one, other) > SINGLE_PRECISION_ROUNDING:
+        if difference(one, other) > SINGLE_PRECISION_ROUNDING:
             return Names(trial.models).module(module)
     return ""
-
-
-def _difference(one: Tensor, other: Tensor) -> float:
-    """The largest difference over the largest finite number; 0 when bitwise equal, infinite where it is no number."""
-    here, there = one.double(), other.double()
-    same = (here == there) | (here.isnan() & there.isnan())
-    if bool(same.all()):
-        return 0.0
-    scale = float(here[here.isfinite()].abs().max()) if bool(here.isfinite().any()) else 1.0
-    gap = float((here - there)[~same].abs().max())
-    return gap / max(scale, 1e-30) if gap == gap else float("inf")
 
 
 def _exact_deviation(call: CapturedCall) -> float | None:
@@ -193,7 +152,7 @@ def _exact_deviation(call: CapturedCall) -> float | None:
     try:
         model = copy.deepcopy(call.module).double()
         arguments = map_tensors((call.args, call.kwargs), lambda t: t.double() if t.is_floating_point() else t)
-        return _deviation(call, model, arguments)
+        return deviation(call, model, arguments)
     except Exception:  # a model with its own precision or that cannot be copied
         return None
 
@@ -206,7 +165,7 @@ def _other_axis_is_independent(call: CapturedCall) -> bool:
     if width < 3 or not outputs or any(t.shape[1] != width for t in inputs + outputs):
         return False
     try:
-        return not _deviation(call, call.module, (call.args, call.kwargs), dim=1, rows=width)
+        return not deviation(call, call.module, (call.args, call.kwargs), dim=1, rows=width)
     except Exception:  # the second dimension is not to be touched
         return False
 
@@ -234,9 +193,9 @@ def _poisoned(call: CapturedCall) -> int | None:
 
 def _where_rows_meet(call: CapturedCall, trial: Trial) -> str:
     """The first module whose output for a row differs although only rows around it were exchanged."""
-    for stay, order in _exchanges(call.rows):
+    for stay, order in exchanges(call.rows):
         here = _outputs(call, (call.args, call.kwargs), stay)
-        there = _outputs(call, _reordered((call.args, call.kwargs), order), stay)
+        there = _outputs(call, reordered((call.args, call.kwargs), order), stay)
         for (module, one), (_, other) in zip(here, there):
             if not torch.equal(one, other):
                 return Names(trial.models).module(module)
