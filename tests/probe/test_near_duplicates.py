@@ -173,6 +173,14 @@ def padded_ids() -> Tensor:
     return ids.masked_fill(torch.arange(64) >= torch.randint(20, 30, (500, 1), generator=draws(1)), 0)
 
 
+def short_sentences() -> Tensor:
+    """Few words, many of them ending alike, and an end of sentence before the padding."""
+    ids = torch.randint(2, 9, (500, 64), generator=draws())
+    ends = torch.randint(6, 10, (500, 1), generator=draws(1))
+    places = torch.arange(64)
+    return ids.masked_fill(places == ends, 1).masked_fill(places > ends, 0)
+
+
 def chronological() -> Trial:
     walk = torch.randn(1200, generator=draws()).cumsum(0)
     return between(windows(walk[:900]), windows(walk[900 - 32 :]))
@@ -188,6 +196,7 @@ SOUND = {
     "one-hot": lambda: split(one_hot()),
     "measurements and one-hot": lambda: split(measured_and_one_hot()),
     "ids behind which zeros stand": lambda: split(padded_ids()),
+    "short sentences that are padded": lambda: split(short_sentences()),
     "a square in a picture": lambda: split(shapes()),
     "chronological windows": chronological,
     "windows of separate series": lambda: between(*(windows(torch.randn(n).cumsum(0)) for n in (500, 400))),
