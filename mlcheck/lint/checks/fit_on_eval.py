@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Sites
-from mlcheck.lint.sites.data.cutting import cut_in_two
+from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
 from mlcheck.lint.sites.data.lineage import Passed, lineage
 from mlcheck.lint.sites.data.splitting import splits_of_rows
@@ -57,12 +57,25 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _cut_later(fit: Call) -> ast.Subscript | None:
-    """The slice of what `fit_transform` returned that is held out."""
-    names = fit.file.names_given(fit.node)
-    if not isinstance(fit.node.func, ast.Attribute) or fit.node.func.attr not in _RETURNING or len(names) != 1:
+    """The slice of what was fitted and transformed that is held out."""
+    if split_of_name(_name(fit.node.args[0])) == "train":
+        return None  # what the split before holds out is still unseen
+    whole = around(fit)
+    made = next((n for n in walk(whole) if isinstance(n, ast.Assign) and _is_transformed(n.value, fit.node)), None)
+    target = made.targets[0] if made is not None else None
+    if made is None or not isinstance(target, ast.Name):
         return None
-    made = next((n for n in walk(around(fit)) if isinstance(n, ast.Assign) and n.value is fit.node), None)
-    return cut_in_two(around(fit), made, names[0]) if made is not None else None
+    return next(filter(None, (cut_in_two(whole, *kept) for kept in kept_rows(whole, made, target.id))), None)
+
+
+def _is_transformed(value: ast.expr, fit: ast.Call) -> bool:
+    """`scaler.fit_transform(x)` itself; `scaler.transform(x)` beneath `scaler.fit(x)`."""
+    if not isinstance(fit.func, ast.Attribute) or fit.func.attr in _RETURNING:
+        return value is fit
+    match value:
+        case ast.Call(func=ast.Attribute(value=owner, attr="transform"), args=[data]) if value.lineno > fit.lineno:
+            return ast.dump(owner) == ast.dump(fit.func.value) and ast.dump(data) == ast.dump(fit.args[0])
+    return False
 
 
 def _learned_before(sites: Sites) -> Iterator[Finding]:

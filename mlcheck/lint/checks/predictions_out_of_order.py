@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Function
+from mlcheck.lint.sites.data.comparing import compared, is_in_order, is_only_joined
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.layers.sorted_rows import left_sorted
 from mlcheck.lint.sites.origins import Origin
@@ -31,6 +32,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         rows = _names(loader)
         yield from _side_by_side(function, loader, rows)
+        for filled, labels in compared(function):
+            apart = is_in_order(function, loader, labels) and is_only_joined(function, loader, filled)
+            if apart and filled.lineno > loader.call.node.lineno and _is_gathered(function, loader, filled):
+                yield Finding(
+                    f"`{ast.unparse(labels)}` is in the order of the data, and `{ast.unparse(filled)}` comes shuffled",
+                    loader.call.place.location,
+                    help="leave `shuffle` out where predictions are compared with labels by their position",
+                    related=(function.place(filled).location,),
+                )
         for node in function.nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
                 table, filled = node.targets[0].value, node.value

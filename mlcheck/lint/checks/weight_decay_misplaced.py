@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.training.alike_groups import alike, told_apart_later
 from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "optimizer"
@@ -28,6 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(made)
     for call in made:
         yield from _groups_exchanged(call)
+        yield from _groups_alike(facts, call)
     for file in facts.sites.mentioning(["decay"]):
         if "named_parameters()" in file.text:
             yield from _sorted_the_wrong_way(file)
@@ -63,6 +65,28 @@ def _groups_exchanged(optimizer: Call) -> Iterator[Finding]:
                 help='the group that decays with `"weight_decay": weight_decay`, the other with `"weight_decay": 0.0`',
                 related=(optimizer.place.location,),
             )
+
+
+def _groups_alike(facts: Facts, optimizer: Call) -> Iterator[Finding]:
+    """`if not any(k in n for k in no_decay)` with a decay, and `if any(...)` with the same."""
+    params = optimizer.argument("params", 0)
+    for origin in origins(optimizer.file, params, optimizer.context) if params is not None else ():
+        groups = origin.node.elts if isinstance(origin.node, ast.List | ast.Tuple) else []
+        for group, test in alike(origin.file, groups, origin.context) or ():
+            decay = next(value for key, value in zip(group.keys, group.values, strict=True) if _says_decay(key))
+            meant = "not " not in test and (_SMALL.search(test) or re.search(r"\bin \w*no_?(?:decay|wd)", test.lower()))
+            if meant and _decays(origin.file, decay, origin.context) and not told_apart_later(facts.sites):
+                yield Finding(
+                    "The parameters that are set apart get the same weight decay as the others: "
+                    f"`{ast.unparse(decay)}`",
+                    origin.file.place(group, origin.context).location,
+                    help='`"weight_decay": 0.0` for the biases and norms',
+                    related=(optimizer.place.location,),
+                )
+
+
+def _says_decay(key: ast.expr | None) -> bool:
+    return isinstance(key, ast.Constant) and key.value == "weight_decay"
 
 
 def _decays(file: File, node: ast.expr | None, context: Context) -> bool:

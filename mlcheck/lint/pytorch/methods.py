@@ -14,6 +14,7 @@ from mlcheck.lint.pytorch import (
     freezing,
     gradients,
     graph,
+    heads,
     keeping,
     modes,
     modules,
@@ -184,6 +185,7 @@ def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs
 
 def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A method of an unknown value: judged by what only one kind of thing has."""
+    heads.added(m, owner, name)
     if name == "requires_grad_" and not owner.split and args[:1] != [FALSE]:
         freezing.freed_unseen(m)
     if name.startswith(_EXCHANGES) and modes.known_as_module(m, owner):

@@ -11,7 +11,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
-from mlcheck.lint.pytorch import frameworks, graph, holding, losses, moded, modes, precision
+from mlcheck.lint.pytorch import frameworks, graph, heads, holding, losses, moded, modes, precision
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.values import (
     Args,
@@ -233,7 +233,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
         return Tuple((Tensor("other", None, split, traces), Symbol(m.fresh(), "", split, traces)))
     if module.type.startswith("torch.nn."):
         return Tensor("other", None, split, traces)
-    return Symbol(m.fresh(), "", split, traces)
+    return heads.after_backbone(m, module, Symbol(m.fresh(), "", split, traces), node)
 
 
 def _after_unknown(m: Machine, module: Object, between: Symbol, node: ast.AST) -> Value:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import last_name, stores, walk
+from mlcheck.lint.nodes import before_methods, last_name, stores, walk
 from mlcheck.lint.values import split_of_name
+
+_CONVERSIONS = ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "array", "asarray", "DataFrame")
+_ROW_BY_ROW = ("float", "double", "to", "cuda", "cpu", "type", "astype", "copy", "numpy", "unsqueeze", "squeeze")
+_MAX_NAMES = 6
 
 
 def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
@@ -28,6 +32,33 @@ def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
     if found is None or _is_made_again(around, made, found, name):
         return None
     return found
+
+
+def kept_rows(around: ast.AST, made: ast.stmt, name: str) -> Iterator[tuple[ast.stmt, str]]:
+    """The names of the same rows: that of the statement `made`, and those of what is made of it row by row.
+
+    `values = torch.tensor(scaled).float()`
+    """
+    todo = [(made, name)]
+    for made, name in todo:
+        yield made, name
+        for statement in walk(around) if len(todo) < _MAX_NAMES else ():
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+            if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Name):
+                continue
+            if statement.lineno > (made.end_lineno or made.lineno) and _converted(statement.value) == name:
+                if not _is_made_again(around, made, statement, name) and (statement, target.id) not in todo:
+                    todo.append((statement, target.id))
+
+
+def _converted(value: ast.expr) -> str:
+    """`x` of `torch.tensor(x).float()`."""
+    made = before_methods(value, _ROW_BY_ROW)
+    if made is value and not isinstance(made, ast.Call):
+        return ""
+    if isinstance(made, ast.Call) and last_name(made.func) in _CONVERSIONS and made.args:
+        made = made.args[0]
+    return made.id if isinstance(made, ast.Name) else ""
 
 
 def _by_choice(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
@@ -75,6 +106,6 @@ def _parts(statement: ast.Assign) -> Iterator[tuple[str, ast.Subscript]]:
             yield last_name(one), part
 
 
-def _is_made_again(around: ast.AST, made: ast.stmt, cut: ast.Subscript, name: str) -> bool:
+def _is_made_again(around: ast.AST, made: ast.stmt, cut: ast.stmt | ast.expr, name: str) -> bool:
     lines = range((made.end_lineno or made.lineno) + 1, cut.lineno)
     return any(isinstance(n, ast.stmt) and n.lineno in lines and stores(n, name) for n in walk(around))
