@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Class, File, Function, Sites
+from mlcheck.lint.nodes import before_methods, last_name, walk
+from mlcheck.lint.sites import OPEN, Class, File, Function, Sites
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.loop_means import mean_over_loop
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned, starts
 from mlcheck.lint.sites.training.lightning import local_losses
@@ -33,6 +34,7 @@ _TOGETHER = (
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _sums_called_means(facts.sites)
+    yield from _sums_of_means(facts.sites)
     for log, trainer in local_losses(facts.sites):
         yield Finding(
             "Each rank logs the loss of its own part of the data, and that of rank 0 is what callbacks and loggers see",
@@ -117,10 +119,33 @@ def _sums_called_means(sites: Sites) -> Iterator[Finding]:
             )
 
 
-def _divides(scope: Function | File) -> bool:
+def _sums_of_means(sites: Sites) -> Iterator[Finding]:
+    """`total /= len(loader)`, the mean over this rank's batches, and then `dist.all_reduce(total)`."""
+    for call in sites.calls("torch.distributed.all_reduce"):
+        function, reduced, op = call.function, call.argument("tensor", 0), call.argument("op", 1)
+        if function is None or not isinstance(reduced, ast.Name):
+            continue
+        if op is not None and (op is OPEN or last_name(op) != "SUM"):
+            continue
+        mean = mean_over_loop(function, reduced.id, call.node.lineno)
+        around = [other.function or other.file for other in callers(sites, function)]
+        returned = [before_methods(node, ("item", "cpu", "detach")) for node in returns(function)]
+        if mean is None or not around or any(map(_divides, around)) or _divides(function, mean):
+            continue
+        if all(isinstance(node, ast.Name) and node.id == reduced.id for node in returned) and returned:
+            yield Finding(
+                f"`{reduced.id}` is the mean of each rank, and the sum of these is divided by nothing",
+                call.place.location,
+                help="divide by their number, `dist.get_world_size()`; or add up the sums and the counts",
+                related=(function.place(mean).location,),
+            )
+
+
+def _divides(scope: Function | File, besides: ast.AST | None = None) -> bool:
     text = scope.file.module.text_of(scope.node) if isinstance(scope, Function) else scope.text
     nodes = scope.nodes if isinstance(scope, Function) else walk(scope.module.source.tree)
-    by_sign = any(isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div) for node in nodes)
+    others = (node for node in nodes if isinstance(node, ast.BinOp | ast.AugAssign) and node is not besides)
+    by_sign = any(isinstance(node.op, ast.Div) for node in others)
     return by_sign or any(word in text for word in _DIVIDES)
 
 
