@@ -211,6 +211,12 @@ def test_a_bottleneck_or_something_between_passes(between: nn.Module | None) -> 
     says(ask("linear-without-activation", on_classes(nn.Sequential(*layers))), Outcome.PASS)
 
 
+@pytest.mark.parametrize(("between", "outcome"), [([nn.ReLU(True)], Outcome.PASS), ([], Outcome.WARN)])
+def test_an_activation_in_place_before_dropout(between: list[nn.Module], outcome: Outcome) -> None:
+    model = nn.Sequential(nn.Linear(8, 32), *between, nn.Dropout(0.5), nn.Linear(32, 5))
+    assert ask("linear-without-activation", on_classes(model)).outcome is outcome
+
+
 def test_a_projection_that_is_added_again_passes() -> None:
     class Skip(nn.Module):
         def __init__(self) -> None:

@@ -29,7 +29,7 @@ _MATMUL = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__
 _LOOKS = {"__get__", "size", "dim", "numel", "is_floating_point", "stride", "is_complex"}
 _SEVERAL, _ALL = 4, 0.995
 _MASKED = -5e3  # what a mask adds or fills in is below
-_MASKING = {Tensor.masked_fill, torch.masked_fill}
+_PASSING = {*DROPOUTS, Tensor.masked_fill, torch.masked_fill}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +172,16 @@ class _Links(TorchFunctionMode):
         given = kwargs or {}
         if getattr(func, "__name__", "") not in _LOOKS:
             self._uses.update(id(argument) for argument in args if id(argument) in self._linear)
-        result = func(*args, **given)
         first = args[0] if args else None
+        before = first._version if isinstance(first, Tensor) and id(first) in self._linear else 0
+        result = func(*args, **given)
+        if isinstance(first, Tensor) and id(first) in self._linear and func not in _PASSING:
+            self._changed(first, before)
         if func in _SOFTMAX and isinstance(result, Tensor) and result.ndim >= 3:
             dim = given.get("dim", args[1] if len(args) > 1 else -1)
             if isinstance(dim, int):
                 self._softmax[id(result)] = (result, dim % result.ndim, user_location(), _choice(first, result, dim))
-        elif (func in DROPOUTS or func in _MASKING) and isinstance(result, Tensor):
+        elif func in _PASSING and isinstance(result, Tensor):
             self._pass_on(first, result)
         elif func in _MATMUL and id(first) in self._softmax:
             tensor, dim, place, choice = self._softmax[id(first)]
@@ -203,6 +206,11 @@ class _Links(TorchFunctionMode):
         if training or not learns or mean is None or variance is None or id(mean) in self.modules_statistics:
             return
         self.still_norms.append((user_location(), mean, variance))
+
+    def _changed(self, tensor: Tensor, before: int) -> None:
+        """An activation in place leaves the tensor, and no linear layer's output."""
+        if tensor._version != before:
+            del self._linear[id(tensor)]
 
     def _pass_on(self, before: Any, after: Tensor) -> None:
         if id(before) in self._softmax:
