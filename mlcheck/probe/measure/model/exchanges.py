@@ -46,9 +46,10 @@ def deviation(call: CapturedCall, module: torch.nn.Module, arguments: Arguments,
             difference(*(tensor.index_select(dim, stay.to(tensor.device)) for tensor in (one, other)))
             for one, other in mine
         ]
-        keeps_order = min(gaps, default=0.0) <= SINGLE_PRECISION_ROUNDING
-        moved = [not dim and keeps_order and _only_moved(one, other) for one, other in mine]
-        worst = max(worst, *(0.0 if gone else gap for gap, gone in zip(gaps, moved)), 0.0)
+        keeps_order = not dim and min(gaps, default=0.0) <= SINGLE_PRECISION_ROUNDING
+        for gap, (one, other) in zip(gaps, mine):
+            if gap > worst and not (keeps_order and gap > SINGLE_PRECISION_ROUNDING and _only_moved(one, other)):
+                worst = gap
     return worst
 
 
