@@ -8,7 +8,7 @@ from functools import cache, partial
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Class, Sites
+from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.fetching import may_fetch, mentions
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
 from mlcheck.lint.words import lines_with, occurrences
@@ -39,13 +39,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
             if not holds_parameters(cls.file, assigned.value, assigned.context):
                 continue
-            if is_read(name) or _is_used_by_heir(facts.sites, cls, name):
+            if is_read(name) or _is_used_by_heir(facts.sites, cls, name) or _is_for_loading(function):
                 continue
             yield Finding(
                 f"`self.{name}` is made here and never used: its weights get no gradient",
                 function.place(assigned.node).location,
                 help="call it in `forward`, or remove it; DistributedDataParallel stops at such parameters",
             )
+
+
+def _is_for_loading(function: Function) -> bool:
+    """Whether the layer is made where published weights are loaded, which name it too."""
+    text = function.file.module.text_of(function.node)
+    return function.name != "__init__" and f"{function.receiver}.load_state_dict(" in text
 
 
 def _without_initialising(cls: Class, text: str) -> str:

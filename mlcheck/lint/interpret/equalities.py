@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mlcheck.lint.interpret.store import Store
@@ -35,6 +36,29 @@ def learn(store: Store, key: Hashable, known: bool | None) -> None:
     pair = _constant_of(key)
     if pair is not None and known is not False:
         store.set(("if", ("is", pair[0])), pair[1] if known else None)
+
+
+@contextmanager
+def supposing(m: Machine, key: Hashable, value: bool) -> Iterator[None]:
+    """The condition taken for decided within, with all that follows from it; afterwards what was known before."""
+    before = {cell: m.store.get(cell) for cell in _cells(key)}
+    m.assume(key, value)
+    try:
+        yield
+    finally:
+        for cell, known in before.items():
+            m.store.set(cell, known)
+
+
+def _cells(key: Hashable) -> Iterator[Any]:
+    """Where the answer to a condition, and to those it is made of, is kept."""
+    yield ("if", key)
+    pair = _constant_of(key)
+    if pair is not None:
+        yield ("if", ("is", pair[0]))
+    if isinstance(key, tuple) and key and key[0] in ("not", "and", "or"):
+        for part in key[1:]:
+            yield from _cells(part)
 
 
 def _constant_of(key: Hashable) -> tuple[Hashable, tuple[Hashable, ...]] | None:

@@ -187,13 +187,6 @@ class Machine(ABC):
         equalities.learn(self.store, key, value)
         self.store.set(("if", key), value)
 
-    def forget(self, key: Hashable) -> None:
-        """Take a condition for undecided again."""
-        while isinstance(key, tuple) and key and key[0] == "not":
-            key = key[1]
-        equalities.learn(self.store, key, None)
-        self.store.set(("if", key), None)
-
     # paths
 
     def capture(self, run: Callable[[], bool]) -> tuple[Delta | None, list[Exit]]:

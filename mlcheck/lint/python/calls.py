@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from mlcheck.lint.facts import Bypass
+from mlcheck.lint.interpret.equalities import supposing
 from mlcheck.lint.interpret.joins import join_values
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import attributes, instances, libraries
@@ -83,11 +84,8 @@ def _each(m: Machine, value: Select, use: Callable[[Value], Value]) -> Value:
         return result
     results = []
     for side, holds in ((value.then, True), (value.other, False)):
-        m.assume(value.key, holds)
-        try:
+        with supposing(m, value.key, holds):
             results.append(side_of(side))
-        finally:
-            m.forget(value.key)
     losses.chosen(m, value.key, counted)
     return join_values(m, results, value.key)
 

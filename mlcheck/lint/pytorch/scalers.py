@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.interpret.equalities import supposing
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import gradients
 from mlcheck.lint.pytorch.scaling import scale, unscale
@@ -26,12 +27,11 @@ def _step(m: Machine, optimizer: Value, node: ast.AST) -> None:
     """`scaler.step(optimizer)`; of several that it may be, each as if it were the one in use."""
     if isinstance(optimizer, Select):
         known = m.assumed(optimizer.key)
+        if known is not None:
+            _step(m, optimizer.then if known else optimizer.other, node)
+            return
         for side, holds in ((optimizer.then, True), (optimizer.other, False)):
-            if known is None:
-                m.assume(optimizer.key, holds)
-            if known in (None, holds):
+            with supposing(m, optimizer.key, holds):
                 _step(m, side, node)
-            if known is None:
-                m.forget(optimizer.key)
     elif gradients.is_optimizer(m, optimizer):
         gradients.step(m, node, optimizer, scaler=True)
