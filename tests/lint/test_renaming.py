@@ -41,6 +41,7 @@ ONLY_THE_NAME_TELLS |= {("loss-keeps-graph", "        meter.update(loss, x.size(
 ONLY_THE_NAME_TELLS |= {("softmax-over-batch", "            winners = scores.argmax(dim=0)")}
 ONLY_THE_NAME_TELLS |= {("trainer-contract", "        return loss\n\n\ndef run(")}
 ONLY_THE_NAME_TELLS |= {("partial-checkpoint", "def save(model, path):\n    torch.save(model.state_dict, path)")}
+ONLY_THE_NAME_TELLS |= {("parameter-not-in-optimizer", "critic_optimizer = optim.Adam(model.generator.parameters())")}
 # What a rule reads off the names themselves: what is swapped, what is timed, what a training step hands back, and
 # notes about what is averaged or differentiated.
 ABOUT_NAMES = {"loss-args-swapped", "timing-without-sync", "lightning-contract", "mean-of-batch-means", "sqrt-at-zero"}

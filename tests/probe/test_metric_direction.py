@@ -74,26 +74,28 @@ def test_a_search_that_keeps_the_large_is_left_alone() -> None:
 def test_a_metric_that_training_halves() -> None:
     run = moved("ranking", 0.8, 0.2)
     says(
-        validation_worsens.check(run, searched("ranking", smallest=False), None), Outcome.WARN, "falls from 0.8 to 0.2"
+        validation_worsens.check(run, searched("ranking", smallest=False), None, None),
+        Outcome.WARN,
+        "falls from 0.8 to 0.2",
     )
-    assert validation_worsens.check(run, searched("ranking", smallest=True), None).outcome is Outcome.SKIP
-    assert validation_worsens.check(run, None, None).outcome is Outcome.SKIP
+    assert validation_worsens.check(run, searched("ranking", smallest=True), None, None).outcome is Outcome.SKIP
+    assert validation_worsens.check(run, None, None, None).outcome is Outcome.SKIP
 
 
 @pytest.mark.parametrize("run", [moved("ranking", 0.95, 0.75), moved("ranking", 0.8, 0.2, odd=0.7)])
 def test_a_metric_that_gives_way_a_little_or_not_everywhere(run: ShortRun) -> None:
-    assert validation_worsens.check(run, searched("ranking", smallest=False), None).outcome is Outcome.SKIP
+    assert validation_worsens.check(run, searched("ranking", smallest=False), None, None).outcome is Outcome.SKIP
 
 
 def test_two_players_owe_no_metric() -> None:
     run = moved("ranking", 0.8, 0.2)
     run.backwards = 80
-    assert validation_worsens.check(run, searched("ranking", smallest=False), None).outcome is Outcome.SKIP
+    assert validation_worsens.check(run, searched("ranking", smallest=False), None, None).outcome is Outcome.SKIP
 
 
 def test_a_loss_that_a_filling_queue_raises_in_training_and_validation_alike() -> None:
     rising = [1.2, *[3.0] * 39, *[2.1] * 80]  # of its first steps the mean is high, and its last are below that
     run = ShortRun(before=[{"loss": 1.18}], after=[{"loss": 2.0}], losses=rising, steps=120)
-    assert validation_worsens.check(run, None, None).outcome is Outcome.PASS
+    assert validation_worsens.check(run, None, None, None).outcome is Outcome.PASS
     other = ShortRun(before=[{"loss": 0.4}], after=[{"loss": 2.0}], losses=rising, steps=120)
-    says(validation_worsens.check(other, None, None), Outcome.WARN, "loss rises from 0.4 to 2")
+    says(validation_worsens.check(other, None, None, None), Outcome.WARN, "loss rises from 0.4 to 2")
