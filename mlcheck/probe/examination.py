@@ -132,7 +132,7 @@ class Examination:
     def _see_what_is_called(self, check: Check) -> None:
         """One step that spares those at what this program does not have; where it fails, all are tried."""
         if Called not in self._kept and not self._out_of_reach(Called):
-            with suppress(Broken, Exception):
+            with suppress(Exception):
                 self._measured(Called, check.rule)
 
     def _open(self) -> Verdict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlcheck import __version__
@@ -138,14 +138,19 @@ def key(*parts: object) -> str:
 
 def _version() -> str:
     """This version and Python's; also when each source was written, so that a changed rule is asked again."""
-    written = []
-    for part in ("core", "lint"):
-        for folder, _, names in os.walk(os.path.join(_PACKAGE, part)):
-            for name in names:
-                if name.endswith(".py"):
-                    state = os.stat(os.path.join(folder, name))
-                    written.append((name, state.st_mtime_ns, state.st_size))
+    written = [state for part in ("core", "lint") for state in _sources(os.path.join(_PACKAGE, part))]
     return f"{__version__} {sys.version} {sorted(written)}"
+
+
+def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
+    """The name, time and size of each source below a folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                state = entry.stat()
+                yield entry.name, state.st_mtime_ns, state.st_size
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _sources(entry.path)
 
 
 def _forget(kept: dict[str, Any], used: set[str]) -> int:
