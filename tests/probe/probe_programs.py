@@ -100,6 +100,16 @@ def mlp(features: int = 8, out: int = 5) -> nn.Sequential:
     return nn.Sequential(nn.Linear(features, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, out))
 
 
+def on_classes(model: nn.Module, batches: int = 12) -> Any:
+    return trial_of(model, classes(8, batches=batches), cross_entropy)
+
+
+def regression(target: Tensor, last: nn.Module | None = None) -> Any:
+    model = nn.Sequential(*mlp(8, 1), *([last] if last else []))
+    batches = [(torch.randn(32, 8), target) for _ in range(3)]
+    return trial_of(model, batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]))
+
+
 def broken(last: nn.Module) -> Trial:
     """An MLP with something between its output and cross_entropy."""
     return trial_of(nn.Sequential(*mlp(), last), classes(8), cross_entropy)

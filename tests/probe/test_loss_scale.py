@@ -1,0 +1,122 @@
+"""What a loss makes of the number of samples: sums, means, penalties beside them."""
+
+from __future__ import annotations
+
+from collections import UserDict
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+
+
+def test_a_sum_over_the_batch() -> None:
+    summed = trial_of(mlp(), classes(8), lambda m, b: F.cross_entropy(m(b[0]), b[1], reduction="sum"))
+    says(ask("loss-sums-over-batch", summed), Outcome.WARN, "it doubles", "for 32 samples")
+    averaged = trial_of(mlp(), classes(8), lambda m, b: F.cross_entropy(m(b[0]), b[1], reduction="sum") / len(b[0]))
+    says(ask("loss-sums-over-batch", averaged), Outcome.PASS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bound", "outcome"),
+    [
+        (torch.optim.Adam, True, Outcome.PASS),
+        (torch.optim.SGD, True, Outcome.WARN),
+        (torch.optim.Adam, False, Outcome.WARN),
+    ],
+)
+def test_a_bound_of_several_sums_under_an_optimizer_without_a_scale(kind: Any, bound: bool, outcome: Outcome) -> None:
+    def elbo(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return 1e3 * F.mse_loss(out, batch[0], reduction="sum") + bound * out.square().sum()
+
+    trial = trial_of(mlp(8, 8), classes(8), elbo)
+    trial.optimizers = {"optimizer": kind(trial.models["model"].parameters(), lr=1e-3)}
+    says(ask("loss-sums-over-batch", trial), outcome)
+
+
+def test_a_sum_beside_a_mean() -> None:
+    def mixed(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return F.cross_entropy(out, batch[1], reduction="sum") + 5 * F.mse_loss(out, torch.zeros_like(out))
+
+    verdict = ask("loss-sums-over-batch", trial_of(mlp(), classes(8), mixed))
+    says(verdict, Outcome.WARN, "`cross_entropy` is a sum over the batch and `mse_loss` a mean")
+
+
+def test_batch_norm_and_dropout_do_not_hide_a_mean() -> None:
+    model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.Linear(16, 5))
+    says(ask("loss-sums-over-batch", trial_of(model, classes(8), cross_entropy)), Outcome.PASS)
+
+
+def denoising(reduction: str) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        noise = torch.randn_like(batch[0])
+        return F.mse_loss(model(batch[0] + noise), noise, reduction=reduction)
+
+    return loss
+
+
+def test_a_loss_that_draws_noise_is_averaged_over_draws() -> None:
+    says(ask("loss-sums-over-batch", trial_of(mlp(8, 8), classes(8), denoising("mean"))), Outcome.PASS)
+    summed = ask("loss-sums-over-batch", trial_of(mlp(8, 8), classes(8), denoising("sum")))
+    says(summed, Outcome.WARN, "it doubles")
+
+
+def test_a_loss_that_is_mostly_noise_is_left_open() -> None:
+    def erratic(model: nn.Module, batch: Any) -> Tensor:
+        return cross_entropy(model, batch) * (torch.randn_like(batch[0]).sum() / 4).exp()
+
+    verdict = ask("loss-sums-over-batch", trial_of(mlp(), classes(8), erratic))
+    says(verdict, Outcome.INCONCLUSIVE, "the loss draws random numbers")
+
+
+def test_a_contrastive_loss_is_left_open() -> None:
+    def contrast(model: nn.Module, batch: Any) -> Tensor:
+        out = F.normalize(model(batch[0]), dim=1)
+        return F.cross_entropy(out @ out.T / 0.1, torch.arange(len(out)))
+
+    verdict = ask("loss-sums-over-batch", trial_of(mlp(), classes(8), contrast))
+    says(verdict, Outcome.INCONCLUSIVE, "samples of a batch interact")
+
+
+def decayed(weight: float) -> Any:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return cross_entropy(model, batch) + weight * sum(p.pow(2).sum() for p in model.parameters())
+
+    return trial_of(mlp(), classes(8), loss)
+
+
+def test_a_penalty_that_drowns_the_loss() -> None:
+    says(ask("penalty-outweighs-loss", decayed(10.0)), Outcome.WARN, "a penalty of", "times the gradient of the loss")
+    says(ask("penalty-outweighs-loss", decayed(1e-4)), Outcome.PASS)
+
+
+def test_a_term_that_knows_the_data_is_no_penalty() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        out = model(batch[0])
+        return 1e-3 * F.cross_entropy(out, batch[1]) + out.logsumexp(1).pow(2).mean()
+
+    says(ask("penalty-outweighs-loss", trial_of(mlp(), classes(8), loss)), Outcome.PASS, "depends on the data")
+
+
+class Tokens(UserDict[str, Tensor]):
+    """A batch that can do what a dict cannot, as that of a tokenizer."""
+
+    def to(self, device: str) -> Tokens:
+        return Tokens({name: tensor.to(device) for name, tensor in self.items()})
+
+
+@pytest.mark.parametrize(("reduction", "outcome"), [("mean", Outcome.PASS), ("sum", Outcome.WARN)])
+def test_a_batch_that_moves_itself(reduction: str, outcome: Outcome) -> None:
+    def loss(model: nn.Module, batch: Tokens) -> Tensor:
+        given = batch.to("cpu")
+        return F.cross_entropy(model(given["x"]), given["y"], reduction=reduction)
+
+    batches = [Tokens({"x": x, "y": y}) for x, y in classes(8)]
+    says(ask("loss-sums-over-batch", trial_of(mlp(), batches, loss)), outcome)
+    says(ask("cannot-overfit-one-batch", trial_of(mlp(), batches, loss)), Outcome.PASS)

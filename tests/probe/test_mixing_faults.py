@@ -1,0 +1,218 @@
+"""Samples of one batch that meet, and inputs that a model ignores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.check import Verdict
+from mlcheck.core.outcome import Outcome
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [lambda x: x - x.mean(0), lambda x: x.softmax(0), lambda x: x + x.roll(1, 0)],
+    ids=("mean", "softmax", "roll"),
+)
+def test_samples_that_meet(mix: Any) -> None:
+    model = Function(lambda layers, x: layers["net"](mix(x)), net=mlp())
+    verdict = fails("batch-mixing", trial_of(model, classes(8), cross_entropy))
+    assert "layers.net.0 (Linear)" in verdict.summary
+
+
+class Sorting(nn.Module):
+    """A sentence VAE: sorts its rows by length for packing, and gives the answers back in the order of the batch."""
+
+    def __init__(self, restores: bool, mixes: bool) -> None:
+        super().__init__()
+        self.code, self.net = nn.Linear(8, 8), nn.Linear(8, 5)
+        self.restores, self.mixes = restores, mixes
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        order = lengths.argsort(descending=True)
+        code: Tensor = self.code(x[order])
+        if self.mixes:
+            code = code - 0.1 * code.mean(0)
+        answers = self.net((code + torch.randn_like(code)).tanh())
+        return answers[order.argsort()] if self.restores else answers, code
+
+
+@pytest.mark.parametrize(
+    ("restores", "mixes", "outcome"),
+    [(True, False, Outcome.PASS), (False, False, Outcome.FAIL), (True, True, Outcome.FAIL)],
+    ids=("restored", "left sorted", "mixed"),
+)
+def test_rows_that_are_sorted_and_noised(restores: bool, mixes: bool, outcome: Outcome) -> None:
+    batches = [(x, (100 * x[:, 0]).long(), y) for x, y in classes(8)]
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        answers, code = model(batch[0], batch[1])
+        return F.cross_entropy(answers, batch[2]) + 0.01 * code.pow(2).sum(1).mean()
+
+    verdict = ask("batch-mixing", trial_of(Sorting(restores, mixes), batches, loss))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
+TURNED = torch.tensor([row for row in reversed(range(32)) if row != 8])
+
+
+SORTED = torch.cat([TURNED[:8], torch.tensor([8]), TURNED[8:]])
+
+
+HALF = torch.cat([torch.arange(16), torch.arange(16, 32).flip(0)])
+
+
+PAIRED: dict[str, tuple[Any, Outcome]] = {
+    "rolled": (lambda out, y: F.cross_entropy(out, y.roll(1)), Outcome.FAIL),
+    "flipped": (lambda out, y: F.cross_entropy(out.flip(0), y), Outcome.FAIL),
+    "in another order, sample 8 where it was": (lambda out, y: F.cross_entropy(out[SORTED], y), Outcome.FAIL),
+    "half of them in another order": (lambda out, y: F.cross_entropy(out[HALF], y), Outcome.PASS),
+    "its own": (lambda out, y: F.cross_entropy(out, y), Outcome.PASS),
+    "both flipped": (lambda out, y: F.cross_entropy(out.flip(0), y.flip(0)), Outcome.PASS),
+    "mixed with another": (
+        lambda out, y: 0.7 * F.cross_entropy(out, y) + 0.3 * F.cross_entropy(out, y.roll(1)),
+        Outcome.PASS,
+    ),
+    "weighted by class": (lambda out, y: F.cross_entropy(out, y, weight=torch.arange(1.0, 6.0)), Outcome.PASS),
+    "of the other half": (lambda out, y: F.cross_entropy(out[:16], y[:16]), Outcome.PASS),
+}
+
+
+@pytest.mark.parametrize("how", PAIRED)
+def test_each_prediction_is_compared_with_its_own_target(how: str) -> None:
+    loss, outcome = PAIRED[how]
+    verdict = ask("batch-mixing", trial_of(mlp(), classes(8), lambda model, batch: loss(model(batch[0]), batch[1])))
+    assert verdict.outcome is outcome, verdict
+    assert ("the loss compares predictions with other samples' targets" in verdict.summary) is (outcome is Outcome.FAIL)
+
+
+def test_a_tensor_that_may_not_be_exchanged_hides_no_other() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        x, order, y = batch
+        if not bool((order.diff() > 0).all()):
+            raise ValueError("not in order")
+        return F.cross_entropy(model(x), y.roll(1))
+
+    batches = [(x, torch.arange(len(x)), y) for x, y in classes(8)]
+    assert "samples' targets: with another `batch[2]`" in fails("batch-mixing", trial_of(mlp(), batches, loss)).summary
+
+
+@pytest.mark.parametrize(("mixed", "outcome"), [(True, Outcome.FAIL), (False, Outcome.PASS)])
+def test_a_number_beside_the_batch_is_no_reason_not_to_look(mixed: bool, outcome: Outcome) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, inputs: Tensor, scale: Tensor) -> Tensor:
+            scaled: Tensor = self.net(inputs * scale)
+            return scaled - scaled.mean(0) if mixed else scaled
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0], scale=torch.tensor(0.5)), batch[1])
+
+    for rule in ("batch-mixing", "input-ignored"):
+        verdict = ask(rule, trial_of(Scaled(), classes(8), loss))
+        assert verdict.outcome is (outcome if rule == "batch-mixing" else Outcome.PASS), verdict.reason
+
+
+class Square(nn.Module):
+    """As many places, or neighbours, as there are samples, and a scale for each sample beside them."""
+
+    def __init__(self, graph: bool, mixed: bool) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(1 if graph else 32, 32), nn.Linear(32, 5)
+        self.graph, self.mixed = graph, mixed
+
+    def forward(self, square: Tensor, scale: Tensor) -> Tensor:
+        seen: Tensor = self.first(square @ scale if self.graph else square * scale)
+        answer: Tensor = self.last(seen - seen.mean(0) if self.mixed else seen)
+        return answer
+
+
+def beside_a_square(graph: bool, mixed: bool) -> Verdict:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0], batch[1]), batch[2])
+
+    batches = [(x, torch.rand(32, 1) + 0.5, y) for x, y in classes(32, size=32)]
+    return ask("batch-mixing", trial_of(Square(graph, mixed), batches, loss))
+
+
+def test_a_square_of_rows_is_a_graph_only_where_a_row_less_does_not_do() -> None:
+    assert beside_a_square(graph=True, mixed=False).outcome is Outcome.INCONCLUSIVE
+    assert beside_a_square(graph=False, mixed=False).outcome is Outcome.PASS
+    assert beside_a_square(graph=False, mixed=True).outcome is Outcome.FAIL
+
+
+def test_rows_that_mix_where_the_first_is_nothing() -> None:
+    """After the transposition row 0 is what unit 0 says of every sample, and that unit is dead."""
+
+    def forward(layers: Any, x: Tensor) -> Tensor:
+        seen = F.relu(layers["first"](x))
+        return layers["last"](seen.view(-1, len(x)).T.reshape(len(x), -1))
+
+    model = Function(forward, first=nn.Linear(8, 32), last=nn.Linear(32, 5))
+    nn.init.constant_(model.layers["first"].bias[:1].data, -50.0)
+    verdict = fails("batch-mixing", trial_of(model, classes(8, size=32), cross_entropy))
+    assert "layers.last" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_an_answer_made_of_all_samples_alike_is_no_input_ignored(used: bool) -> None:
+    """Samples that change places leave it as it is; which samples there are does not."""
+
+    def forward(layers: Any, x: Tensor) -> Tensor:
+        most = layers["first"](x).amax(0) * torch.linspace(0.5, 1, len(x)).unsqueeze(1)
+        return layers["last"](most if used else 0 * most)
+
+    model = Function(forward, first=nn.Linear(8, 32), last=nn.Linear(32, 5))
+    trial = trial_of(model, classes(8), cross_entropy)
+    assert ask("input-ignored", trial).outcome is (Outcome.PASS if used else Outcome.FAIL)
+    assert ask("batch-mixing", trial).outcome is (Outcome.FAIL if used else Outcome.PASS)
+
+
+class Spiking(nn.Module):
+    """Says nothing until what it was given has added up; `deaf` to what that was."""
+
+    def __init__(self, deaf: bool) -> None:
+        super().__init__()
+        self.body, self.deaf = nn.Linear(8, 5), deaf
+        self.charge: Tensor | float = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.charge = self.charge + 0.05 * self.body(0 * x if self.deaf else x)
+        return self.charge.sigmoid() * (self.charge.abs() > 0.3)
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_model_that_adds_up_what_it_is_given_is_not_judged_by_one_call(deaf: bool) -> None:
+    torch.manual_seed(0)
+    model = Spiking(deaf)
+
+    def spikes(net: nn.Module, batch: Any) -> Tensor:
+        rate = torch.stack([net(batch[0]) for _ in range(40)]).mean(0)
+        model.charge = 0.0
+        return F.mse_loss(rate, F.one_hot(batch[1], 5).float())
+
+    verdict = ask("input-ignored", trial_of(model, classes(8), spikes))
+    says(verdict, Outcome.INCONCLUSIVE, "keeps something from call to call")
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_a_model_that_is_called_often_may_ignore_its_input(calls: int) -> None:
+    model = Function(lambda layers, x: layers["net"](0 * x), net=mlp())
+    often = trial_of(model, classes(8), lambda m, b: F.cross_entropy(sum(m(b[0]) for _ in range(calls)), b[1]))
+    fails("input-ignored", often)
+
+
+def test_an_input_that_is_multiplied_by_zero() -> None:
+    model = Function(lambda layers, x: layers["net"](0 * x), net=mlp())
+    trial = trial_of(model, classes(8), cross_entropy)
+    fails("input-ignored", trial)
+    verdict = fails("cannot-overfit-one-batch", trial)
+    assert "no more than it does without its input" in verdict.summary

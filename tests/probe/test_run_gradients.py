@@ -1,0 +1,135 @@
+"""What a training run does with its gradients: clipping, accumulation, schedules."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+import torch
+import torch.nn.functional as F
+from loop_programs import loop, scheduled
+from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
+from torch import Tensor
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+
+def clipped(norm: float, optimizer: type[torch.optim.Optimizer] = torch.optim.SGD) -> Trial:
+    model = mlp()
+    opt = optimizer(model.parameters(), lr=0.01)  # type: ignore[call-arg]
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        opt.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), norm)
+        opt.step()
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, opt, step=step)
+
+
+def test_clipping_to_nothing() -> None:
+    verdict = ask("gradients-clipped-away", clipped(1e-5))
+    says(verdict, Outcome.WARN, "in 100 % of 120 updates", "norm 1e-05")
+
+
+@pytest.mark.parametrize(
+    ("norm", "optimizer"), [(0.1, torch.optim.SGD), (100.0, torch.optim.SGD), (1e-4, torch.optim.Adam)]
+)
+def test_clipping_that_leaves_something_passes(norm: float, optimizer: type[torch.optim.Optimizer]) -> None:
+    says(ask("gradients-clipped-away", clipped(norm, optimizer)), Outcome.PASS)
+
+
+def test_a_gradient_scaler_is_no_clipping() -> None:
+    says(ask("gradients-clipped-away", loop(share=65536.0, divide=65536.0)), Outcome.PASS)
+
+
+def test_an_epoch_schedule_stepped_every_batch() -> None:
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.StepLR(opt, step_size=10, gamma=0.1))
+    says(ask("learning-rate-dies", trial), Outcome.WARN, "falls from 0.05 to 5e-07 within 50 steps")
+
+
+def waiting(mode: Literal["min", "max"], metric: str) -> Trial:
+    """A schedule that is stepped with a metric of the training step."""
+    trial = loop(0.05)
+    optimizer, plain = trial.optimizers["optimizer"], trial.train_step
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode, patience=500)
+
+    def step(batch: Any, index: int) -> Any:
+        value = float(plain(batch, index)["loss"])
+        schedule.step(value)
+        return {metric: value, "rows": len(batch[0])}
+
+    trial.train_step, trial.schedulers = step, {"schedule": schedule}
+    return trial
+
+
+def test_a_schedule_that_waits_for_a_loss_to_rise() -> None:
+    verdict = ask("learning-rate-dies", waiting("max", "val_loss"))
+    says(verdict, Outcome.FAIL, "waits for a larger `val_loss` (mode='max')")
+    assert verdict.findings[0].location.path.endswith("test_run_gradients.py")
+    says(ask("learning-rate-dies", waiting("min", "accuracy")), Outcome.FAIL, "waits for a smaller `accuracy`")
+
+
+@pytest.mark.parametrize(
+    ("mode", "metric"), [("min", "val_loss"), ("max", "accuracy"), ("max", "score"), ("max", "error in accuracy")]
+)
+def test_schedules_that_wait_for_what_is_better_or_for_what_nobody_knows(
+    mode: Literal["min", "max"], metric: str
+) -> None:
+    assert ask("learning-rate-dies", waiting(mode, metric)).outcome is Outcome.PASS
+
+
+def test_a_schedule_that_waits_for_what_was_made_of_a_loss() -> None:
+    trial = waiting("max", "val_loss")
+    step = trial.train_step
+    trial.train_step = lambda batch, index: {"val_loss": -1.0 - step(batch, index)["val_loss"]}
+    assert ask("learning-rate-dies", trial).outcome is Outcome.PASS
+
+
+def test_a_schedule_over_the_run_passes() -> None:
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=1000))
+    says(ask("learning-rate-dies", trial), Outcome.PASS, "between")
+    warm = scheduled(lambda opt: torch.optim.lr_scheduler.LinearLR(opt, 1e-5, 1.0, total_iters=100))
+    says(ask("learning-rate-dies", warm), Outcome.PASS)
+
+
+def test_gradients_of_four_batches_added_up() -> None:
+    says(ask("accumulation-not-averaged", loop(every=4)), Outcome.WARN, "4 batches make one update", "4 times")
+    says(ask("accumulation-not-averaged", loop(every=4, share=0.25)), Outcome.PASS, "enters with 0.25")
+    assert ask("accumulation-not-averaged", loop()).outcome is Outcome.SKIP
+    divided_by_two = ask("accumulation-not-averaged", loop(every=8, share=0.5))
+    says(divided_by_two, Outcome.WARN, "enters with weight 0.5", "4 times that of one large batch")
+
+
+def in_parts(weight: float, divide: float = 1.0, reduction: str = "mean") -> Trial:
+    """One update from a batch that is divided into four."""
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        optimizer.zero_grad()
+        for x, y in zip(batch[0].chunk(4), batch[1].chunk(4)):
+            loss = F.cross_entropy(model(x), y, reduction=reduction) * weight
+            loss.backward()
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.grad /= divide
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    return trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+
+
+def test_parts_of_one_batch_added_up() -> None:
+    says(ask("accumulation-not-averaged", in_parts(1.0)), Outcome.WARN, "4 parts of a batch make one update", "4 times")
+    says(ask("accumulation-not-averaged", in_parts(0.25)), Outcome.PASS, "each enters with its share")
+    says(ask("accumulation-not-averaged", in_parts(1.0, divide=4.0)), Outcome.PASS)
+    assert ask("accumulation-not-averaged", in_parts(1.0, reduction="sum")).outcome is Outcome.SKIP
+
+
+def test_gradients_divided_before_the_step_are_averaged() -> None:
+    verdict = ask("accumulation-not-averaged", loop(every=4, divide=4.0))
+    says(verdict, Outcome.PASS, "their sum is divided by 4")

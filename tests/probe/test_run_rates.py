@@ -1,0 +1,93 @@
+"""Learning rates that are too high or too low, by a short run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from loop_programs import loop, scheduled
+from probe_programs import Asked, ask, cross_entropy, says, trial_of
+from sound_programs import SOUND
+from torch import nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import learning_rate_too_low
+from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
+
+
+@pytest.mark.parametrize("rate", [1e4, 30.0])
+def test_a_learning_rate_that_diverges(rate: float) -> None:
+    says(ask("learning-rate-too-high", loop(rate)), Outcome.FAIL, f"at your learning rate ({rate:g})")
+
+
+def test_a_rate_that_diverges_under_a_schedule_is_too_high_unless_it_is_warmed_up_to() -> None:
+    falling = scheduled(lambda opt: torch.optim.lr_scheduler.StepLR(opt, step_size=100), rate=30.0)
+    says(ask("learning-rate-too-high", falling), Outcome.FAIL, "at your learning rate (30)")
+    warm = scheduled(lambda opt: torch.optim.lr_scheduler.LinearLR(opt, 1e-3, 1.0, total_iters=100), rate=30.0)
+    assert ask("learning-rate-too-high", warm).outcome is Outcome.INCONCLUSIVE
+
+
+def test_a_closure_that_is_called_ever_more_often_is_no_rising_loss() -> None:
+    trial = loop(1.0)
+    model, optimizer = trial.models["model"], trial.optimizers["optimizer"]
+
+    def step(batch: Any, index: int) -> Any:
+        searching = optimizer.param_groups[0]["lr"] >= 1.0
+        for _ in range(1 + index // 5 if searching else 1):
+            optimizer.zero_grad()
+            cross_entropy(model, batch).backward()
+        optimizer.step()
+        return {}
+
+    trial.train_step = step
+    assert ask("learning-rate-too-high", trial).outcome is not Outcome.FAIL
+
+
+@pytest.mark.parametrize("rate", [1e-5, 1e-7])
+def test_a_learning_rate_that_hardly_moves(rate: float) -> None:
+    asked = Asked(loop(rate))
+    says(asked.verdict("learning-rate-too-low"), Outcome.WARN, "hardly moves the model")
+    says(asked.verdict("learning-rate-too-high"), Outcome.PASS)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+def test_common_learning_rates_pass(rate: float) -> None:
+    asked = Asked(loop(rate))
+    for rule in ("learning-rate-too-high", "learning-rate-too-low"):
+        assert asked.verdict(rule).outcome is Outcome.PASS, asked.verdict(rule).summary
+
+
+@pytest.mark.parametrize(("better", "outcome"), [(10.0, Outcome.PASS), (100.0, Outcome.WARN)])
+def test_a_plateau_that_ten_times_the_rate_leaves_sooner(better: float, outcome: Outcome) -> None:
+    flat, falling = tuple([2.3] * 40), tuple(2.3 - 0.02 * step for step in range(40))
+    trials = [
+        RateTrial(factor, falling if factor == better else flat, diverged=False) for factor in (0.01, 1.0, better)
+    ]
+    assert learning_rate_too_low.check(RateTrials(0.05, 40, tuple(trials), warms_up=False)).outcome is outcome
+
+
+def test_weights_that_move_have_no_rate_that_is_too_low() -> None:
+    """As of a sound run over thousands of steps, of which forty tell little: Adam at its usual rate."""
+    flat, falling = tuple([2.3] * 40), tuple(2.3 - 0.02 * step for step in range(40))
+
+    def seen(moved: float) -> RateTrials:
+        trials = [RateTrial(0.01, flat, diverged=False), RateTrial(1.0, flat, diverged=False, moved=moved)]
+        return RateTrials(1e-3, 40, (*trials, RateTrial(100.0, falling, diverged=False)), warms_up=False)
+
+    assert learning_rate_too_low.check(seen(0.001)).outcome is Outcome.WARN
+    says(learning_rate_too_low.check(seen(0.15)), Outcome.PASS, "the weights moved by 15 % of their length")
+
+
+def test_how_far_weights_moved_is_measured_where_they_moved() -> None:
+    table = nn.Embedding(1000, 4)
+    optimizer = torch.optim.Adam(table.parameters(), lr=1e-3)
+    batches = [(torch.tensor([1, 2]), torch.zeros(2, 4))] * 4
+    trial = trial_of(table, batches, lambda model, batch: F.mse_loss(model(batch[0]), batch[1]), optimizer)
+    mine = RateTrials.measure(trial, 60.0).of(1.0)
+    assert 0.02 < mine.moved < 0.08
+
+
+def test_a_gan_has_no_rate_to_judge() -> None:
+    says(ask("learning-rate-too-high", SOUND["gan"]()), Outcome.INCONCLUSIVE, "several optimizers take turns")
