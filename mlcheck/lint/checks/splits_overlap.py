@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import own_nodes, walk
+from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.data.same_part import held_out_of_training
 from mlcheck.lint.values import split_of_name
 
@@ -21,6 +22,7 @@ class Slice(NamedTuple):
     """`data[low:high]` of one part of the data; a bound is a share of `whole`, or a number of items where that is #."""
 
     split: str
+    made: Context
     node: ast.Subscript
     low: float
     high: float
@@ -40,7 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
             continue
         for scope, context in file.scopes():
-            slices = _slices(scope)
+            slices = _slices(file, scope, context)
             for base, found in slices.items():
                 facts.sites.seen[LOOKS_AT] += len(found)
                 for held, learnt in _shared(found):
@@ -67,11 +69,12 @@ def _shared(found: list[Slice]) -> Iterator[tuple[Slice, Slice]]:
     for learnt in found:
         for held in found if learnt.split == "train" else ():
             shared = max(learnt.low, held.low) < min(learnt.high, held.high)
-            if held.split != "train" and learnt.whole == held.whole and shared:
+            together = learnt.whole == held.whole and not learnt.made.excludes(held.made)
+            if held.split != "train" and together and shared:
                 yield held, learnt
 
 
-def _slices(scope: ast.AST) -> dict[str, list[Slice]]:
+def _slices(file: File, scope: ast.AST, context: Context) -> dict[str, list[Slice]]:
     """The slices that are bound to a name of a split, by what they are taken of; none of what is bound twice."""
     nodes = list(own_nodes(scope))
     stored = {node.arg: 1 for node in nodes if isinstance(node, ast.arg)}
@@ -86,11 +89,13 @@ def _slices(scope: ast.AST) -> dict[str, list[Slice]]:
             split = split_of_name(target)
             parts = [part for part in walk(value) if isinstance(part, ast.Subscript)] if split else []
             counted = _counted(value) if any(isinstance(part.slice, ast.Slice) for part in parts) else set()
+            bindings = file.bindings(target, context) if parts else []
+            made = next((binding.context for binding in bindings if binding.node is node), context)
             for part in parts:
                 if isinstance(part.slice, ast.Slice) and part not in counted:
                     bounds = _bounds(part.slice) or _as_written(part.slice)
                     if bounds is not None and _are_settled(part, stored):
-                        found.setdefault(ast.unparse(part.value), []).append(Slice(split, part, *bounds))
+                        found.setdefault(ast.unparse(part.value), []).append(Slice(split, made, part, *bounds))
     return found
 
 

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
-from mlcheck.lint.nodes import loads
+from mlcheck.lint.nodes import last_name, loads
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.data.drawn_orders import not_followed
 from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
@@ -183,7 +183,8 @@ def _is_worth_shuffling(loader: Loader) -> bool:
     if loader.kind != "map" or any(_is_ordered(origin) or _shuffles_itself(origin) for origin in loader.data):
         return False
     size = loader.call.argument("batch_size", 1)
-    return not (isinstance(size, ast.Call) and isinstance(size.func, ast.Name) and size.func.id == "len")
+    node = loader.call.file.value(size, loader.call.context)[0] if size is not None and size is not OPEN else None
+    return not (isinstance(node, ast.Call) and last_name(node.func) in ("len", "__len__"))
 
 
 def _is_redrawn(loader: Loader) -> bool:

@@ -166,7 +166,17 @@ def _same(left: Value, right: Value) -> bool | None:
         return left.name == right.name
     if isinstance(left, Symbol) and isinstance(right, Symbol) and left.key == right.key:
         return True
+    if isinstance(left, Tuple) and isinstance(right, Tuple) and not left.open and not right.open:
+        return _same_items(left, right)
     return None
+
+
+def _same_items(left: Tuple, right: Tuple) -> bool | None:
+    """`(0,) == (1,)`: members of an enumeration written with commas, for one."""
+    if len(left.items) != len(right.items):
+        return False
+    answers = {_same(one, two) for one, two in zip(left.items, right.items, strict=True)}
+    return False if False in answers else None if None in answers else True
 
 
 def _ordered(m: Machine, operator: ast.cmpop, left: Value, right: Value) -> Value:

@@ -227,7 +227,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
     if name.startswith(_LINEAR):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_SAME):
-        return first
+        return replace(first, shape=None) if isinstance(first, Tensor | Symbol) else first
     if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):
         shape_rules.sequence(m, module, first, node)
         return Tuple((Tensor("other", None, split, traces), Symbol(m.fresh(), "", split, traces)))

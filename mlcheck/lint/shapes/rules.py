@@ -248,8 +248,9 @@ def of_layer(m: Machine, module: Object, given: Value) -> Shape | None:
         out = module.args[1] if len(module.args) > 1 else module.kwargs.get("out_channels")
         batch = shape.dims[0] if shape and not shape.open and len(shape.dims) == int(name[4]) + 2 else None
         return Shape((batch, size_of(out) if out is not None else None, *[None] * int(name[4])))
-    if name == "Flatten" and not module.args and not module.kwargs:
-        return shapes.flattened(shape, 1)
+    if name == "Flatten" and len(module.args) < 2 and "end_dim" not in module.kwargs:
+        start = number(module.args[0] if module.args else module.kwargs.get("start_dim", Const(1)))
+        return shapes.flattened(shape, start) if start is not None else None
     if name == "Embedding" and shape is not None and len(module.args) > 1:
         return Shape((*shape.dims, size_of(module.args[1])), shape.open)
     return shape if name.startswith(SAME_LAYERS) else None
