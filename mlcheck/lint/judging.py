@@ -41,6 +41,8 @@ def evaluates(forward: Forward) -> bool:
         return False
     if forward.functions and re.search("loss|train", forward.functions[-1].lower()):
         return False  # a part of the training step that needs no gradient, such as samples to learn from
+    if "training_step" in forward.functions:
+        return False  # a teacher, asked in the step of its student
     return forward.restored or forward.loop is not None
 
 

@@ -72,8 +72,7 @@ class Symbol(Value):
 
 @dataclass(slots=True, unsafe_hash=True)
 class Tensor(Value):
-    """`kind`: raw (straight out of a linear layer), softmax, sigmoid, tanh, log_softmax, log_sigmoid, loss, scaled,
-    other."""
+    """`kind`: raw (out of a linear layer), softmax, sigmoid, tanh, log_softmax, log_sigmoid, loss, scaled, other."""
 
     kind: str
     place: Place | None = None
@@ -235,9 +234,10 @@ def owner_key(value: Value) -> Hashable:
 
 
 def with_name(value: Value, name: str) -> Value:
-    """A nameless symbol takes the name of the variable it is bound to, and what the name says of its split."""
+    """A nameless symbol takes its variable's name, and the split that says: not of what is made up (`zeros(1, 3)`)."""
     if isinstance(value, Symbol) and not value.name:
-        return Symbol(value.key, name, value.split or split_of_name(name), value.traces, value.shape)
+        said = "" if isinstance(value.key, tuple) and value.key[:1] == ("made up",) else split_of_name(name)
+        return Symbol(value.key, name, value.split or said, value.traces, value.shape)
     return value
 
 

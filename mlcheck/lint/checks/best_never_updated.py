@@ -103,6 +103,8 @@ def _never_changes(file: File, test: ast.Compare, best: ast.expr, context: Conte
         return False
     starts, known = 0, True
     for each in bound:
+        if isinstance(each.value, ast.expr) and ast.unparse(each.value) == _other(test, best):
+            return False
         if each.kind == "param":
             starts += _is_given_start(file, test, best, context)
         elif each.kind == "value" and isinstance(each.value, ast.expr) and _is_start(file, test, each.value, context):
@@ -144,9 +146,9 @@ def _attribute_never_changes(file: File, test: ast.Compare, best: ast.Attribute,
     )
     times = sum(len(written.findall(other.text)) for other in file.sites.mentioning([name], tests=True))
     dynamic = any(word in file.text for word in ("__dict__", "setattr(", "load_state_dict(self, "))
-    return (
-        times <= len(sets) and not dynamic and all(value is not None and _is_restored(value, name) for value in others)
-    )
+    restored = all(value is not None and _is_restored(value, name) for value in others)
+    updated = any(value is not None and ast.unparse(value) == _other(test, best) for value in others)
+    return times <= len(sets) and not dynamic and restored and not updated
 
 
 def _runs_first(method: Function) -> bool:

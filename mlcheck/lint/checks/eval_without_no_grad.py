@@ -6,11 +6,13 @@ from collections.abc import Hashable, Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
-from mlcheck.lint.judging import evaluates, names_evaluation
+from mlcheck.lint.judging import draws_again, evaluates, names_evaluation
 from mlcheck.lint.nodes import before_methods, last_name, walk
+from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
 _LEAF = pattern(r"requires_grad_\((?:True)?\)|requires_grad ?= ?True|stop_gradient ?= ?False")
+_GRAPH = ("grad_fn", "next_functions")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -55,7 +57,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             or _generates(forward)
             or _is_told(forward)
             or _helps(forward)
-        ):
+        ) and not (_is_measured(forward) or _stops_by_itself(forward)):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
@@ -66,14 +68,34 @@ def _is_shown(forward: Forward) -> bool:
     return forward.place.path.endswith(".ipynb") and forward.loop is None and not forward.functions
 
 
+def _is_measured(forward: Forward) -> bool:
+    """`print(model(example).shape)` in a loop that changes the model: nobody looks at what comes out."""
+    inside = walk(forward.loop.node) if forward.loop is not None and draws_again(forward) else []
+    asked = (node.value for node in inside if isinstance(node, ast.Attribute) and node.attr in ("shape", "size"))
+    return any(node is forward.place.node for node in asked)
+
+
+def _stops_by_itself(forward: Forward) -> bool:
+    """`model.generate(prompt)`, a method of the project that switches gradients off itself."""
+    cls = forward.module.cls if isinstance(forward.module, Object) else None
+    func = forward.place.node.func if isinstance(forward.place.node, ast.Call) else None
+    method = cls.find(last_name(func)) if cls is not None else None
+    inside = walk(method.node) if method is not None else []
+    return any(last_name(node) in ("no_grad", "inference_mode") for node in inside)
+
+
 def _takes_leaves(facts: Facts, forward: Forward) -> bool:
-    """Whether an input was told to collect gradients in this function: somebody differentiates by it."""
+    """Whether an input was told to collect gradients in this function, or the graph itself is read there."""
     node = forward.place.node
     file = facts.sites.at(forward.place.path)
-    if not isinstance(node, ast.Call) or file is None or not _LEAF.search(file.text):
+    if not isinstance(node, ast.Call) or file is None:
+        return False
+    around = [f.node for f in file.functions if f.node.lineno <= node.lineno <= (f.node.end_lineno or 0)]
+    if around and any(word in file.module.text_of(around[0]) for word in _GRAPH):
+        return True
+    if not _LEAF.search(file.text):
         return False
     given = {part.id for arg in node.args for part in walk(arg) if isinstance(part, ast.Name)}
-    around = [f.node for f in file.functions if f.node.lineno <= node.lineno <= (f.node.end_lineno or 0)]
     for statement in walk(around[-1]) if around else ():
         if isinstance(statement, ast.Assign | ast.Expr) and _LEAF.search(ast.unparse(statement)):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.value]

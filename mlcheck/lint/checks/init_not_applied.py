@@ -27,6 +27,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 seen += 1
                 if not trains or not _is_for_modules(function) or _is_named_elsewhere(sites, function):
                     continue
+                if file.function_around(function.defined.context) is not None:
+                    continue  # a part of another, which tells of itself
                 if not _is_one_of_several(sites, function):
                     yield Finding(
                         f"`{function.name}` initialises weights, and nothing in the project calls it: "

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import is_attribute, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
@@ -19,6 +20,7 @@ _WATCHERS = tuple(
     for package in ("lightning.pytorch", "pytorch_lightning")
     for name in ("ModelCheckpoint", "EarlyStopping")
 )
+_TOLD = pattern(r"(?<!\.)\bautomatic_optimization['\"]?\s*[=:]\s*False")
 _CUTS = ("item", "detach", "cpu_item", "tolist", "numpy")
 
 
@@ -28,6 +30,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(modules)
     yield from _monitored(facts.sites, modules)
     yield from refused(facts.sites, modules)
+    # The Trainers of Lightning before 1.2 were told so themselves: `Trainer(automatic_optimization=False)`.
+    told = any(_TOLD.search(file.text) for file in facts.sites.mentioning(["automatic_optimization"]))
     for cls in modules:
         yield from _no_optimizer(cls)
         yield from _closure_left_out(cls)
@@ -37,8 +41,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "automatic_optimization" in text_of(cls):
             yield from _unstepped(cls, step)
             continue
-        yield from _by_hand(cls, step)
-        yield from _returned(cls, step)
+        if not told:
+            yield from _by_hand(cls, step)
+            yield from _returned(cls, step)
 
 
 def _monitored(sites: Sites, modules: list[Class]) -> Iterator[Finding]:

@@ -33,7 +33,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not (isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult)) or _is_corrected(call):
                 continue
             for loss, mask in ((product.left, product.right), (product.right, product.left)):
-                if _is_mask(mask) and _is_unreduced(file, loss, context) and not _is_sure(file, mask, context):
+                if not _is_mask(mask) or not _is_unreduced(file, loss, context):
+                    continue
+                if not _is_sure(file, mask, context) and not _is_worked_out(file, mask, context):
                     yield Finding(
                         f"The mean counts the positions that `{ast.unparse(mask)}` takes out: the more padding, "
                         "the smaller the loss",
@@ -155,13 +157,7 @@ def _is_mask(node: ast.expr) -> bool:
 
 def _is_sure(file: File, mask: ast.expr, context: Context) -> bool:
     """`softmax(logits).max(1)[0] > threshold`: it takes out what the model is unsure of, and the batch stays whole."""
-    bare = _bare(mask)
-    ways = [(bare, context)]
-    if isinstance(bare, ast.Name):
-        ways = [
-            (each.value, each.context) for each in file.bindings(bare.id, context) if isinstance(each.value, ast.expr)
-        ]
-    for made, where in ways:
+    for made, where in _ways(file, _bare(mask), context):
         for node in walk(made):
             asked: ast.expr | None = None
             if isinstance(node, ast.Compare) and isinstance(node.ops[0], _ORDERS):
@@ -171,6 +167,35 @@ def _is_sure(file: File, mask: ast.expr, context: Context) -> bool:
             if asked is not None and _is_probability(file, asked, where):
                 return True
     return False
+
+
+def _is_worked_out(file: File, mask: ast.expr, context: Context, depth: int = 3) -> bool:
+    """`mask = weights`, `mask = self.choose(logits)`: how much, or what, it takes out is somebody else's answer."""
+    for made, where in [way for name in _names(mask) for way in _ways(file, name, context)]:
+        if "weight" in ast.unparse(made).lower():
+            return True
+        if any(isinstance(part, ast.Call) and _is_own(part.func) for part in walk(made)):
+            return True
+        if depth > 0 and made is not mask and _is_worked_out(file, made, where, depth - 1):
+            return True
+    return False
+
+
+def _names(node: ast.expr) -> list[ast.Name]:
+    return [part for part in walk(node) if isinstance(part, ast.Name)]
+
+
+def _is_own(func: ast.expr) -> bool:
+    """A method of the class itself: `self.choose`."""
+    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
+
+
+def _ways(file: File, node: ast.expr, context: Context) -> list[tuple[ast.expr, Context]]:
+    """All that the name of a mask may stand for."""
+    if not isinstance(node, ast.Name):
+        return [(node, context)]
+    bound = file.bindings(node.id, context)
+    return [(each.value, each.context) for each in bound if isinstance(each.value, ast.expr)]
 
 
 def _bare(node: ast.expr) -> ast.expr:

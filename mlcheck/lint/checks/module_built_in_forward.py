@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_attribute, walk
 from mlcheck.lint.sites import Call, Function, Sites, canonical
-from mlcheck.lint.sites.guards import conditions, in_forward, own_attribute
+from mlcheck.lint.sites.guards import conditions, in_forward, only_where_asked, own_attribute
 from mlcheck.lint.sites.layers.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.settings import setting
@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         layer = f"nn.{call.name.rpartition('.')[2]}"
         if call.name in LEARNING | CONTAINERS:
             message = f"`{layer}` is made anew in every forward pass: its weights are random and never trained"
-        elif call.constant("p", 0, default=0.5) in (0, 0.0):
+        elif call.constant("p", 0, default=0.5) in (0, 0.0) or _is_asked_for(call):
             continue
         else:
             message = f"`{layer}` is made anew in every forward pass, in train mode: it drops in evaluation too"
@@ -63,6 +63,10 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="make it in `__init__` and keep it as an attribute",
             )
+
+
+def _is_asked_for(call: Call) -> bool:
+    return call.function is not None and only_where_asked(call.function, call.node)
 
 
 def _is_of_own(call: Call) -> bool:

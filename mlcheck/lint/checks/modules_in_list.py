@@ -64,7 +64,7 @@ def _in_object(sites: Sites, cls: Class, name: str) -> Iterator[Finding]:
 def _is_reached(sites: Sites, cls: Class, name: str) -> bool:
     """Whether the layers may be registered, trained or moved in another way."""
     text = text_of(cls)
-    if any(word in text for word in _REGISTERS):
+    if any(word in text for word in _REGISTERS) or f"del self.{name}\n" in text:
         return True
     return _is_registered(cls, name) or _is_handled(sites, name)
 

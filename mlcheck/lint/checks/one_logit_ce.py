@@ -1,10 +1,12 @@
 """one-logit-ce: cross-entropy over a single class is always zero."""
 
+import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.judging import losses_of
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.values import Symbol, Tensor
 
 LOOKS_AT = "classification loss"
@@ -18,10 +20,22 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         dims = scores.shape.dims
         place = -1 if scores.shape.open else 1
-        if dims[place:][:1] == (1,):
+        if dims[place:][:1] == (1,) and not _asks_for_shape(facts, loss.place):
             yield Finding(
                 f"`{loss.name.rpartition('.')[2]}` gets a single score a sample: one class is always certain, "
                 "the loss is 0 and nothing is learned",
                 loss.place.location,
                 help="give the last layer two outputs, or use `BCEWithLogitsLoss` with one",
             )
+
+
+def _asks_for_shape(facts: Facts, place: Place) -> bool:
+    """Whether it stands under a test of some shape: `if scores.shape[1] > 1:`."""
+    file = facts.sites.at(place.path)
+    tree = file.module.source.tree if file is not None else ast.Module([], [])
+    branches = [node for node in walk(tree) if isinstance(node, ast.If) and _reads_shape(node.test)]
+    return any(part is place.node for branch in branches for line in branch.body for part in walk(line))
+
+
+def _reads_shape(test: ast.expr) -> bool:
+    return any(last_name(part) in ("shape", "size") for part in walk(test))

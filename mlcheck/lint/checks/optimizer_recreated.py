@@ -20,6 +20,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if any(_age(owner) >= loop.first or _age(owner) == 0 for owner in made.owners):
             continue
+        if _is_of_new_model(facts, made, loop):
+            continue
         if _is_step_of_training(facts, made, loop) and not _RESTARTS.search(ast.unparse(loop.node)):
             yield _finding(made)
     yield from _left_to_a_default(facts)
@@ -47,6 +49,22 @@ def _age(owner: Hashable) -> int:
     if isinstance(owner, tuple):
         return max((_age(part) for part in owner), default=0)
     return owner if isinstance(owner, int) else 0
+
+
+def _is_of_new_model(facts: Facts, made: Optimizer, loop: Loop) -> bool:
+    """`main()` in a loop over settings, which makes its own model: `net = build(args)`, `Adam(net.parameters())`."""
+    file, node = facts.sites.at(made.place.path), made.place.node
+    calls = file.calls(made.type.rpartition(".")[2]) if file is not None else []
+    call = next((call for call in calls if call.node is node), None)
+    function = call.function if call is not None else None
+    if file is None or call is None or function is None or loop.node in function.nodes or not call.node.args:
+        return False
+    given = call.node.args[0]
+    owner = given.func.value if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) else None
+    bindings = file.bindings(owner.id, call.context) if isinstance(owner, ast.Name) else []
+    first = bindings[0] if bindings else None
+    own = first is not None and file.function_around(first.context) is function
+    return own and first is not None and first.kind == "value" and isinstance(first.value, ast.Call)
 
 
 def _is_step_of_training(facts: Facts, made: Optimizer, loop: Loop) -> bool:

@@ -19,7 +19,9 @@ _WHY = {
 def check(facts: Facts) -> Iterator[Finding]:
     for second in losses_of(facts, LOOKS_AT, *_WHY):
         first = second.input
-        if isinstance(first, Tensor) and first.place is not None and not _differ(first.place.node, second.place.node):
+        if not isinstance(first, Tensor) or first.place is None or first.place.node is second.place.node:
+            continue  # one softmax, whose result a loop brings back to it: what is read there may be another entry
+        if not _differ(first.place.node, second.place.node):
             yield Finding(
                 f"`softmax` is applied here, and to its result once more: {_WHY[second.name]}",
                 first.place.location,

@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if forward.place.spot in spared or belongs_to_attack(forward):
             continue
         for mode in forward.modes:
-            if mode.kind != "eval" or mode.place is None or mode.when is None:
+            if mode.kind != "eval" or mode.place is None or mode.when is None or _is_remembered(facts, mode.place):
                 continue
             if _left_by_helper(facts, mode, forward):
                 yield Finding(
@@ -40,6 +40,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{forward.name}.train()` after the evaluation, before training goes on",
                     related=(forward.place.location,),
                 )
+
+
+def _is_remembered(facts: Facts, switched: Place) -> bool:
+    """Whether the function around notes each `.training` that it finds, and calls `train()` by what it noted."""
+    file = facts.sites.at(switched.path)
+    around = [f for f in file.functions if any(node is switched.node for node in f.nodes)] if file is not None else []
+    notes = (node for function in around for node in function.nodes if isinstance(node, ast.Attribute))
+    words = {node.attr for node in notes if isinstance(node.ctx, ast.Load)}
+    return {"training", "train"} <= words
 
 
 def _left_by_helper(facts: Facts, mode: Mode, forward: Forward) -> bool:

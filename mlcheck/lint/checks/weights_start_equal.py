@@ -17,7 +17,9 @@ _INITS = tuple(f"torch.nn.init.{name}" for name in _FILLS)
 _NORMS = frozenset(name for name in LEARNING if "Norm" in name)
 _COPIES = ("copy_(", "copy_params", "load_state_dict")
 _COUNTS = ("builtins.range", "builtins.zip", "builtins.len")
-_UNITS = frozenset(name for name in LEARNING if name not in _NORMS and "PReLU" not in name)
+_APART = ("PReLU", "Embedding")
+"""Layers whose weights get gradients of their own however they start: one number a channel, or a row an index."""
+_UNITS = frozenset(name for name in LEARNING - _NORMS if not any(word in name for word in _APART))
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -73,7 +73,7 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         then, other = (_deepcopy(m, [side], {}, node) for side in (value.then, value.other))
         return Select(value.key, then, other)
     if not isinstance(value, Object):
-        return Symbol(m.fresh()) if isinstance(value, Symbol) else value
+        return Symbol(m.fresh()) if isinstance(value, Symbol | Params) else value
     m.ready(value)
     made = Object(value.type, m.fresh(), value.cls, value.args, value.kwargs, value.place)
     for tag in ("items", "mode", "attrs"):

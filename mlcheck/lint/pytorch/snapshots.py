@@ -112,8 +112,28 @@ def _is_for_later(m: Machine, name: str) -> bool:
 def _averaged(m: Machine, target: ast.expr, value: Value) -> None:
     """What is to be an average of weights is a module that has another name already."""
     other = m.store.get(("name", owner_key(value))) or (value.name if isinstance(value, Symbol) else "")
-    if other and not _AVERAGE.search(other) and (modes.is_module(value) or modes.known_as_module(m, value)):
+    if not other or _AVERAGE.search(other) or _is_made_otherwise(m, target):
+        return
+    if modes.is_module(value) or modes.known_as_module(m, value):
         m.store.set(("average", owner_key(value)), m.place(target))
+
+
+def _is_made_otherwise(m: Machine, target: ast.expr) -> bool:
+    """`if decay: ema = deepcopy(model)`, `else: ema = model`: without an average the model stands in for it."""
+    within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
+    name = ast.unparse(target)
+    for branch in walk(within) if target in _branched(m, within) else ():
+        if isinstance(branch, ast.If) and branch.orelse:
+            arms = [[part for line in arm for part in walk(line)] for arm in (branch.body, branch.orelse)]
+            inside = [any(part is target for part in arm) for arm in arms]
+            bound = [any(_binds(part, name) for part in arm) for arm in arms]
+            if any(inside) and all(bound):
+                return True
+    return False
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets)
 
 
 def _shared(m: Machine, target: ast.expr, value: Object | Symbol) -> tuple[Hashable, str | None, Place | None]:

@@ -13,6 +13,7 @@ from mlcheck.lint.pytorch.scaling import clip
 from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
 
 _F = "torch.nn.functional."
+_FACTORIES = frozenset(["zeros", "ones", "empty", "full", "rand", "randn", "randint"])
 
 
 def made_object(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Object:
@@ -72,7 +73,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):
         return Tensor("other", None, split, traces)
-    return Symbol(m.fresh(), "", split, traces)
+    made_up = name.removeprefix("torch.") in _FACTORIES
+    return Symbol(("made up", m.fresh()) if made_up else m.fresh(), "", split, traces)
 
 
 def _kept(m: Machine, first: Value, split: str, traces: frozenset[object]) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.scopes import Context
@@ -30,6 +31,20 @@ def asks_mode(node: ast.AST) -> bool:
 
 def in_branch_of_mode(call: Call) -> bool:
     return any(asks_mode(test) for test in conditions(call.context))
+
+
+def only_where_asked(function: Function, node: ast.AST) -> bool:
+    """Whether it stands under `if noise > 0:` or `if perturb:`, of a parameter that is off unless a caller asks."""
+    defaults = function.parameters.items()
+    off = {name for name, default in defaults if isinstance(default, ast.Constant) and not default.value}
+    branches = [branch for branch in function.nodes if off and isinstance(branch, ast.If) and _asks(branch.test, off)]
+    return any(part is node for branch in branches for line in branch.body for part in walk(line))
+
+
+def _asks(test: ast.expr, names: set[str]) -> bool:
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Gt | ast.NotEq | ast.IsNot):
+        test = test.left
+    return isinstance(test, ast.Name) and test.id in names
 
 
 def in_forward(call: Call) -> Function | None:

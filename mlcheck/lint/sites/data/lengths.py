@@ -18,12 +18,17 @@ _DRAWN = frozenset(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones"
 
 
 def ends_with_a_step(sites: Sites, step: Place) -> bool:
-    """Whether the number of batches is known, and a multiple of that after which the optimizer steps."""
+    """Whether the number of batches is known, and a multiple of that after which the optimizer steps.
+
+    Or the loop passes over those that are left: `step = i // every`, and `if step >= steps: continue`.
+    """
     file = sites.at(step.path)
     call = next((call for call in file.calls("step") if call.node is step.node), None) if file is not None else None
     loop = call.loops[0] if call is not None and call.loops else None
     if file is None or call is None or loop is None or not isinstance(loop.node, ast.For):
         return False
+    if _leaves_the_rest(loop.node):
+        return True
     periods = [
         number
         for branch in branches(call.context, loop)
@@ -33,6 +38,24 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
     ]
     count = _batches(file, loop.node.iter, call.context) if len(periods) == 1 else None
     return count is not None and periods[0] is not None and periods[0] > 0 and count % periods[0] == 0
+
+
+def _leaves_the_rest(loop: ast.For) -> bool:
+    counted = {
+        ast.unparse(line.targets[0])
+        for line in loop.body
+        if isinstance(line, ast.Assign)
+        and isinstance(line.value, ast.BinOp)
+        and isinstance(line.value.op, ast.FloorDiv)
+    }
+    return any(
+        isinstance(line, ast.If)
+        and isinstance(line.body[-1], ast.Continue | ast.Break)
+        and isinstance(line.test, ast.Compare)
+        and isinstance(line.test.ops[0], ast.Gt | ast.GtE | ast.Eq)
+        and ast.unparse(line.test.left) in counted
+        for line in loop.body
+    )
 
 
 def _batches(file: File, over: ast.expr, context: Context) -> int | None:

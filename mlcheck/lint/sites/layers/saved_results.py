@@ -6,7 +6,7 @@ import ast
 
 from mlcheck.lint.judging import names_evaluation
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.guards import only_where_asked, own_attribute
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.layers.overwriting import Overwriting
@@ -32,7 +32,9 @@ def kept_result(function: Function, change: Overwriting) -> ast.Call | None:
     if bound is None or bound.kind != "value" or not isinstance(bound.value, ast.Call):
         return None
     given = _operand(function, bound.value, bound.context)
-    return bound.value if given is not None and _is_learned(function, given, bound.context) else None
+    if given is None or not _is_learned(function, given, bound.context) or only_where_asked(function, change.node):
+        return None
+    return bound.value
 
 
 def _only_infers(function: Function) -> bool:
