@@ -315,3 +315,11 @@ def test_batch_norm_of_the_programs_own_that_never_sees_a_batch(norm: OwnNorm, o
     if outcome is Outcome.WARN:
         assert verdict.findings[0].location.path.endswith("test_signal_probes.py")
         assert "training=True" in verdict.summary
+
+
+@pytest.mark.parametrize(("bend", "depth", "outcome"), [(nn.GELU, 4, Outcome.PASS), (nn.Sigmoid, 12, Outcome.FAIL)])
+def test_a_last_layer_of_zeros_gives_every_sample_its_bias(bend: type[nn.Module], depth: int, outcome: Outcome) -> None:
+    """By choice: but what was lost before it is lost."""
+    model = deep(depth, bend)
+    nn.init.zeros_(model[-1].weight)
+    assert ask("signal-fades-with-depth", on_classes(model, batches=3)).outcome is outcome

@@ -21,7 +21,8 @@ def check(seen: Activations, overfit: Overfit | None) -> Verdict:
     figure = _figure(layers)
     lost = [layer for layer in layers if 0 <= _mean(layer.between) < seen.precision**2]
     never_there = layers[0] in lost  # what does not reach the first layer does not fade: the input is ignored
-    if layers[-1] not in lost or _mean(layers[-1].spread) == 0 or never_there or len(layers) < FEW:
+    by_choice = all(layer.gain == 0 for layer in lost)  # a last layer of zeros: equal chances before the first step
+    if layers[-1] not in lost or _mean(layers[-1].spread) == 0 or never_there or by_choice or len(layers) < FEW:
         lost = []
     first, ratio = _what_arrives(layers)
     findings = []
