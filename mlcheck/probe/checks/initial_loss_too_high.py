@@ -17,7 +17,7 @@ _IN_ORDER = "the program draws its batches itself, in the order of its data: the
 
 
 def check(seen: FirstLoss) -> Verdict:
-    known = [loss for loss in seen.losses if loss.ignorant > 0 and not loss.own_target]
+    known = [loss for loss in seen.losses if loss.ignorant > 0 and not loss.own_target and not loss.margin]
     judged = [loss for loss in known if math.prod(loss.target_shape) >= FEW]
     if seen.in_order and any(loss.kind not in _CLASSES for loss in judged):
         return Verdict(Outcome.SKIP, reason=_IN_ORDER)

@@ -16,6 +16,7 @@ from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.loss.floors import REACHED, Floors, floors, mean_loss
 from mlcheck.probe.measure.loss.loss_scene import LossScene
 from mlcheck.probe.measure.loss.losses import LossCall
+from mlcheck.probe.measure.loss.margins import has_margin
 from mlcheck.probe.measure.loss.penalties import Penalty, penalty_of
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.tree import batch_size, leaves, map_tensors, rows
@@ -37,7 +38,8 @@ class LossFact:
     `reduction` is the loss's own: `none` where it is one number an element, which the program weighs itself.
     `outside` is the share of targets that lie where `made_by` never gets, `low` and `high` the targets' range.
     `alone` counts the trained parameters that this loss reaches and no other does. `own_target` says that the target
-    is no data: it is learnt too, or held fast and in no batch.
+    is no data: it is learnt too, or held fast and in no batch. `margin` says that scores were lowered for the class
+    that is wanted.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class LossFact:
     reduction: str = ""
     alone: int = 0
     own_target: bool = False
+    margin: bool = False
 
 
 @dataclass(slots=True)
@@ -123,7 +126,8 @@ class FirstLoss:
 
 def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossScene], alone: int) -> LossFact:
     here = call.kind, call.place
-    values = [mean_loss(other) for scene in scenes for other, _ in scene.seen if (other.kind, other.place) == here]
+    alike = [other for scene in scenes for other, _ in scene.seen if (other.kind, other.place) == here]
+    values = [mean_loss(other) for other in alike]
     floating = call.target.is_floating_point()
     target = call.target.double()
     low, high = REACHED.get(call.bounded_by, (-math.inf, math.inf))
@@ -144,6 +148,7 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossSce
         reduction=str(call.options.get("reduction", "")),
         alone=alone,
         own_target=call.learns_target or (call.swapped and not _targets(scenes[0].batch, [call])),
+        margin=has_margin(alike),
     )
 
 
