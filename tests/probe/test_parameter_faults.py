@@ -307,3 +307,21 @@ def test_the_optimizer_of_a_model_that_is_frozen_in_turns_never_steps() -> None:
 def test_one_optimizer_steps_less_often(every: int) -> None:
     says(ask("parameter-never-changes", two_optimizers(every)), Outcome.PASS)
     says(ask("backward-without-step", two_optimizers(every)), Outcome.PASS)
+
+
+@pytest.mark.parametrize(("turn", "outcome"), [(9, Outcome.PASS), (999, Outcome.WARN)])
+def test_an_expert_whose_turn_has_not_come(turn: int, outcome: Outcome) -> None:
+    """The second expert sees none of the first batches: only what never runs is not used."""
+
+    class Routed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.experts = nn.ModuleList([nn.Linear(8, 5), nn.Linear(8, 5)])
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.experts[int(x[0, 0] == 1.0)](x)
+
+    batches = [(x.clone(), y) for x, y in classes(8, batches=12)]
+    for number, (x, _) in enumerate(batches):
+        x[0, 0] = float(number == turn)
+    says(ask("parameter-without-gradient", trial_of(Routed(), batches, cross_entropy)), outcome)

@@ -17,13 +17,14 @@ from mlcheck.probe.measure.model.unregistered import Fleeting, Leaves, followers
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.training.gradients import GradientTrace, GradientWatch, named_parameters
 from mlcheck.probe.measure.training.holders import all_optimizers, holders
+from mlcheck.probe.measure.training.influence import influences
 from mlcheck.probe.measure.training.larger_steps import moved_by_larger_steps
-from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 ENOUGH_UPDATES = 3
 FEW_STEPS = 12
 MANY_STEPS = 64
+_TO_COME_S = 3.0
 
 
 @dataclass(slots=True)
@@ -126,14 +127,33 @@ class _Run:
         self.late: dict[int, str] = {}
 
     def drive(self, clock: Clock) -> None:
-        """Step until every optimizer has made its updates and a gradient was other than zero, within bounds."""
+        """Step until every optimizer has made its updates and a gradient was other than zero, within bounds.
+
+        A module that has not run by then is given some steps more: its turn may come with other samples.
+        """
+        longer: Clock | None = None
         with self.losses, self.modules, self.watch:
             for batch in repeated_batches(self.trial):
                 self.watch.turn = self.steps
                 self.trial.train_step(batch, self.steps)
                 self.steps += 1
-                if self._enough() or not clock.left() or self.steps >= MANY_STEPS:
+                if not clock.left() or self.steps >= MANY_STEPS:
                     return
+                if self._enough():
+                    longer = longer or Clock(_TO_COME_S)
+                    if not longer.left() or not self._some_to_come():
+                        return
+
+    def _some_to_come(self) -> bool:
+        """Whether a module has not run yet, and parameters of its own wait for a gradient."""
+        traces = self.watch.traces
+        return any(
+            parameter.requires_grad and id(parameter) in traces and not traces[id(parameter)].arrivals
+            for model in self.trial.models.values()
+            for module in model.modules()
+            if module not in self.modules.with_grad and module not in self.modules.without_grad
+            for parameter in module.parameters(recurse=False)
+        )
 
     def _enough(self) -> bool:
         done = [self.watch.stepped.get(id(opt), 0) for opt in self.trial.optimizers.values()]
@@ -200,13 +220,9 @@ class _Run:
         silent = [s for s in stories if s.requires_grad and s.optimizers and not s.trace.arrivals]
         if not silent or not self.watch.backwards:
             return
-        batch = first_batches(self.trial, 1)[0]
-        reference = self._loss_with(batch, None)
-        if reference is None or self._loss_with(batch, None) != reference:
-            return  # another batch, or other random numbers: nothing to compare with
-        for story in silent[:64]:
-            changed = self._loss_with(batch, by_name[story.name])
-            story.influences = None if changed is None else changed != reference
+        batch, parameters = first_batches(self.trial, 1)[0], [by_name[story.name] for story in silent]
+        for story, told in zip(silent, influences(self.trial, batch, parameters, self.watch._parameters)):
+            story.influences = told
 
     def _try_larger_steps(self, stories: list[ParameterStory]) -> None:
         """For parameters that stay what they were: is it only that their updates are rounded away?"""
@@ -215,27 +231,6 @@ class _Run:
         moved = moved_by_larger_steps(self.trial, [by_name[story.name] for story in stuck], self.steps)
         for story in stuck:
             story.rounded = any(by_name[story.name] is parameter for parameter in moved)
-
-    def _loss_with(self, batch: object, perturbed: torch.Tensor | None) -> list[float] | None:
-        """The values backward was called on in one seeded step, with one parameter moved before it."""
-        state = [(p, p.detach().clone()) for p in self.watch._parameters]
-        buffers = [(b, b.detach().clone()) for model in self.trial.models.values() for b in model.buffers()]
-        watch = GradientWatch([])
-        seed_all(1)
-        try:
-            if perturbed is not None:
-                with torch.no_grad():
-                    perturbed.add_(torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2)))
-            seed_all(1)
-            with watch:
-                self.trial.train_step(batch, 0)
-            return [float(backward.root.sum()) for backward in watch.backwards]
-        except Exception:  # the perturbation may take the program where it never goes
-            return None
-        finally:
-            with torch.no_grad():
-                for tensor, value in state + buffers:
-                    tensor.copy_(value)
 
     def unregistered(self) -> list[tuple[str, tuple[int, ...]]]:
         return sorted((where_kept(leaf, self.trial), tuple(leaf.shape)) for leaf in self._strange())

@@ -1,0 +1,49 @@
+"""Whether the loss changes when a parameter does, gradient or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mlcheck.probe.measure.training.gradients import GradientWatch
+from mlcheck.trial.generators import seed_all
+from mlcheck.trial.trial import Trial
+
+_MOST = 64
+
+
+def influences(trial: Trial, batch: Any, parameters: Sequence[Tensor], trained: Sequence[Tensor]) -> list[bool | None]:
+    """For each of the parameters; None where that cannot be told. `trained` are all that a step may change."""
+    reference = _losses_with(trial, batch, None, trained)
+    if reference is None or _losses_with(trial, batch, None, trained) != reference:
+        return [None] * len(parameters)  # another batch, or other random numbers: nothing to compare with
+    found: list[bool | None] = []
+    for parameter in parameters[:_MOST]:
+        changed = _losses_with(trial, batch, parameter, trained)
+        found.append(None if changed is None else changed != reference)
+    return found + [None] * (len(parameters) - len(found))
+
+
+def _losses_with(trial: Trial, batch: Any, perturbed: Tensor | None, trained: Sequence[Tensor]) -> list[float] | None:
+    """The values backward was called on in one seeded step, with one parameter moved before it."""
+    state = [(p, p.detach().clone()) for p in trained]
+    buffers = [(b, b.detach().clone()) for model in trial.models.values() for b in model.buffers()]
+    watch = GradientWatch([])
+    seed_all(1)
+    try:
+        if perturbed is not None:
+            with torch.no_grad():
+                perturbed.add_(torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2)))
+        seed_all(1)
+        with watch:
+            trial.train_step(batch, 0)
+        return [float(backward.root.sum()) for backward in watch.backwards]
+    except Exception:  # the perturbation may take the program where it never goes
+        return None
+    finally:
+        with torch.no_grad():
+            for tensor, value in state + buffers:
+                tensor.copy_(value)
