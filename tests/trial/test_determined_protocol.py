@@ -91,6 +91,27 @@ def test_an_optimizer_inside_of_a_wrapped_one_is_no_stranger(judge: Judge) -> No
     assert verdict.outcome is Outcome.PASS, verdict.findings
 
 
+CLOSURE = """def closure():
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.net(batch[0]), batch[1])
+            self.context.backward(loss)
+            return loss
+
+        loss = self.optimizer.step(closure).detach()"""
+
+
+@pytest.mark.parametrize(("optimizer", "outcome"), [("LBFGS", Outcome.PASS), ("Adam", Outcome.WARN)])
+def test_only_a_step_that_needs_its_closure_may_go_past_the_context(
+    judge: Judge, optimizer: str, outcome: Outcome
+) -> None:
+    """`step_optimizer` has no place for the closure that L-BFGS evaluates several times; others do without."""
+    begins = (
+        "loss = F.cross_entropy(self.net(batch[0]), batch[1])\n        self.context.backward(loss)\n        " + STEP
+    )
+    verdict = judge("determined-contract", (begins, CLOSURE), ("torch.optim.Adam", f"torch.optim.{optimizer}"))
+    assert verdict.outcome is outcome, verdict.summary
+
+
 def test_a_model_that_is_not_wrapped(judge: Judge) -> None:
     verdict = judge("parameter-outside-wrapped-model", ("context.wrap_model(Net())", "Net()"))
     assert verdict.outcome is Outcome.FAIL

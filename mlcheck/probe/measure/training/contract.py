@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
+
+import torch
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, repeated_batches
@@ -25,10 +28,11 @@ _MANUAL = "MANUAL_STEP"
 class Contract:
     """Counts over `steps` training steps of a trial with a context.
 
-    `by_hand` are optimizers that the context has wrapped and the trial steps itself, `unwrapped` those it does not
-    know, each with the place of a step. `backwards` is where backward was called past the context. `schedulers` are
-    stepped by the trial although the framework steps them too, of `scheduled` that it has wrapped. `metrics` says how
-    the keys of the metrics change from one validation batch to the next; `validated` counts those batches.
+    `by_hand` are optimizers that the context has wrapped and the trial steps itself without need, `unwrapped` those it
+    does not know, each with the place of a step. `backwards` is where backward was called past the context.
+    `schedulers` are stepped by the trial although the framework steps them too, of `scheduled` that it has wrapped.
+    `metrics` says how the keys of the metrics change from one validation batch to the next; `validated` counts those
+    batches.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -60,7 +64,11 @@ class Contract:
         past = len(watch.backwards) - sum(event == "backward" for event, _ in events)
         return cls(
             steps=STEPS,
-            by_hand={name: watch.step_places[key] for key, name in known.items() if _steps_past(name, events)},
+            by_hand={
+                name: watch.step_places[id(optimizer)]
+                for name, optimizer in trial.optimizers.items()
+                if _steps_past(name, events) and not _needs_closure(optimizer)
+            },
             unwrapped={
                 type(o).__name__: watch.step_places[key]
                 for key, o in watch.optimizers.items()
@@ -79,6 +87,12 @@ class Contract:
 def _steps_past(name: str, events: list[tuple[str, str]]) -> bool:
     """Whether an optimizer stepped more often than the context was asked to step it."""
     return events.count(("step", name)) > events.count(("step_optimizer", name))
+
+
+def _needs_closure(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a step evaluates the loss several times, as L-BFGS does: a context's step has no place for that."""
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty
 
 
 @contextmanager
