@@ -276,3 +276,56 @@ def test_layers_that_see_no_samples_are_told_from_none() -> None:
         Lists(), batches, lambda model, batch: F.cross_entropy(model([lambda x=x: x for x in batch[0]]), batch[1])
     )
     says(ask("dead-units", trial), Outcome.SKIP, "gets a row for each sample")
+
+
+class Edges(nn.Module):
+    """Sums over neighbours, of edges that are pairs of nodes; `deaf` to them, every node is its own neighbour."""
+
+    def __init__(self, deaf: bool = False) -> None:
+        super().__init__()
+        self.layer, self.deaf = nn.Linear(4, 5), deaf
+
+    def forward(self, nodes: Tensor, edges: Tensor, owner: Tensor) -> Tensor:
+        source, target = torch.arange(len(nodes)).expand(2, -1) if self.deaf else edges
+        near = torch.zeros_like(nodes).index_add(0, target, nodes[source])
+        return torch.zeros(8, 5).index_add(0, owner, self.layer(nodes + near))
+
+
+@pytest.mark.parametrize(("deaf", "outcome"), [(True, Outcome.WARN), (False, Outcome.PASS)])
+def test_edges_of_a_graph_that_change_nothing(deaf: bool, outcome: Outcome) -> None:
+    generator = torch.Generator().manual_seed(0)
+    batches = []
+    for _ in range(6):
+        nodes, edges = torch.randn(30, 4, generator=generator), torch.randint(0, 30, (2, 70), generator=generator)
+        batches.append(((nodes, edges, torch.arange(30) % 8), torch.randint(0, 5, (8,), generator=generator)))
+    trial = trial_of(Edges(deaf), batches, lambda model, batch: F.cross_entropy(model(*batch[0]), batch[1]))
+    says(ask("input-ignored", trial), outcome, "edges")
+
+
+def test_edges_that_the_model_uses_while_it_trains_alone() -> None:
+    class Regularised(Edges):
+        def forward(self, nodes: Tensor, edges: Tensor, owner: Tensor) -> Tensor:
+            self.deaf = not self.training
+            return super().forward(nodes, edges, owner)
+
+    batches = [
+        ((torch.randn(30, 4), torch.randint(0, 30, (2, 70)), torch.arange(30) % 8), torch.randint(0, 5, (8,)))
+        for _ in range(6)
+    ]
+    trial = trial_of(Regularised(), batches, lambda model, batch: F.cross_entropy(model(*batch[0]), batch[1]))
+    says(ask("input-ignored", trial), Outcome.PASS)
+
+
+@pytest.mark.parametrize("rule", ["inputs-not-scaled", "one-logit-ce", "initial-loss-too-high", "softmax-before-ce"])
+def test_batches_in_which_nothing_is_found_break_no_probe(rule: str) -> None:
+    """As of boxes: a picture without any has targets of no rows, and what is made of them is empty."""
+    model = nn.ModuleDict({"body": mlp(8, 8), "kind": nn.Linear(8, 3)})
+
+    def loss(model: Any, batch: Any) -> Tensor:
+        x, boxes, kinds = batch
+        found = model["body"](x)[: len(boxes)]
+        classes = F.cross_entropy(model["kind"](found), kinds, reduction="sum")
+        return classes + F.l1_loss(found[:, :4], boxes, reduction="sum") + model["body"](x).pow(2).mean()
+
+    batches = [(torch.randn(16, 8), torch.rand(n, 4), torch.zeros(n).long()) for n in (0, 0, 0, 2, 0, 5)]
+    assert ask(rule, trial_of(model, batches, loss)).outcome in {Outcome.PASS, Outcome.SKIP}

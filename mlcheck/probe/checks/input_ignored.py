@@ -15,6 +15,8 @@ def check(seen: InputUse) -> Verdict:
         return Verdict(Outcome.INCONCLUSIVE, reason="the model's output is not finite")
     if not tried:
         return Verdict(Outcome.INCONCLUSIVE, reason="all rows of the batch are the same, so nothing can be exchanged")
+    if seen.rows == 0:
+        return _of_ragged(seen, tried)
     if not seen.used or seen.identical:
         if not seen.trained:
             return Verdict(
@@ -55,3 +57,20 @@ def check(seen: InputUse) -> Verdict:
     return Verdict(
         Outcome.PASS, f"the output of `{seen.model}` depends on {listed(list(seen.used))}", looked_at=seen.rows
     )
+
+
+def _of_ragged(seen: InputUse, tried: int) -> Verdict:
+    """Nodes, edges and owners of graphs: none is exchanged between samples, each changes within itself."""
+    if not seen.used:
+        reason = "no input that changes within itself changes the output: it may be one for all inputs, or go by sums"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason)
+    if not seen.ignored:
+        return Verdict(
+            Outcome.PASS, f"the output of `{seen.model}` depends on {listed(list(seen.used))}", looked_at=tried
+        )
+    message = (
+        f"the numbers of {listed(list(seen.ignored))} in other places leave the output of `{seen.model}` unchanged, "
+        "bit for bit: forward does not use them"
+    )
+    finding = Finding(message, Location(symbol=seen.model), help="check where forward uses it")
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=tried)

@@ -44,7 +44,7 @@ class HeldOutLosses:
 
 def _are_chances(scores: Tensor) -> bool:
     """Whether every row of a score for each class is a distribution that is not the same for all."""
-    if scores.ndim < 2 or scores.shape[1] < 2:
+    if scores.ndim < 2 or scores.shape[1] < 2 or not scores.numel():
         return False
     rows = scores.detach().double().movedim(1, -1).flatten(0, -2)
     sums = bool((rows.sum(1) - 1).abs().max() < _ROUNDING) and bool((rows >= 0).all())

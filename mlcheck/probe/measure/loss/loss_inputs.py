@@ -78,7 +78,7 @@ class LossInputs:
         scrambled = _scrambled_calls(trial, batches[0])
         by_place: dict[tuple[str, Location], list[LossCall]] = {}
         for call in (*watch.calls, *map(_frames, watch.alignments)):
-            if call.node is not None:
+            if call.node is not None and call.input.numel():
                 by_place.setdefault((call.kind, call.place), []).append(call)
         return cls(tuple(_summary(calls, scrambled) for calls in by_place.values()))
 
@@ -89,7 +89,7 @@ class LossInputs:
 def _summary(calls: list[LossCall], scrambled: list[LossCall] | None) -> LossInput:
     first = calls[0]
     rows = [_rows(call.input) for call in calls]
-    again = [c for c in scrambled or () if (c.kind, c.place) == (first.kind, first.place)]
+    again = [c for c in scrambled or () if (c.kind, c.place) == (first.kind, first.place) and c.input.numel()]
     tolerance = HALF_TOLERANCE if first.input.dtype in (torch.float16, torch.bfloat16) else ROW_SUM_TOLERANCE
     return LossInput(
         kind=first.kind,

@@ -67,7 +67,7 @@ class FirstInputs:
 
         def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
             given = args[0] if args and torch.is_grad_enabled() else None  # else nothing hidden wants a gradient either
-            if not isinstance(given, Tensor) or not given.is_floating_point() or given.ndim < 2:
+            if not isinstance(given, Tensor) or not given.is_floating_point() or given.ndim < 2 or not given.numel():
                 return
             straight = given if not given.requires_grad else _among(given.detach(), columns)
             if straight is not None:
@@ -102,7 +102,7 @@ def _columns(batch: Any) -> list[Tensor]:
     return [
         column
         for table in tables
-        if table.shape[-1] <= _MOST_COLUMNS or table.ndim == 1
+        if table.numel() and (table.shape[-1] <= _MOST_COLUMNS or table.ndim == 1)
         for column in table.detach().reshape(len(table), -1).unbind(1)
         if len(column) >= _FEW_ROWS and bool((column != column[0]).any())
     ]

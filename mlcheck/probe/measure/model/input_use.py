@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
+from mlcheck.probe.measure.model.rearranged import uses
 from mlcheck.probe.measure.modules import ModuleWatch, by_parameter
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.sandbox import cells_of
@@ -31,7 +32,7 @@ class InputUse:
     codes, of which embeddings look up whole columns, whose exchange changes nothing either. `identical` says that all
     rows of the output are bitwise the same although those of the input differ; `trained` that the steps changed a
     parameter; `remembers` that it is called time after time in a step and keeps something from call to call, as spiking
-    neurons do.
+    neurons do. `rows` is 0 where the inputs share no batch dimension: each was rearranged within itself.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -51,8 +52,10 @@ class InputUse:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         trained = _warm_up(trial)
-        call = capture(trial)
-        if call.rows < 2:
+        call = capture(trial, ragged=True)
+        if call.rows == 0:
+            return cls._of_ragged(trial, call, trained)
+        if call.rows == 1:
             raise NotMeasured("the batch has one row: there is nothing to exchange")
         with exclusively_evaluating(iter(trial.models.values())):
             before = call.replay()
@@ -73,6 +76,13 @@ class InputUse:
             remembers=remembers,
             finite=all(bool(tensor.isfinite().all()) for tensor in before if tensor.is_floating_point()),
         )
+
+    @classmethod
+    def _of_ragged(cls, trial: Trial, call: CapturedCall, trained: bool) -> Self:
+        tried = uses(trial, call)
+        ignored, used = (tuple(name for name, changed in tried.items() if changed == way) for way in (False, True))
+        finite = all(bool(tensor.isfinite().all()) for tensor in call.replay() if tensor.is_floating_point())
+        return cls(call.name, 0, ignored, used, identical=False, trained=trained, finite=finite)
 
 
 def _warm_up(trial: Trial) -> bool:

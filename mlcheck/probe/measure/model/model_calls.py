@@ -52,8 +52,11 @@ class CapturedCall:
         return not torch.equal(after, torch.get_rng_state())
 
 
-def capture(trial: Trial) -> CapturedCall:
-    """Run a training step and keep its first call of one of the trial's models. Raises NotMeasured without one."""
+def capture(trial: Trial, *, ragged: bool = False) -> CapturedCall:
+    """Run a training step and keep its first call of one of the trial's models. Raises NotMeasured without one.
+
+    `ragged` also takes one whose inputs share no batch dimension: it has 0 rows.
+    """
     names = Names(trial.models)
     kept: list[Any] = []
 
@@ -70,10 +73,10 @@ def capture(trial: Trial) -> CapturedCall:
     if any(tensor.layout is not torch.strided for _, tensor in leaves((args, kwargs))):
         raise NotMeasured("an input of the model is sparse, as the edges of a graph are: rows cannot be exchanged")
     sizes = {tensor.shape[0] for _, tensor in leaves((args, kwargs)) if tensor.ndim}
-    if len(sizes) != 1 or sizes == {0}:
+    if sizes in (set(), {0}) or (len(sizes) > 1 and not ragged):
         raise NotMeasured("the model's inputs share no batch dimension (as in graphs), so rows cannot be exchanged")
-    times = sum(call.module is module for call in watch.calls)
-    return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, sizes.pop(), times)
+    times, rows = sum(call.module is module for call in watch.calls), sizes.pop() if len(sizes) == 1 else 0
+    return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, rows, times)
 
 
 def _held(output: Any, depth: int = 0) -> Iterator[Tensor]:

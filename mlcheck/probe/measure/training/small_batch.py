@@ -38,7 +38,8 @@ def small_batch(trial: Trial) -> tuple[Any, int]:
 
 
 def _distinct(batch: Any, size: int) -> Tensor:
-    flat = torch.cat([tensor.detach().cpu().reshape(size, -1).double() for _, tensor in leaves(batch)], dim=1)
+    filled = [tensor.detach().cpu() for _, tensor in leaves(batch) if tensor.numel()]
+    flat = torch.cat([tensor.reshape(size, -1).double() for tensor in filled], dim=1)
     _, group = torch.unique(flat, dim=0, return_inverse=True)
     seen: set[int] = set()
     return torch.tensor([i for i, g in enumerate(group.tolist()) if not (g in seen or seen.add(g))])  # type: ignore[func-returns-value]
