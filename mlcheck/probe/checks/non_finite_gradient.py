@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
@@ -29,7 +31,8 @@ def check(run: ShortRun) -> Verdict:
     update = next((u for u in run.updates if u.step == step and u.culprit), None)
     source = run.source
     scaled = source is not None and not source.during and update is not None and step < 3
-    what = f"the gradient of `{update.culprit}`" if update else "the loss"
+    of_gradient = update and not (step < len(run.losses) and not math.isfinite(run.losses[step]))
+    what = f"the gradient of `{update.culprit}`" if update and of_gradient else "the loss"
     message = f"{what} is not finite at training step {step + 1}"
     help_ = ""
     place = run.backward_place

@@ -15,6 +15,7 @@ from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import repeated_batches
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.place import as_given, is_users, raised_at
+from mlcheck.probe.measure.training.gradients import GradientWatch
 from mlcheck.probe.measure.tree import leaves
 from mlcheck.trial.trial import Trial
 
@@ -25,7 +26,8 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 class NanSource:
     """Where the first value that is no finite number arose.
 
-    `during` is `forward`, `backward` or empty where it was not seen again; `what` is a module or an operation;
+    `during` is `forward`, `backward` or empty where it was not seen again; `what` is a module or an operation, or empty
+    where no module made it but what the program does with their outputs;
     `from_input` says that the batch itself holds such values.
     """
 
@@ -60,20 +62,26 @@ def _watched(trial: Trial, batch: Any, step: int) -> NanSource:
             made.append(("", Location()))
         return args, kwargs
 
-    watch = ModuleWatch(keep, observe)
+    watch, gradients = ModuleWatch(keep, observe), GradientWatch([])
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            with torch.autograd.detect_anomaly(check_nan=True), watch:
+            with torch.autograd.detect_anomaly(check_nan=True), watch, gradients:
                 trial.train_step(batch, step)
         except RuntimeError as error:
-            if "returned nan values" in str(error) and not (made and made[0][0]):
+            behind = _no_loss(gradients) or (made and made[0][0])
+            if "returned nan values" in str(error) and not behind:
                 operation = re.search(r"Function '(\w+)'", str(error))
                 place = _forward_place(told) or raised_at(error)
                 return NanSource(step, "backward", operation[1] if operation else "", place)
     if made and made[0][0]:
         return NanSource(step, "forward", *made[0])
-    return NanSource(step)
+    return NanSource(step, "forward" if _no_loss(gradients) else "")
+
+
+def _no_loss(watch: GradientWatch) -> bool:
+    """Whether backward was called on what is no finite number: what it then makes of it is no cause."""
+    return any(_bad(backward.root) for backward in watch.backwards)
 
 
 def _bad(tensor: Tensor) -> bool:
