@@ -54,6 +54,11 @@ WRONG: dict[str, tuple[Metrics, int, str]] = {
         5,
         "digit_accuracy depends on the batch size",
     ),
+    "a mean divided once more": (
+        lambda s, y: {"val_loss": float(F.cross_entropy(s, y)) / len(y)},
+        5,
+        "val_loss is a mean divided by the batch size once more",
+    ),
     "0 / 0": (lambda s, y: {"recall_7": float(((s.argmax(1) == 7) & (y == 7)).sum() / (y == 7).sum())}, 5, "is NaN"),
 }
 
@@ -85,6 +90,7 @@ RIGHT: dict[str, tuple[Metrics, int]] = {
     "top 3": (lambda s, y: {"acc3": float((s.topk(3).indices == y[:, None]).any(1).float().mean())}, 5),
     "recall of a class": (lambda s, y: {"recall_2": float(((s.argmax(1) == 2) & (y == 2)).sum() / (y == 2).sum())}, 5),
     "loss": (lambda s, y: {"val_loss": float(nn.functional.cross_entropy(s, y))}, 5),
+    "a share that falls with the batch": (lambda s, y: {"variety": len(s.argmax(1).unique()) / len(y)}, 5),
 }
 
 
@@ -348,3 +354,37 @@ def test_codes_of_each_place_are_no_scores_of_its_label() -> None:
     trial = trial_of(model, batches, loss, evaluate=evaluate)
     trial.validation_batches = lambda: iter(batches)
     assert ask("metric-wrong", trial).outcome is Outcome.PASS
+
+
+class Decoder(nn.Module):
+    """A score for what follows each token of a target that begins with a start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.out = nn.Embedding(7, 8), nn.Linear(8, 7)
+
+    def forward(self, target: Tensor) -> Tensor:
+        return self.out(self.embed(target[:, :-1]))
+
+
+@pytest.mark.parametrize(("by_token", "outcome"), [(False, Outcome.WARN), (True, Outcome.PASS)])
+def test_a_share_of_the_tokens_behind_a_start(by_token: bool, outcome: Outcome) -> None:
+    model = Decoder()
+
+    def loss_of(scores: Tensor, target: Tensor) -> Tensor:
+        return F.cross_entropy(scores.flatten(0, 1), target[:, 1:].flatten(), ignore_index=0)
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        wanted = batch[0][:, 1:]
+        with torch.no_grad():
+            scores = model(batch[0])
+        right = (scores.argmax(2) == wanted) & (wanted != 0)
+        counted = (wanted != 0).sum() if by_token else len(wanted)
+        return {"val_loss": float(loss_of(scores, batch[0])), "token_accuracy": float(right.sum() / counted)}
+
+    ids = torch.randint(2, 7, (4, 24, 9), generator=torch.Generator().manual_seed(0))
+    ids[:, :, 0], ids[:, ::3, 6:] = 1, 0
+    batches = [(batch,) for batch in ids]
+    trial = trial_of(model, batches, lambda net, batch: loss_of(net(batch[0]), batch[0]), evaluate=evaluate)
+    verdict = ask("metric-wrong", trial)
+    assert verdict.outcome is outcome, verdict.summary

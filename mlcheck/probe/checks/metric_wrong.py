@@ -15,6 +15,7 @@ from mlcheck.probe.measure.validation.answered import Answered, Answers
 from mlcheck.probe.measure.validation.metric_trials import MetricTrial, MetricTrials
 from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
 from mlcheck.probe.measure.validation.printed_text import Printed
+from mlcheck.probe.measure.validation.searched import Searched
 
 _PREFIX = r"^(?:val|valid|validation|test|eval|dev)?[_/. ]?"
 _NAMES = {
@@ -41,6 +42,7 @@ def check(
     answered: Answered | None,
     first: FirstLoss | None,
     run: ShortRun | None,
+    searched: Searched | None,
 ) -> Verdict:
     if not any(trial.whole for trial in seen.trials):
         return judge_printed(printed)
@@ -54,7 +56,7 @@ def check(
         fault = _not_finite(name, trials, seen.at_once) or (shares and _doubles(name, trials, seen.summed))
         fault = fault or (shares and not seen.at_once and _not_finite_later(name, run))
         fault = fault or (known and _not_as_named(name, known, trials)) or _not_a_share(name, answered)
-        fault = fault or _sums(name, trials, seen.summed, first)
+        fault = fault or _sums(name, trials, seen.summed, first) or _divided_twice(name, trials, seen, searched)
         if fault:
             findings.append(fault)
         elif known and any(known in trial.references for trial in trials):
@@ -186,8 +188,7 @@ def _doubles(name: str, trials: list[MetricTrial], summed: bool) -> Finding | No
     one = tried[0]
     return Finding(
         f"{name} depends on the batch size: {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, "
-        f"{one.twice[name]:.4g} when "
-        "each of them is in the batch twice",
+        f"{one.twice[name]:.4g} when each of them is in the batch twice",
         help="divide by the number of samples in this batch, not by a fixed one: the last batch is smaller",
         numbers={"whole": one.whole[name], "twice": one.twice[name]},
     )
@@ -203,9 +204,8 @@ def _not_as_named(name: str, known: str, trials: list[MetricTrial]) -> Finding |
     one = next(trial for trial in judged if trial not in right)
     expected = next(iter(one.references[known].values()))
     return Finding(
-        f"{name} is {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, where the model's output and the "
-        "labels give "
-        f"{expected:.4g}",
+        f"{name} is {one.whole[name]:.4g} on {plural(one.samples, 'sample')}, where the model's output and the labels "
+        f"give {expected:.4g}",
         help="look at the axis of argmax, at what is compared with what, and at the threshold (logits: 0)",
         numbers={"reported": one.whole[name], "recomputed": expected},
     )
@@ -243,6 +243,21 @@ def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss |
     named = _MEANS.search(name.lower())
     as_in_training = first is not None and first.tiled is not None and abs(first.tiled - 1) < CLOSE
     return _doubles(name, trials, summed) if named and as_in_training else None
+
+
+def _divided_twice(name: str, trials: list[MetricTrial], seen: MetricTrials, by: Searched | None) -> Finding | None:
+    """A mean, or what the search goes by, that is half as large when every sample is there twice."""
+    tried = [trial for trial in trials if trial.twice.get(name)]
+    judged = tried and (_MEANS.search(name.lower()) or (by is not None and by.metric == name))
+    if seen.summed or not judged or not all(abs(t.whole[name] / t.twice[name] - 2) < CLOSE for t in tried):
+        return None
+    one = tried[0]
+    return Finding(
+        f"{name} is a mean divided by the batch size once more: {one.whole[name]:.4g} on "
+        f"{plural(one.samples, 'sample')}, {one.twice[name]:.4g} when each of them is in the batch twice",
+        help="divide once: by the number of samples, or not at all where the loss is a mean already",
+        numbers={"whole": one.whole[name], "twice": one.twice[name]},
+    )
 
 
 def _is_one_of(value: float, references: list[float]) -> bool:

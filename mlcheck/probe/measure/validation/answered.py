@@ -73,6 +73,7 @@ def _answers(trial: Trial, batch: Any) -> Answers | None:
     with losses:
         given, outputs = _evaluated(trial, batch, None)
     labels = [leaf for _, leaf in leaves(batch) if _is_classes(leaf)]
+    labels += [leaf[:, 1:] for leaf in labels if leaf.ndim == 2 and leaf.shape[1] > 2]  # what follows a decoder's start
     pairs = [(output, label) for output in outputs for label in labels if _classes(output, label)]
     if pairs and pairs[0][0].shape[:-1] == pairs[0][1].shape and pairs[0][0].ndim > 2:  # or else codes of something
         scored = [call.input.flatten() for call in losses.calls if call.kind == "cross_entropy"]
