@@ -172,37 +172,6 @@ def test_the_first_of_a_series_may_be_smaller_than_the_rest(repeats: bool, outco
     says(ask("initial-loss-too-high", trial), outcome)
 
 
-
-@pytest.mark.parametrize(("dim", "outcome"), [(1, Outcome.PASS), (0, Outcome.FAIL)])
-def test_log_probabilities_in_few_bits(dim: int, outcome: Outcome) -> None:
-    """Rounded to eight bits each, many classes' probabilities may sum to a hundredth more than one."""
-    model = nn.Linear(8, 300)
-    batches = [(torch.randn(32, 8), torch.randint(300, (32,))) for _ in range(3)]
-
-    def loss(model: nn.Module, batch: Any) -> Tensor:
-        return F.nll_loss(model(batch[0]).bfloat16().log_softmax(dim), batch[1])
-
-    says(ask("nll-without-log-softmax", trial_of(model, batches, loss)), outcome)
-
-
-class Tokens(UserDict[str, Tensor]):
-    """A batch that can do what a dict cannot, as that of a tokenizer."""
-
-    def to(self, device: str) -> Tokens:
-        return Tokens({name: tensor.to(device) for name, tensor in self.items()})
-
-
-@pytest.mark.parametrize(("reduction", "outcome"), [("mean", Outcome.PASS), ("sum", Outcome.WARN)])
-def test_a_batch_that_moves_itself(reduction: str, outcome: Outcome) -> None:
-    def loss(model: nn.Module, batch: Tokens) -> Tensor:
-        given = batch.to("cpu")
-        return F.cross_entropy(model(given["x"]), given["y"], reduction=reduction)
-
-    batches = [Tokens({"x": x, "y": y}) for x, y in classes(8)]
-    says(ask("loss-sums-over-batch", trial_of(mlp(), batches, loss)), outcome)
-    says(ask("cannot-overfit-one-batch", trial_of(mlp(), batches, loss)), Outcome.PASS)
-
-
 @pytest.mark.parametrize(("margin", "outcome"), [(0.4, Outcome.SKIP), (0.0, Outcome.WARN)])
 def test_a_margin_that_is_taken_off_the_wanted_class(margin: float, outcome: Outcome) -> None:
     """A first loss far above chance is then meant; the same scale without a margin is a model that is too sure."""

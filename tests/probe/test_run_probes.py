@@ -133,3 +133,15 @@ def test_a_few_losses_kept_for_a_while_pass(keep: int) -> None:
 def test_losses_kept_as_numbers_pass() -> None:
     numbers: list[Tensor] = []
     says(ask("graph-kept-across-steps", loop(before=lambda _, loss: numbers.append(loss.detach()))), Outcome.PASS)
+
+
+def test_a_mean_over_nothing_is_named_by_its_line() -> None:
+    """What backward makes of an infinite loss is no cause of it."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        total = F.cross_entropy(model(batch[0]), batch[1], reduction="sum")
+        return total / int((batch[1] == 77).sum())
+
+    verdict = ask("non-finite-gradient", trial_of(mlp(), classes(8), loss))
+    says(verdict, Outcome.FAIL, "the loss is not finite at training step 1")
+    assert "Backward0" not in verdict.summary
