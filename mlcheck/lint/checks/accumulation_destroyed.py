@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Grads
+from mlcheck.lint.facts import Facts, Grads, Place
 from mlcheck.lint.nodes import stores, walk
+from mlcheck.lint.sites.training.one_batch import cleared_each_call, owner_of
 from mlcheck.lint.sites.training.pieces import dropped
 from mlcheck.lint.training import Choice, Clearing, steps_by_choice
 
@@ -16,8 +17,9 @@ _LEFT_WITHIN = (ast.Break, ast.Yield, ast.YieldFrom)
 
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _after_the_loop(facts)
-    yield from _of_lightning(facts)
     yield from _before_the_last(facts)
+    for cleared in cleared_each_call(facts.sites):
+        yield _finding(cleared.clearing, cleared.step)
     for piece in dropped(facts.sites):
         yield Finding(
             f"Each turn of the loop above replaces `{piece.name}`: only the last micro-batch gives gradients",
@@ -35,12 +37,16 @@ def check(facts: Facts) -> Iterator[Finding]:
             if (clearing.key, choice.spot, choice.holds) in steps or _counts_too(clearing, choice, grads.loop):
                 continue
             if step := steps.get((clearing.key, choice.spot, not choice.holds)):
-                yield Finding(
-                    "This clears the gradients of every batch, and the step comes only after several of them",
-                    clearing.place.location,
-                    help="clear the gradients where the optimizer steps, right after the step",
-                    related=(step.place.location,),
-                )
+                yield _finding(clearing.place, step.place)
+
+
+def _finding(clearing: Place, step: Place) -> Finding:
+    return Finding(
+        "This clears the gradients of every batch, and the step comes only after several of them",
+        clearing.location,
+        help="clear the gradients where the optimizer steps, right after the step",
+        related=(step.location,),
+    )
 
 
 def _asked_last(grads: Grads, clearing: Clearing) -> Choice | None:
@@ -65,27 +71,6 @@ def _counts_too(clearing: Clearing, choice: Choice, loop: ast.AST) -> bool:
     return False
 
 
-def _of_lightning(facts: Facts) -> Iterator[Finding]:
-    """A `training_step` that optimizes by hand: cleared each time, stepped where `(batch_idx + 1) % n == 0`."""
-    for file in facts.sites.mentioning(["manual_backward("]):
-        for function in file.functions:
-            if function.name != "training_step" or function.cls is None:
-                continue
-            body = function.node.body
-            for number, line in enumerate(body):
-                owner = _owner_of(line, "zero_grad")
-                later = body[number + 1 :] if owner else []
-                gathered = [node for node in later if "manual_backward" in ast.unparse(node)]
-                step = next((node for node in later if _owner_of(node, "step") == owner or _steps(node, owner)), None)
-                if gathered and isinstance(step, ast.If) and gathered[0].lineno < step.lineno:
-                    yield Finding(
-                        "This clears the gradients of every batch, and the step comes only after several of them",
-                        function.place(line).location,
-                        help="clear the gradients where the optimizer steps, right after the step",
-                        related=(function.place(step).location,),
-                    )
-
-
 def _before_the_last(facts: Facts) -> Iterator[Finding]:
     """Cleared where the same test lets the optimizer step, above the backward: what was gathered is gone."""
     for file in facts.sites.mentioning(["zero_grad"]):
@@ -93,7 +78,7 @@ def _before_the_last(facts: Facts) -> Iterator[Finding]:
             branch, loop = call.context.node, call.loops[0].node if call.loops else None
             if not isinstance(branch, ast.If) or not isinstance(loop, ast.For | ast.While) or branch not in loop.body:
                 continue
-            owner = _owner_of(branch.body[0], "zero_grad")
+            owner = owner_of(branch.body[0], "zero_grad")
             if len(branch.body) > 1 or branch.orelse or not owner or not _counts(branch.test):
                 continue
             later = loop.body[loop.body.index(branch) + 1 :]
@@ -136,21 +121,6 @@ def _changes(body: list[ast.stmt], test: ast.expr) -> bool:
 
 def _is_same(one: ast.expr, other: ast.expr) -> bool:
     return ast.unparse(one) == ast.unparse(other)
-
-
-def _owner_of(line: ast.stmt, method: str) -> str:
-    """`optimizer` of the statement `optimizer.zero_grad()`."""
-    call = line.value if isinstance(line, ast.Expr) else None
-    func = call.func if isinstance(call, ast.Call) else None
-    return ast.unparse(func.value) if isinstance(func, ast.Attribute) and func.attr == method else ""
-
-
-def _steps(line: ast.stmt, owner: str) -> bool:
-    """`if (batch_idx + 1) % n == 0: optimizer.step()`, and no step where that does not hold."""
-    if not isinstance(line, ast.If) or line.orelse or not isinstance(line.test, ast.Compare):
-        return False
-    counted = isinstance(line.test.left, ast.BinOp) and isinstance(line.test.left.op, ast.Mod)
-    return counted and "batch" in ast.unparse(line.test) and any(_owner_of(each, "step") == owner for each in line.body)
 
 
 def _after_the_loop(facts: Facts) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ _READS = (
     *("stack", "cat", "hstack", "vstack"),
 )
 _HOLD = ("Sequential", "ModuleList", "add_module", "register_module")
-_TAKES = r"\.(?:parameters|named_parameters|state_dict|to|cuda|train|eval|load_state_dict)\("
+_TAKES = r"\.(?:parameters|named_parameters|state_dict|train|eval|load_state_dict)\("
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -22,6 +22,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for call in file.calls("no_sync"):
             facts.sites.seen[LOOKS_AT] += 1
+            if _is_the_programs_own(call):
+                continue
             made = [step for step in file.calls("step") if step.place.spot in steps and _follows(step, call)]
             if len(made) == 1 and _is_for_step(call, made[0]):
                 yield Finding(
@@ -31,6 +33,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="enter `no_sync` for the batches before that one alone",
                     related=(made[0].place.location,),
                 )
+
+
+def _is_the_programs_own(call: Call) -> bool:
+    """`with self.no_sync(not should_step)`: PyTorch's takes no arguments, and Accelerate's takes a model."""
+    return bool(call.node.args or call.node.keywords) and "accel" not in ast.unparse(call.node.func).lower()
 
 
 def _follows(step: Call, call: Call) -> bool:

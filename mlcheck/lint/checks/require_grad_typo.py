@@ -126,9 +126,9 @@ def _of_modules(facts: Facts) -> Iterator[Place]:
             continue
         for assigned in file.walk.attributes:
             owner = assigned.target.value
-            if assigned.target.attr != "requires_grad" or not isinstance(assigned.value, ast.Constant):
+            if assigned.target.attr != "requires_grad" or assigned.value is None:
                 continue
-            if isinstance(owner, ast.Name):
+            if isinstance(owner, ast.Name) and isinstance(assigned.value, ast.Constant):
                 bound = file.bindings(owner.id, assigned.context)
                 loops = [binding.node for binding in bound if isinstance(binding.node, ast.For)]
                 over = [source(file, loop.iter, assigned.context)[0] for loop in loops]

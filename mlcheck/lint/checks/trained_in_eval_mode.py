@@ -1,0 +1,48 @@
+"""trained-in-eval-mode: a loop is entered in eval mode, and trains."""
+
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Forward, Mode, Place
+from mlcheck.lint.judging import belongs_to_attack
+
+LOOKS_AT = "model call"
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    stepped = {step.key for step in facts.steps}
+    made = [optimizer for key, optimizer in facts.training.optimizers.items() if key in stepped]
+    held = {owner for optimizer in made for owner in optimizer.owners}
+    for forward in facts.forwards:
+        if not forward.trained or not forward.learns or forward.frozen or forward.grad.kind == "off":
+            continue
+        if (
+            held.isdisjoint(forward.touched)
+            or forward.moded == "no"
+            or not forward.loops
+            or len(forward.modes) != 1
+            or belongs_to_attack(forward)
+        ):
+            continue
+        place = _put_beside(facts, forward, *forward.modes)
+        if place is not None:
+            yield Finding(
+                f"`{forward.name}` is trained in eval mode: dropout is off, and batch norm keeps its first averages",
+                place.location,
+                help=f"call `{forward.name}.train()`; to freeze normalisation alone, put those layers into eval mode",
+                related=(forward.place.location,),
+            )
+
+
+def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
+    """The `eval()` above the loop, in the same function and under no condition: what comes first in it is training."""
+    place, when = mode.place, mode.when
+    if mode.kind != "eval" or place is None or when is None or place.symbol != forward.place.symbol:
+        return None
+    if forward.when.later_turn(when) is not None or len(when.loops) >= len(forward.when.loops):
+        return None
+    file = facts.sites.at(place.path)
+    calls = file.calls("eval") if file is not None else []
+    contexts = [call.context for call in calls if call.node is place.node]
+    sure = bool(contexts) and not any(outer.kind in ("if", "try") for outer in contexts[0].outwards())
+    return place if sure else None
