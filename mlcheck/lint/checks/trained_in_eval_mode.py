@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import belongs_to_attack
+from mlcheck.lint.values import owner_key
 
 LOOKS_AT = "model call"
 

@@ -20,12 +20,14 @@ def step(m: Machine, owner: Object, method: FunctionInfo, run: Callable[[], Valu
     key = owner_key(owner)
     before = m.store.get(("grads", key))
     result = run()
-    if before is not None and m.store.get(("grads", key)) == before and _is_plain(method):
+    whole = owner.cls is not None and owner.cls.find("zero_grad") is None
+    if whole and before is not None and m.store.get(("grads", key)) == before and _is_plain(method):
         gradients.step(m, node, owner)
     return result
 
 
 @lru_cache(1024)
 def _is_plain(method: FunctionInfo) -> bool:
+    """Whether it reads gradients, and does nothing more to them."""
     text = method.module.text_of(method.node)
-    return not any(word in text for word in _MORE)
+    return ".grad" in text and not any(word in text for word in _MORE)
