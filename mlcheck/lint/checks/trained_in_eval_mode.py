@@ -18,7 +18,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not forward.trained or not forward.learns or forward.frozen or forward.grad.kind == "off":
             continue
         if (
-            held.isdisjoint(forward.touched)
+            owner_key(forward.module) not in held
             or forward.moded == "no"
             or not forward.loops
             or len(forward.modes) != 1
