@@ -15,15 +15,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     made = [optimizer for key, optimizer in facts.training.optimizers.items() if key in stepped]
     held = {owner for optimizer in made for owner in optimizer.owners}
     for forward in facts.forwards:
-        if not forward.trained or not forward.learns or forward.frozen or forward.grad.kind == "off":
-            continue
-        if (
-            owner_key(forward.module) not in held
-            or forward.moded == "no"
-            or not forward.loops
-            or len(forward.modes) != 1
-            or belongs_to_attack(forward)
-        ):
+        if owner_key(forward.module) not in held or not _is_trained(forward):
             continue
         place = _put_beside(facts, forward, *forward.modes)
         if place is not None:
@@ -33,6 +25,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help=f"call `{forward.name}.train()`; to freeze normalisation alone, put those layers into eval mode",
                 related=(forward.place.location,),
             )
+
+
+def _is_trained(forward: Forward) -> bool:
+    """Whether its weights move in a loop, and it would compute otherwise in train mode."""
+    if not forward.trained or not forward.learns or forward.frozen or forward.grad.kind == "off":
+        return False
+    return forward.moded != "no" and bool(forward.loops) and len(forward.modes) == 1 and not belongs_to_attack(forward)
 
 
 def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
