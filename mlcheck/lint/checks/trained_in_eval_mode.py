@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import belongs_to_attack
-from mlcheck.lint.values import owner_key
+from mlcheck.lint.values import Object, owner_key
 
 LOOKS_AT = "model call"
 
@@ -40,6 +40,9 @@ def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
     if mode.kind != "eval" or place is None or when is None or place.symbol != forward.place.symbol:
         return None
     if forward.when.later_turn(when) is not None or len(when.loops) >= len(forward.when.loops):
+        return None
+    is_new = isinstance(forward.module, Object) and forward.moded == "yes" and not forward.restored
+    if not when.loops and not is_new:  # said once, of a model that has learnt before: fine-tuning may mean it
         return None
     file = facts.sites.at(place.path)
     calls = file.calls("eval") if file is not None else []
