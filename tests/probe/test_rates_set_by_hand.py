@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -49,6 +50,26 @@ def test_a_rate_that_is_too_low_when_it_is_warm_is_told() -> None:
     says(ask(LOW, warming(1e-5, 10)), Outcome.WARN, "your learning rate (1e-05) hardly moves the model")
 
 
+@pytest.mark.parametrize(("steps", "outcome"), [(2000, Outcome.INCONCLUSIVE), (0, Outcome.WARN)])
+def test_a_warm_up_to_the_rate_that_torch_chooses_too(steps: int, outcome: Outcome) -> None:
+    """Nothing says where it leads, as that rate may be nobody's; that the loop raises it is seen."""
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    taken = itertools.count(1)
+
+    def step(batch: Any, _: int) -> dict[str, float]:
+        optimizer.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] = 1e-3 * (1 + next(taken)) / 2000 if steps else 5e-7
+        return {"loss": loss.item()}
+
+    optimizer.param_groups[0]["lr"] = 5e-7
+    asked = Asked(trial_of(model, classes(8), cross_entropy, optimizer, step))
+    says(asked.verdict(LOW), outcome, "your loop itself raises it to" if steps else "hardly moves the model")
+
+
 def groups_of(rates: list[float], named: float | None = None) -> Trial:
     model = mlp()
     layers = [layer for layer in model if list(layer.parameters())]
@@ -72,10 +93,11 @@ def test_what_is_held_is_put_back() -> None:
     trial = warming(0.1, 9)
     optimizer: Optimizer = trial.optimizers["optimizer"]
     groups = list(optimizer.param_groups)
-    with with_rates(trial, 2.0):
+    with with_rates(trial, 2.0) as asked:
         optimizer.param_groups[0]["lr"] = 5.0
         optimizer.param_groups[0]["momentum"] = 0.5
         assert optimizer.param_groups[0]["lr"] == pytest.approx(0.2)
+    assert asked == [5.0]
     assert all(now is then for now, then in zip(optimizer.param_groups, groups, strict=True))
     assert groups[0]["lr"] == pytest.approx(0.01)
     assert groups[0]["momentum"] == 0.5

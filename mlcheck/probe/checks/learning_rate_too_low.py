@@ -12,6 +12,7 @@ from mlcheck.probe.measure.training.rate_trials import RateTrials
 LITTLE = 0.05
 MUCH = 0.02
 FAR = 100.0
+RISEN = 1.01
 MOVED = 0.01  # an update of a thousandth of its weight is usual, and forty of them would be four times this
 
 
@@ -43,6 +44,9 @@ def check(seen: RateTrials) -> Verdict:
     within_reach = best.factor < FAR  # many sound runs start on a plateau that ten times their rate leaves sooner
     if mine.moved > MOVED or within_reach or best_gain < MUCH * abs(start) or gain > LITTLE * best_gain:
         return Verdict(Outcome.PASS, told, numbers=numbers, looked_at=seen.steps)  # learning-rate-too-high draws it
+    if mine.asked > RISEN * seen.rate:
+        reason = f"{told}; but your loop itself raises it to {mine.asked:g} meanwhile, and it is held still for this"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, numbers=numbers, looked_at=seen.steps)
     figures = (rate_curves(seen.rate, (trial for trial in seen.trials if not trial.diverged)),)
     message = f"your learning rate ({seen.rate:g}) hardly moves the model: {told}"
     finding = Finding(

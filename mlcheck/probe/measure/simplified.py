@@ -100,29 +100,36 @@ def without_decay(trial: Trial) -> Iterator[None]:
 
 
 @contextmanager
-def with_rates(trial: Trial, factor: float) -> Iterator[None]:
-    """Every learning rate multiplied and held, whether schedulers or the program's own loop would set it."""
+def with_rates(trial: Trial, factor: float) -> Iterator[list[float]]:
+    """Every learning rate multiplied and held; lists those that the program's own loop would have set meanwhile."""
+    asked: list[float] = []
     with ExitStack() as stack:
         for scheduler in trial.schedulers.values():
             stack.enter_context(replaced(scheduler, "step", lambda *_, **__: None))
         for optimizer in trial.optimizers.values():
             rates = [_nominal(trial, optimizer, group) * factor for group in _groups(optimizer)]
-            stack.enter_context(_held_rates(optimizer, rates))
-        yield
+            stack.enter_context(_held_rates(optimizer, rates, asked))
+        yield asked
 
 
 class _Held(dict[str, Any]):
-    """A parameter group whose learning rate stays what it is."""
+    """A parameter group whose learning rate stays what it is; `asked` gets those that it is told to take."""
+
+    def __init__(self, entries: dict[str, Any], asked: list[float]) -> None:
+        super().__init__(entries)
+        self._asked = asked
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name != "lr" or name not in self:
             super().__setitem__(name, value)
+        else:
+            self._asked.append(float(value))
 
 
 @contextmanager
-def _held_rates(optimizer: Optimizer, rates: list[Any]) -> Iterator[None]:
+def _held_rates(optimizer: Optimizer, rates: list[Any], asked: list[float]) -> Iterator[None]:
     before = list(_groups(optimizer))
-    held = [_Held({**group, "lr": rate}) for group, rate in zip(before, rates, strict=True)]
+    held = [_Held({**group, "lr": rate}, asked) for group, rate in zip(before, rates, strict=True)]
     _groups(optimizer)[: len(held)] = held
     try:
         yield

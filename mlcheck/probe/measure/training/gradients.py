@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -89,6 +89,10 @@ class GradientWatch:
         """What happened so far, by the parameter's identity."""
         self._settle()
         return self._traces
+
+    def is_one_loss_for(self, optimizers: Collection[Optimizer]) -> bool:
+        """Whether one backward pass was followed by a step of each of them: they do not take turns, as in a GAN."""
+        return len(self.backwards) == 1 and len(self.stepped) == len(optimizers)
 
     def __enter__(self) -> Self:
         for parameter in self._parameters:

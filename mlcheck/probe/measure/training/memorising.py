@@ -197,16 +197,11 @@ class _Scene:
             self._trial.train_step(map_tensors(self._batch, torch.Tensor.clone), index)
         self.calls = losses.calls
         self.backwards = gradients.backwards
+        self.one_loss_for_all = gradients.is_one_loss_for(self._trial.optimizers.values())
         self.root = float(sum(float(backward.root.sum()) for backward in self.backwards))
-        self.stepped = gradients.stepped
         self.inputs = [
             tensor for call in modules.calls[:1] for _, tensor in leaves((call.args, call.kwargs)) if tensor.numel()
         ]
-
-    @property
-    def one_loss_for_all(self) -> bool:
-        """Whether one backward pass was followed by a step of every optimizer."""
-        return len(self.backwards) == 1 and len(self.stepped) == len(self._trial.optimizers)
 
     def _trace(self, root: Tensor, losses: LossWatch) -> None:
         nodes = graph_nodes(root)

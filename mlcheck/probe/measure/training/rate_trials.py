@@ -39,7 +39,8 @@ class RateTrial:
     """The loss at each step with every learning rate multiplied by `factor`; it ended early where it diverged.
 
     `error` is what the program raised at another rate than its own, with a loss that was still small. `moved` is how
-    far the weights that changed went, all together, as a share of their length at the start.
+    far the weights that changed went, all together, as a share of their length at the start, and `asked` the largest
+    rate that the loop itself would have set in place of the one that was held; 0 if it set none.
     """
 
     factor: float
@@ -47,6 +48,7 @@ class RateTrial:
     diverged: bool
     error: str = ""
     moved: float = 0.0
+    asked: float = 0.0
 
     @property
     def plunged(self) -> bool:
@@ -81,8 +83,6 @@ class RateTrials:
         rate = nominal_rate(trial)
         if rate <= 0 or not trial.optimizers:
             raise NotMeasured("no optimizer has a learning rate")
-        if len(trial.optimizers) > 1:
-            raise inconclusive("several optimizers take turns: no single loss has to fall")
         if not trial.repeats_batches:
             raise inconclusive("the program draws its batches itself: no two rates can be tried on the same ones")
         clock = Clock(min(SECONDS, seconds / 4))
@@ -124,7 +124,7 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
     losses: list[float] = []
     diverged, raised = False, ""
     seed_all(0)
-    with restored(trial), with_rates(trial, factor):
+    with restored(trial), with_rates(trial, factor) as asked:
         weights = [(weight, weight.detach().clone()) for weight in _weights(trial)]
         for index, batch in enumerate(batches):
             watch = GradientWatch([])
@@ -140,12 +140,14 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
             losses.append(loss_of_step(watch.backwards))
             if not watch.backwards:
                 raise inconclusive("the training step calls no backward, so there is no loss to follow")
+            if len(trial.optimizers) > 1 and not watch.is_one_loss_for(trial.optimizers.values()):
+                raise inconclusive("several optimizers take turns: no single loss has to fall")
             plunged = losses[-1] < -FAR * max(abs(losses[0]), 1e-3)
             diverged = not math.isfinite(losses[-1]) or losses[-1] > FAR * max(abs(losses[0]), 1e-3)
             if plunged or diverged or not clock.left():
                 break
         moved = _moved(weights)
-    return RateTrial(factor, tuple(losses), diverged, raised, moved)
+    return RateTrial(factor, tuple(losses), diverged, raised, moved, max(asked, default=0.0))
 
 
 def _weights(trial: Trial) -> list[Tensor]:
