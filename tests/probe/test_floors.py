@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from probe_programs import trial_of
+from torch import Tensor, nn
 
 from mlcheck.probe.measure.loss.floors import confusion_floor, floors, lowest, mean_loss
 from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
+from mlcheck.probe.measure.training.overfit import Overfit
 
 
 def seen(function: object, *args: Tensor, **options: object) -> LossCall:
@@ -74,6 +76,34 @@ def test_identical_inputs_with_different_labels() -> None:
     inputs = torch.tensor([[0.0], [0.0], [1.0], [1.0]])
     call = seen(F.cross_entropy, torch.zeros(4, 2), torch.tensor([0, 1, 1, 1]))
     assert confusion_floor([inputs], call, 4) == pytest.approx(math.log(2) / 2)
+
+
+def test_beginnings_alike_cost_what_their_next_tokens_do_over_the_labels_that_count() -> None:
+    """Two words that part at their first letter, and padding behind the shorter one that no loss looks at."""
+    words = torch.tensor([[0, 1, 2], [0, 3, 0]])
+    labels = torch.tensor([[1, 2, 4], [3, -1, -1]])
+    call = seen(F.cross_entropy, torch.zeros(6, 5), labels.reshape(-1), ignore_index=-1)
+    assert confusion_floor([words], call, 2) == pytest.approx(2 * math.log(2) / 4)
+
+
+def test_the_labels_that_a_model_is_given_for_its_loss_tell_nothing_apart() -> None:
+    """As of a small GPT: what one letter leads to is in doubt, whether the model computes its loss or not."""
+
+    class Next(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.head = nn.Embedding(9, 16), nn.Linear(16, 9)
+
+        def forward(self, tokens: Tensor, labels: Tensor) -> Tensor:
+            return F.cross_entropy(self.head(self.table(tokens)).flatten(0, 1), labels.flatten(), ignore_index=-1)
+
+    letter = torch.arange(8) % 4
+    tokens = torch.stack([torch.zeros_like(letter), letter], 1)
+    labels = torch.stack([letter, letter + 4], 1)
+    trial = trial_of(Next(), [(tokens, labels)], lambda model, batch: model(*batch))
+    found = Overfit.measure(trial, 30.0).floors
+    assert found is not None
+    assert found.irreducible == pytest.approx(math.log(4) / 2)
 
 
 def test_labels_out_of_range_have_no_floor() -> None:

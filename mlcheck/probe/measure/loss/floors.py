@@ -138,22 +138,29 @@ def confusion_floor(inputs: list[Tensor], call: LossCall, samples: int) -> float
     if call.kind not in ("cross_entropy", "nll_loss") or target.is_floating_point() or target.numel() % samples:
         return 0.0
     labels = target.reshape(samples, -1)
+    kept = labels != call.options.get("ignore_index", -100)
     flat = torch.cat([tensor.detach().cpu().reshape(samples, -1).double() for tensor in inputs], dim=1)
     places = labels.shape[1]
     if places == 1:
-        return _conditional_entropy(flat, labels[:, 0])
-    if flat.shape[1] != places:
+        histories = [flat]
+    elif flat.shape[1] == places:
+        histories = [flat[:, : place + 1] for place in range(places)]
+    else:
         return 0.0
-    return sum(_conditional_entropy(flat[:, : place + 1], labels[:, place]) for place in range(places)) / places
+    costs = (_confusion(seen[kept[:, at]], labels[kept[:, at], at]) for at, seen in enumerate(histories))
+    return sum(costs) / max(int(kept.sum()), 1)
 
 
-def _conditional_entropy(given: Tensor, labels: Tensor) -> float:
+def _confusion(given: Tensor, labels: Tensor) -> float:
+    """The entropy of labels whose inputs are identical, in nats, summed over samples."""
+    if not len(labels):
+        return 0.0
     group = torch.unique(given, dim=0, return_inverse=True)[1]
     total = 0.0
     for value in group.unique():
         counts = torch.unique(labels[group == value], return_counts=True)[1].double()
         total -= float((counts * (counts / counts.sum()).log()).sum())
-    return total / len(labels)
+    return total
 
 
 def lowest(call: LossCall) -> float | None:

@@ -89,14 +89,17 @@ class Experiment:
         self._floors = [self._floors_of(call, scene.inputs) for call in self._first]
         self._keys = [(call.kind, call.place) for call in self._first]
         if self.floors and not any(found and found.room > _ROOM for found in self._floors):
-            raise inconclusive(f"all {self.samples} targets of the batch are the same, so there is nothing to memorise")
+            differ = any(found and found.constant > _ROOM for found in self._floors)
+            alike = "inputs" if differ else "targets"
+            raise inconclusive(f"all {self.samples} {alike} of the batch are the same, so there is nothing to memorise")
 
     def _floors_of(self, call: LossCall, inputs: list[Tensor]) -> Floors | None:
         found = floors(call, self.samples)
         if found is None:
             return None
-        rows_only = [tensor for tensor in inputs if tensor.ndim and tensor.shape[0] == self.samples]
-        confused = confusion_floor(rows_only, call, self.samples) if rows_only else 0.0
+        rows = [tensor for tensor in inputs if tensor.ndim and tensor.shape[0] == self.samples]
+        told = [*rows[:1], *(tensor for tensor in rows[1:] if not _is_target(tensor, call))]
+        confused = confusion_floor(told, call, self.samples) if told else 0.0
         return Floors(found.constant, max(found.irreducible, min(confused, found.constant)))
 
     @property
@@ -208,6 +211,13 @@ class _Scene:
         mine = [call for call in losses.calls if call.node in nodes]
         self.contributing += mine
         self.whole = self.whole and len(mine) == 1 and _only_scaled(root.grad_fn, mine[0].node)
+
+
+def _is_target(tensor: Tensor, call: LossCall) -> bool:
+    """Whether the model was given it to compute its loss itself."""
+    target = call.target
+    same = tensor.dtype == target.dtype and tensor.numel() == target.numel()
+    return same and torch.equal(tensor.detach().reshape(-1), target.detach().reshape(-1))
 
 
 def _only_scaled(node: Any, goal: Any) -> bool:
