@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +18,33 @@ from mlcheck.core.outcome import Outcome
 def test_a_few_whole_numbers_repeat_by_chance() -> None:
     ids = TensorDataset(torch.randint(5, (300, 3)), torch.zeros(300).long())
     assert ask("samples-repeat", trial_on(ids)).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda index: index % 64, lambda index: index // 4, lambda index: min(index, 100), lambda index: index % 5 * 60],
+    ids=["wraps", "divided", "cut off", "hardly counts"],
+)
+def test_samples_that_are_equal_by_their_index_alone(wrong: Callable[[int], int]) -> None:
+    rows = torch.tensor([wrong(index) for index in range(320)])
+    verdict = ask("samples-repeat", trial_on(TensorDataset(*(column[rows] for column in table().tensors))))
+    says(verdict, Outcome.FAIL, "320 training indices give only")
+    assert "how __getitem__ uses its index" in verdict.findings[0].help
+
+
+def test_rows_that_a_table_holds_again_are_not_the_index_s_fault() -> None:
+    rows = torch.randint(120, (320,), generator=torch.Generator().manual_seed(5))
+    verdict = ask("samples-repeat", trial_on(TensorDataset(*(column[rows] for column in table().tensors))))
+    says(verdict, Outcome.WARN, "320 training indices give only")
+    assert "rows that the data holds again" in verdict.findings[0].help
+
+
+def test_codes_that_are_scaled_repeat_by_chance() -> None:
+    """As of a survey: three answers and an age in decades, all brought to between 0 and 1."""
+    draw = torch.Generator().manual_seed(6)
+    answers, ages = torch.randint(3, (400, 3), generator=draw) / 2, torch.randint(7, (400, 1), generator=draw) / 6
+    codes = TensorDataset(torch.cat([answers, ages], 1), torch.randint(2, (400,), generator=draw))
+    says(ask("samples-repeat", trial_on(codes, model=mlp(4))), Outcome.PASS, "different training samples of 400")
 
 
 def test_a_weighted_sampler_draws_what_it_has_weights_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from mlcheck.core.check import Verdict
@@ -10,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.data.sample_tensors import equal_share
 from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.told_apart import are_told_apart
 
 MANY = 0.2
 NEARLY_ALL = 0.5
@@ -39,7 +41,7 @@ def check(seen: Samples | None, passes: Passes | None) -> Verdict:
             reason="with the same random numbers nearly all indices give the same samples, with others others: the "
             "data set draws its samples at random, as for pairs, or ignores its index and augments",
         )
-    certain = [share for split, share in findings if split.continuous and share > NEARLY_ALL]
+    certain = [s for s, share in findings if s.continuous and share > NEARLY_ALL and _follows_index(s)]
     found = tuple(_fault(split) for split, _ in findings)
     return Verdict(
         Outcome.FAIL if certain else Outcome.WARN,
@@ -70,21 +72,40 @@ def _of_a_stream(passes: Passes | None) -> Verdict:
 
 
 def _is_rich(split: Split) -> bool:
-    """Whether samples hold fractions or many numbers: a few whole ones repeat by chance."""
-    return split.continuous or any(tensor.numel() >= LONG for tensor in split.kept.values())
+    """Whether samples hold many numbers, or fractions of their own: a few whole ones, or codes, repeat by chance."""
+    if any(tensor.numel() >= LONG for tensor in split.kept.values()):
+        return True
+    return split.continuous and (_follows_index(split) or are_told_apart(split))
+
+
+def _repeats(split: Split) -> list[tuple[int, int]]:
+    """Every index that gives what an earlier one gave, behind the first that did."""
+    first: dict[bytes, int] = {}
+    found = ((first.setdefault(split.digests[index], index), index) for index in sorted(split.digests))
+    return [(before, index) for before, index in found if before != index]
+
+
+def _follows_index(split: Split) -> bool:
+    """Whether the index alone says which samples are equal: it wraps, is divided, is cut off, or hardly counts.
+
+    Rows that were drawn again before they were stored are equal here and there.
+    """
+    repeats, indices = _repeats(split), split.digests
+    distinct, gaps = len(indices) - len(repeats), [index - before for before, index in repeats]
+    wrapped, divided = math.gcd(*gaps), max(gaps) + 1
+    if distinct in (len({index % wrapped for index in indices}), len({index // divided for index in indices})):
+        return True
+    return len({before for before, _ in repeats}) == 1 or distinct < (1 - ALL_BUT_A_FEW) * len(indices)
 
 
 def _fault(split: Split) -> Finding:
-    first: dict[bytes, int] = {}
-    pair = (0, 0)
-    for index in sorted(split.digests):
-        known = first.setdefault(split.digests[index], index)
-        if known != index and pair == (0, 0):
-            pair = (known, index)
-    distinct = len(first)
+    repeats = _repeats(split)
+    distinct, pair = len(split.digests) - len(repeats), repeats[0]
     return Finding(
         f"{split.read:,} {split.name} indices give only {distinct:,} different samples: sample {pair[1]} is sample "
         f"{pair[0]} again, in every bit",
-        help="look at how __getitem__ uses its index",
+        help="look at how __getitem__ uses its index"
+        if _follows_index(split)
+        else "look for rows that the data holds again, and keep all copies of one in the same split",
         numbers={"read": float(split.read), "different": float(distinct), "index": float(pair[1])},
     )

@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import torch
-
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.pictures import pairs
 from mlcheck.probe.measure.data.samples import Samples, Split
+from mlcheck.probe.measure.data.told_apart import are_told_apart
 
 CHANCE = 1e-4
-FEW = 50
-NEARLY_ALL = 0.9
-MOST_COLUMNS = 512
 
 
 def check(seen: Samples, *, share: float = 0.0) -> Verdict:
@@ -42,7 +38,7 @@ def check(seen: Samples, *, share: float = 0.0) -> Verdict:
     repeated = sum(count for count in Counter(training.content.values()).values() if count > 1)
     looks = 1 + len(training.variants) / len(training.content)
     as_within = _chance(len(twins), total, looks * (repeated + 3), len(training.content)) > CHANCE
-    if as_within and not _are_told_apart(training):
+    if as_within and not are_told_apart(training):
         return Verdict(
             Outcome.PASS,
             f"{len(twins)} validation samples equal a training sample, no more than equal ones occur within "
@@ -72,31 +68,6 @@ def _twins(training: Split, validation: Split) -> list[tuple[int, int]]:
     for content, index in training.variants.items():
         first_with.setdefault(content, index)
     return sorted((index, first_with[same]) for index, same in validation.content.items() if same in first_with)
-
-
-def _are_told_apart(split: Split) -> bool:
-    """Whether some one number has another value in nearly every different sample, so that none are equal by chance.
-
-    The samples that repeat must not be those where it stops at a bound, as ratings do that are cut off at 5.
-    """
-    kept = [tensor.flatten() for tensor in split.kept.values()]
-    if not split.continuous or len({len(tensor) for tensor in kept}) != 1:
-        return False
-    rows = torch.stack(kept)[:, :MOST_COLUMNS]
-    if not rows.is_floating_point() or bool((rows == rows.round()).all()):
-        return False  # codes and counts, as of users: what else a sample holds was not kept
-    different, times = torch.unique(rows, dim=0, return_counts=True)
-    again = different[times > 1]
-    return len(different) >= FEW and any(
-        _is_each_its_own(column, repeats) for column, repeats in zip(different.T, again.T, strict=True)
-    )
-
-
-def _is_each_its_own(column: torch.Tensor, repeats: torch.Tensor) -> bool:
-    values, holders = torch.unique(column, return_counts=True)
-    if len(values) < NEARLY_ALL * len(column) or not len(repeats):
-        return False
-    return bool((holders[torch.searchsorted(values, repeats.contiguous())] == 1).float().mean() >= NEARLY_ALL)
 
 
 def _chance(shared: int, total: int, repeated: float, size: int) -> float:
