@@ -49,6 +49,13 @@ def reading(read: Read, move: bool = False) -> StepCalls:
     return StepCalls.measure(trial_of(model, classes(8), cross_entropy, optimizer, step=step), 10.0)
 
 
+ONCE: list[Read] = [
+    lambda loss, _: loss.cpu().data.item(),
+    lambda loss, _: loss.detach().to("cpu").numpy(),
+    lambda _, outputs: sum(outputs.detach().cpu().argmax(1).tolist()),
+]
+
+
 @pytest.mark.parametrize(
     ("read", "what"),
     [
@@ -82,6 +89,11 @@ def test_a_read_of_a_number_is_counted_with_its_line(read: Read, what: str) -> N
     assert found.waits[0].what.startswith(what)
     assert found.waits[0].times == 1.0
     assert found.waits[0].place.path.endswith("test_step_cost.py")
+
+
+@pytest.mark.parametrize("read", ONCE)
+def test_what_was_brought_to_the_cpu_is_read_there_at_no_cost(read: Read) -> None:
+    assert sum(call.times for call in reading(read).waits) == 1
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,8 @@ class _Calls(TorchFunctionMode):
         what = _waits(func, args, given) if not moved or tensors[0] in self._known or _on_device(tensors[0]) else ""
         if func is not _T.cpu and what != '.to("cpu")':
             self.know(outcome)
+        elif made is args[0]:  # a device would have given a copy, which may be read at no cost
+            made = made.view_as(made)
         if what and place.path and _asked_by_the_user():
             self.waits[place, what] += 1
         if moved and not what and place.path:
