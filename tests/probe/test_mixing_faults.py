@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, says, trial_of
+from probe_programs import Function, ask, classes, cross_entropy, fails, mlp, says, trial_of, trial_on
 from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
@@ -23,6 +24,29 @@ def test_samples_that_meet(mix: Any) -> None:
     model = Function(lambda layers, x: layers["net"](mix(x)), net=mlp())
     verdict = fails("batch-mixing", trial_of(model, classes(8), cross_entropy))
     assert "layers.net.0 (Linear)" in verdict.summary
+
+
+class Series(nn.Module):
+    """A recurrent layer that takes (time, batch, features), given rows one behind the other as a batch of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.walk, self.net = nn.LSTM(8, 16), nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        answers: Tensor = self.net(self.walk(x.unsqueeze(1))[0]).squeeze(1)
+        return answers
+
+
+def test_rows_that_may_be_the_steps_of_one_series() -> None:
+    asked = ask("batch-mixing", trial_of(Series(), [(x, y) for x, y in classes(8)], cross_entropy))
+    says(asked, Outcome.INCONCLUSIVE, "gets a batch of one: the rows may be its time steps")
+
+
+def test_samples_of_a_loader_are_no_steps_of_a_series() -> None:
+    x, y = (torch.cat(parts) for parts in zip(*classes(8), strict=True))
+    trial = trial_on(TensorDataset(x, y), model=Series(), loss=cross_entropy)
+    assert "NaN in row 0 reaches" in fails("batch-mixing", trial).summary
 
 
 class Sorting(nn.Module):

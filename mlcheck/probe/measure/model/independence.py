@@ -75,13 +75,31 @@ class BatchIndependence:
                 displaced = _displaced(call)
                 where = _where_place_counts(call, trial) if displaced else ""
                 return cls(call.name, call.rows, 0.0, None, None, where, displaced)
-            if not stacks_samples(trial, call) and _other_axis_is_independent(call):
-                raise inconclusive(
-                    "rows along the second dimension are independent and along the first are not: the model "
-                    "may take (time, batch) on purpose"
-                )
+            if not stacks_samples(trial, call):
+                _refuse_time(call)
             exact = _exact_deviation(call)
             return cls(call.name, call.rows, gap, exact, _poisoned(call), _where_rows_meet(call, trial))
+
+
+def _refuse_time(call: CapturedCall) -> None:
+    """Where nothing says that the first dimension counts samples, it may be time."""
+    if _other_axis_is_independent(call):
+        raise inconclusive(
+            "rows along the second dimension are independent and along the first are not: the model "
+            "may take (time, batch) on purpose"
+        )
+    of_one: list[torch.nn.Module] = []
+
+    def observe(module: torch.nn.Module, output: Any) -> None:
+        if isinstance(module, torch.nn.RNNBase) and not module.batch_first and isinstance(output[0], Tensor):
+            of_one.extend([module] if output[0].ndim == 3 and output[0].shape[:2] == (call.rows, 1) else [])
+
+    with ModuleWatch(observe=observe):
+        call.replay()
+    if of_one:
+        raise inconclusive(
+            "a recurrent layer takes (time, batch, features) and gets a batch of one: the rows may be its time steps"
+        )
 
 
 def _holds_relations(call: CapturedCall) -> bool:
