@@ -32,6 +32,29 @@ def test_an_activation_in_place_before_dropout(between: list[nn.Module], outcome
     assert ask("linear-without-activation", on_classes(model)).outcome is outcome
 
 
+class Contrasted(nn.Module):
+    """As for contrastive learning: the program calls the encoder and, with its embedding, the head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 32))
+        self.head = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        answers: Tensor = self.head(self.encoder(x))
+        return answers
+
+
+@pytest.mark.parametrize(("apart", "outcome"), [(True, Outcome.PASS), (False, Outcome.WARN)])
+def test_an_embedding_that_the_program_gets_needs_no_activation(apart: bool, outcome: Outcome) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        answers = model.head(model.encoder(batch[0])) if apart else model(batch[0])  # type: ignore[operator]
+        return F.cross_entropy(answers, batch[1])
+
+    verdict = ask("linear-without-activation", trial_of(Contrasted(), classes(8), loss))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
 def test_a_projection_that_is_added_again_passes() -> None:
     class Skip(nn.Module):
         def __init__(self) -> None:

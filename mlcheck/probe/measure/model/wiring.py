@@ -96,6 +96,7 @@ class Wiring:
         finally:
             for hook in hooks:
                 hook.remove()
+        links.handed = {id(call.output) for call in watch.calls if not isinstance(call.module, nn.Linear)}
         learning = {call.module for call in watch.modal if call.training}
         ran = watch.with_grad | watch.without_grad
         found = [(names.module(module), module) for model in trial.models.values() for module in model.modules()]
@@ -133,6 +134,7 @@ class _Links(TorchFunctionMode):
         self._found: list[tuple[int, LinearPair]] = []
         self.attentions: list[Attention] = []
         self.names: Names | None = None
+        self.handed: set[int] = set()
         self._softmax: dict[int, tuple[Tensor, int, Location, tuple[int, float, float]]] = {}
         self._linear: dict[int, tuple[Tensor, nn.Linear]] = {}
         self._uses: Counter[int] = Counter()
@@ -163,8 +165,11 @@ class _Links(TorchFunctionMode):
 
     @property
     def pairs(self) -> list[LinearPair]:
-        """Those whose middle goes nowhere else: a residual connection, or queries, keys and values, need it apart."""
-        return [pair for middle, pair in self._found if self._uses[middle] == 1]
+        """Those whose middle goes nowhere else: a residual connection, or queries, keys and values, need it apart.
+
+        What a model hands to the program may be wanted as it is, as an embedding is behind whose head it is trained.
+        """
+        return [pair for middle, pair in self._found if self._uses[middle] == 1 and middle not in self.handed]
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
