@@ -15,6 +15,8 @@ PLATEAU = 0.02
 FAR = 0.5
 LITTLE = 0.05
 NOTHING = 0.001
+BLIND = 0.95
+LONG_WALK = 20
 
 
 def check(seen: Overfit) -> Verdict:
@@ -105,10 +107,9 @@ def _program(seen: Overfit) -> Verdict:
     if open_question := _open_question(seen, best, share):
         reason = f"{tried}, {where}, but {open_question}"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=(_figure(seen),), looked_at=seen.samples)
-    blind = seen.zero is not None and best.best >= 0.95 * seen.zero.best and share > 0.95
     cause = (
         "it learns no more than it does without its input"
-        if blind
+        if _is_blind(seen, best, share)
         else "the fault is in the model, the loss or the data"
     )
     message = f"{plural(seen.samples, 'sample')} cannot be learnt by heart: {tried}, {where}; {cause}"
@@ -129,9 +130,18 @@ def _open_question(seen: Overfit, best: Curve, share: float) -> str:
         return f"{seen.heads} losses are summed with weights that are not known"
     if not all(_flat(curve) or curve.diverged for curve in (seen.mine, *seen.adam)):
         return _still_falling(best, seen.goal)
+    if seen.walked >= LONG_WALK and _is_blind(seen, best, share):
+        return (
+            f"what a recurrent layer is to keep over {seen.walked} steps it may learn only after thousands of batches"
+        )
     if share < FAR:
         return "it learnt the larger part: a narrow model may do no better"
     return ""
+
+
+def _is_blind(seen: Overfit, best: Curve, share: float) -> bool:
+    """Whether it learnt no more than it does without its input."""
+    return seen.zero is not None and best.best >= BLIND * seen.zero.best and share > BLIND
 
 
 def _without_floor(seen: Overfit) -> Verdict:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from mlcheck.probe.measure.autograd_graph import graph_nodes
 from mlcheck.probe.measure.drive import Clock, inconclusive
@@ -81,6 +82,7 @@ class Experiment:
         if self._first and self._first[0].target.ndim and not any(True for _ in leaves(self._batch)):
             self.samples = len(self._first[0].target)  # the program's own batch
         self.whole = bool(self._first) and scene.whole
+        self.walked = scene.walked
         self.heads = len(self._first)
         self.kind = self._first[0].kind if self._first else ""
         self.made_by = self._first[0].bounded_by if self.heads == 1 else ""
@@ -190,10 +192,11 @@ class _Scene:
         self.calls: list[LossCall] = []
         self.contributing: list[LossCall] = []
         self.whole = True
+        self.walked = 0
 
     def step(self, index: int) -> None:
         losses = LossWatch(keep_dropout=False)
-        modules = ModuleWatch(self._intervene)
+        modules = ModuleWatch(self._intervene, self._walk if index == 0 else None)
         gradients = GradientWatch([], (lambda root: self._trace(root, losses)) if index == 0 else None)
         seed_all(_SEED)
         with losses, modules, gradients:
@@ -205,6 +208,14 @@ class _Scene:
         self.inputs = [
             tensor for call in modules.calls[:1] for _, tensor in leaves((call.args, call.kwargs)) if tensor.numel()
         ]
+
+    def _walk(self, module: nn.Module, output: Any) -> None:
+        """How many steps a recurrent layer takes, one after the other."""
+        if not isinstance(module, nn.RNNBase):
+            return
+        packed = isinstance(output[0], PackedSequence)
+        steps = len(output[0].batch_sizes) if packed else output[0].shape[1 if module.batch_first else 0]
+        self.walked = max(self.walked, steps)
 
     def _trace(self, root: Tensor, losses: LossWatch) -> None:
         nodes = graph_nodes(root)

@@ -23,7 +23,8 @@ class Overfit:
     minimised, so that it has to fall; `heads` counts the recognised losses: with several, values are
     shares of each one's floor and the worst counts. Regularisation is off, random numbers are the same in
     every step, schedules are held at their nominal learning rate. `lowest` is the least that the loss can be when its
-    input comes from `made_by`, which has bounds. `weights` counts the numbers that are trained.
+    input comes from `made_by`, which has bounds. `weights` counts the numbers that are trained, `walked` the steps that
+    a recurrent layer takes one after the other.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -43,6 +44,7 @@ class Overfit:
     made_by: str = ""
     lowest: float | None = None
     weights: int = 0
+    walked: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
@@ -78,6 +80,7 @@ class Overfit:
             made_by=experiment.made_by,
             lowest=experiment.lowest,
             weights=sum(p.numel() for p in named_parameters(trial.models) if p.requires_grad),
+            walked=experiment.walked,
         )
 
     @property
