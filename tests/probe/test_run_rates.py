@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from loop_programs import loop, scheduled
-from probe_programs import Asked, ask, cross_entropy, says, trial_of
+from probe_programs import Asked, ask, classes, cross_entropy, mlp, says, trial_of
 from sound_programs import SOUND
 from torch import nn
 
@@ -91,3 +91,25 @@ def test_how_far_weights_moved_is_measured_where_they_moved() -> None:
 
 def test_a_gan_has_no_rate_to_judge() -> None:
     says(ask("learning-rate-too-high", SOUND["gan"]()), Outcome.INCONCLUSIVE, "several optimizers take turns")
+
+
+@pytest.mark.parametrize(("rate", "outcome"), [(1e-2, Outcome.PASS), (100.0, Outcome.FAIL)])
+def test_optimizers_of_an_encoder_and_a_decoder_that_step_together_have_one_loss(rate: float, outcome: Outcome) -> None:
+    model = mlp()
+    parts = {"encoder": model[:2], "decoder": model[2:]}
+    optimizers = {name: torch.optim.SGD(part.parameters(), lr=rate) for name, part in parts.items()}
+
+    def step(batch: Any, _: int) -> dict[str, float]:
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        loss = cross_entropy(model, batch)
+        loss.backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+        return {"loss": loss.item()}
+
+    trial = trial_of(model, classes(8), cross_entropy, step=step)
+    trial.optimizers = dict(optimizers)
+    asked = Asked(trial)
+    assert asked.verdict("learning-rate-too-high").outcome is outcome
+    assert "take turns" not in asked.verdict("cannot-overfit-one-batch").reason
