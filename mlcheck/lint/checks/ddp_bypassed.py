@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.ranks import DDP
+from mlcheck.lint.sites.training.bypassing import bypassed
 from mlcheck.lint.sites.training.handing import handed_over
 
 LOOKS_AT = "distributed model"
@@ -17,6 +18,13 @@ WORDS = ("DistributedDataParallel",)
 def check(facts: Facts) -> Iterator[Finding]:
     wraps = list(facts.sites.calls(DDP))
     facts.sites.seen["distributed model"] = len(wraps)
+    for found in bypassed(facts.sites) if wraps else ():
+        yield Finding(
+            f"`{found.called}` is trained past `{found.name}`: its gradients are not averaged over the ranks",
+            found.place.location,
+            help=f"call `{found.name}(...)`; the model inside it is for saving and loading",
+            related=(found.wrap.location,),
+        )
     for wrap in wraps:
         for call, name in handed_over(wrap):
             yield Finding(

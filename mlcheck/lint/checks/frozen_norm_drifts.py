@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
-from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.guards import conditions, own_attribute
 from mlcheck.lint.sites.layers.modules import MODULE, module_classes, text_of
 from mlcheck.lint.sites.origins import origins
 
@@ -40,6 +40,60 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="override `train` in this class: `super().train(mode)`, and `eval()` on the frozen part",
                     related=(undone.place.location,),
                 )
+            for call, train in _undone_calls(facts.sites, function):
+                yield Finding(
+                    f"`{function.name}` puts the batch norms into evaluation mode, and `train()` right after it puts "
+                    "them back: they follow the new data",
+                    call.place.location,
+                    help=f"call `{function.name}` after each `train()`, or override `train` in this class",
+                    related=(train.place.location,),
+                )
+
+
+def _undone_calls(sites: Sites, freezes: Function) -> Iterator[tuple[Call, Call]]:
+    """`net.freeze_bn()` above `for epoch in ...: net.train()`, of a method that does nothing but that."""
+    if freezes.name in ("__init__", "train") or not _only_freezes(freezes):
+        return
+    calls = [call for file in sites.mentioning([f".{freezes.name}("]) for call in file.calls(freezes.name)]
+    alike = sum(freezes.name in cls.methods for cls in sites.classes)
+    for call in calls if len(calls) == 1 == alike else ():
+        name = _owner(call)
+        for train in call.file.calls("train") if name else ():
+            same = _owner(train) == name
+            below = train.function is call.function and train.node.lineno > call.node.lineno and not call.loops
+            if same and below and not train.node.args and not train.node.keywords and not conditions(train.context):
+                if not any(_is_handed(node, name) for node in _between(call, train)):
+                    yield call, train
+                break
+
+
+def _owner(call: Call) -> str:
+    """`net` of `net.train()`."""
+    match call.node.func:
+        case ast.Attribute(value=ast.Name(id=name)):
+            return name
+    return ""
+
+
+def _between(first: Call, last: Call) -> list[ast.Call]:
+    nodes = first.function.nodes if first.function is not None else walk(first.file.module.source.tree)
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    return [node for node in calls if first.node.lineno < node.lineno < last.node.lineno]
+
+
+def _is_handed(call: ast.Call, name: str) -> bool:
+    """Whether a call may run the model: it is the one that is called, or given as it is."""
+    return any(_is(each, name) for each in (call.func, *call.args, *(word.value for word in call.keywords)))
+
+
+def _only_freezes(function: Function) -> bool:
+    """`for m in self.modules(): if isinstance(m, nn.BatchNorm2d): m.eval()`, and parameters that are frozen there."""
+    modes = [n for n in function.nodes if isinstance(n, ast.Call) and last_name(n.func) in ("eval", "train")]
+    only = modes[0].func if len(modes) == 1 else None
+    frozen = isinstance(only, ast.Attribute) and only.attr == "eval" and isinstance(only.value, ast.Name)
+    if not frozen or not isinstance(only, ast.Attribute) or not isinstance(only.value, ast.Name):
+        return False
+    return _is_norm(function, only.value.id)
 
 
 def _runs_once(sites: Sites, function: Function) -> bool:

@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Backward, Facts, Forward
 from mlcheck.lint.sites import AttributeSet, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, origin
+from mlcheck.lint.sites.layers.carried_states import carried
 from mlcheck.lint.sites.layers.modules import holds_parameters, module_classes
 from mlcheck.lint.values import Object
 
@@ -32,6 +33,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                         related=(backward.place.location,),
                     )
     yield from _kept_inside(facts)
+    if not any(True for _ in facts.sites.mentioning([".backward()"])):
+        return
+    for method, assigned, name in (each for cls in facts.sites.once(module_classes) for each in carried(cls)):
+        yield Finding(
+            f"`self.{name}` is computed from what it was in the batch before, with the graph behind it: "
+            "the next backward goes through all earlier batches",
+            method.place(assigned.node).location,
+            help=f"let go of the graph once the batch is done: `self.{name} = self.{name}.detach()`",
+        )
 
 
 def _may_let_go(facts: Facts, forward: Forward) -> bool:

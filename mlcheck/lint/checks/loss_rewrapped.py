@@ -157,7 +157,8 @@ def _is_of_data(file: File, node: ast.expr, context: Context) -> bool:
     """Whether it is computed from what a loop or a parameter brings alone, by methods and comparisons."""
     names = [part.id for part in walk(node) if isinstance(part, ast.Name) and part.id != "torch"]
     bound = [binding for name in names for binding in file.bindings(name, context)]
-    moved = [b for b in bound if b.kind == "item" or (b.kind == "value" and ".to(" in ast.unparse(b.value or b.node))]
+    unpacked = [b for b in bound if b.kind == "item" and not isinstance(b.value, ast.Call)]  # as a model may be
+    moved = unpacked + [b for b in bound if b.kind == "value" and ".to(" in ast.unparse(b.value or b.node)]
     moved += [b for b in bound if isinstance(b.node, ast.For)]
     return bool(names) and all(binding.kind in ("loop", "param") or binding in moved for binding in bound)
 

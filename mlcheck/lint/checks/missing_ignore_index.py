@@ -8,8 +8,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import OPEN, Call, Class, Context, File, Sites
+from mlcheck.lint.sites.data.collating import padded_by_collate
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Const, Object, traces_of
 
@@ -26,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not losses or any(True for _ in facts.sites.mentioning(["ignore_index", "-100", "masked_select"], tests=True)):
         return
     models = facts.sites.once(_predict_padded_tokens)
-    padded = _padded_targets(facts.sites) if len({loss.place.spot for loss in losses}) == 1 else None
+    padded = _padded_targets(facts.sites, losses) if len({loss.place.spot for loss in losses}) == 1 else None
     if padded is not None:
         yield Finding(
             "The labels are padded, and the loss counts the padding too: the model learns to predict it",
@@ -123,7 +124,7 @@ def _copies_rows(node: ast.ListComp) -> bool:
     return plain and ast.unparse(node.elt) in (name, f"list({name})", f"{name}[:]", f"{name}.copy()")
 
 
-def _padded_targets(sites: Sites) -> Call | None:
+def _padded_targets(sites: Sites, losses: list[Loss]) -> Call | None:
     """`pad_sequence(labels, ...)`, where no word is said of masks or lengths, but for how single samples are made."""
     words = ("mask", "length", "lens", "valid", "nonzero", "!= pad", "!= PAD", "pack_padded")
     if any(word in _beside_samples(file) for file in sites.mentioning(words, tests=True) for word in words):
@@ -133,6 +134,18 @@ def _padded_targets(sites: Sites) -> Call | None:
         names = " ".join(call.file.names_given(call.node))
         if re.search(r"\b(?:tags?|labels?|targets?)\b", given) or _TARGETS.search(names):
             return call
+    return _collated(sites, losses[0])
+
+
+def _collated(sites: Sites, loss: Loss) -> Call | None:
+    """The `pad_sequence` of a `collate_fn` whose result is what the loss is told to predict."""
+    file, node = sites.at(loss.place.path), loss.place.node
+    for call in file.calls(last_name(node.func)) if file is not None and isinstance(node, ast.Call) else ():
+        target = call.argument("target", 1) if call.node is node else None
+        if target is not None and target is not OPEN:
+            padded = padded_by_collate(call.file, target, call.context)
+            number = padded.constant("padding_value", 2, default=0) if padded is not None else None
+            return padded if isinstance(number, int | float) and number >= 0 else None
     return None
 
 

@@ -10,7 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import Context, File
-from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "comparison with NaN"
 WORDS = ("nan", "NaN", "NAN", "isinf", "isfinite")
@@ -98,9 +98,9 @@ def _is_new(nan: ast.expr) -> bool:
 
 def _is_computed(file: File, node: ast.expr, context: Context) -> bool:
     """A loss, or what `item()` gave."""
-    made, _ = source(file, node, context)
-    if isinstance(made, ast.Call) and isinstance(made.func, ast.Attribute) and made.func.attr == "item":
-        return not made.args
+    made = [each.node for each in origins(file, node, context)]
+    if made and all(isinstance(each, ast.Call) and last_name(each.func) == "item" and not each.args for each in made):
+        return True
     return last_name(node).lower().split("_")[-1] == "loss"
 
 

@@ -36,11 +36,38 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="seed once outside, or with something that changes, as the index and the epoch",
             )
         elif _in_training_loop(call):
-            yield Finding(
-                "Every turn of the training loop begins with the same random numbers",
-                call.place.location,
-                help="seed once before the loop, or with something that changes, as `seed + epoch`",
-            )
+            yield _again(call)
+    for call in {each.place.spot: each for seed in seeds for each in _by_function(seed)}.values():
+        yield _again(call)
+
+
+def _again(call: Call) -> Finding:
+    return Finding(
+        "Every turn of the training loop begins with the same random numbers",
+        call.place.location,
+        help="seed once before the loop, or with something that changes, as `seed + epoch`",
+    )
+
+
+def _by_function(seed: Call) -> Iterator[Call]:
+    """`set_seed(42)` right in a loop that trains, of a function that seeds with what it is given."""
+    function, given = seed.function, seed.node.args[0] if seed.node.args else None
+    if function is None or function.cls is not None or seed.context.node is not function.node:
+        return
+    if not isinstance(given, ast.Name) or given.id not in function.parameters:
+        return
+    if len(seed.file.bindings(given.id, seed.context)) != 1 or not _only_seeds(function):
+        return
+    for call in callers(seed.file.sites, function):
+        value = call.argument(given.id, list(function.parameters).index(given.id))
+        value = function.parameters[given.id] if value is None else value
+        if value is not None and value is not OPEN and _is_fixed(call, value) and _is_in_loop(call):
+            yield call
+
+
+def _only_seeds(function: Function) -> bool:
+    """Whether it returns nothing: what it is called for is the state it leaves the generators in."""
+    return not any(isinstance(node, ast.Return | ast.Yield) and node.value is not None for node in function.nodes)
 
 
 def _of_generators(sites: Sites) -> Iterator[Call]:
@@ -158,7 +185,15 @@ def _is_in_loop(call: Call, trains: bool = False) -> bool:
         return False
     inside = [node for node in walk(loop) if isinstance(node, ast.Call) and node.lineno >= call.node.lineno]
     makes = [node for node in walk(loop) if isinstance(node, ast.Call) and _makes_anew(node)]
-    return (trains or _trains(inside)) and not makes
+    return (trains or _trains(inside)) and not makes and not _is_stepped_anew(loop)
+
+
+def _is_stepped_anew(loop: ast.For | ast.While) -> bool:
+    """Whether what is stepped in the loop is given its name there: another optimizer in each turn."""
+    nodes = walk(loop)
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    owners = [n.value for n in nodes if isinstance(n, ast.Attribute) and n.attr == "step"]
+    return any(isinstance(owner, ast.Name) and owner.id in bound for owner in owners)
 
 
 def _trains(nodes: Iterable[ast.AST]) -> bool:

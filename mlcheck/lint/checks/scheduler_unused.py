@@ -164,10 +164,17 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
     if isinstance(target, ast.Attribute):
         name = target.attr
         texts = [file for file in facts.sites.files.values() if name in file.text]
-        if any(f'"{name}"' in file.text or f"'{name}'" in file.text for file in texts):
+        if any(_is_spoken(file.text, name) for file in texts):
             return True
         return any(_is_read_here(file.module.source.tree, name) for file in texts)
     return True
+
+
+def _is_spoken(text: str, name: str) -> bool:
+    """Whether a string may ask an object for the attribute: any but the keys that its state is saved under."""
+    keys = rf"""["']{name}["']: [\w.]*\b{name}\.state_dict\(\)|\b{name}\.load_state_dict\(\w+\[["']{name}["']\]\)"""
+    rest = re.sub(keys, "", text)
+    return f'"{name}"' in rest or f"'{name}'" in rest
 
 
 def _does_something(file: File, name: str) -> bool:
@@ -243,10 +250,10 @@ def _is_used(code: ast.AST, name: str) -> bool:
 
 
 def _is_read_here(tree: ast.AST, name: str) -> bool:
-    """Whether an attribute of that name is read, and not only a module of PyTorch that is called so."""
+    """Whether an attribute of that name is read for more than its state; modules of PyTorch may be called so too."""
     nodes = [node for node in walk(tree) if isinstance(node, ast.Attribute)]
-    modules = {node.value for node in nodes if node.attr[:1].isupper()}
-    return any(node.attr == name and isinstance(node.ctx, ast.Load) and node not in modules for node in nodes)
+    idle = {node.value for node in nodes if node.attr[:1].isupper() or node.attr in _ASKED}
+    return any(node.attr == name and isinstance(node.ctx, ast.Load) and node not in idle for node in nodes)
 
 
 def _target(tree: ast.AST, place: Place) -> ast.expr | None:

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.guards import own_attribute
 
 LOOKS_AT = "copied weight"
+_WEIGHTS = ("load_state_dict", "parameters", "named_parameters", "state_dict", "buffers")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -19,11 +20,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     places = [copy.place for copy in facts.training.self_copies]
     for file in facts.sites.mentioning([".state_dict().items()"]):
         places += [function.place(node) for function in file.functions for node in _by_key(function)]
-    aliases = {
-        id(node): alias for file in facts.sites.mentioning(["load_state_dict"]) for node, alias in _aliases(file)
-    }
     for place in places:
-        alias = aliases.get(id(place.node))
+        where = facts.sites.at(place.path)
+        alias = _alias(where, place.node) if where is not None else None
         yield Finding(
             "Both sides are the weights of one and the same module: this changes nothing"
             if alias is None
@@ -34,17 +33,23 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _aliases(file: File) -> Iterator[tuple[ast.AST, Place]]:
-    """`self.target.load_state_dict(self.net.state_dict())`, and where `self.target = self.net` stands."""
-    for call in file.calls("load_state_dict"):
-        match call.node:
-            case ast.Call(func=ast.Attribute(value=one), args=[ast.Call(func=ast.Attribute(value=other))]):
-                name = own_attribute(one, call.function)
-                sets = call.cls.attribute(name) if call.cls is not None and name else []
-                values = [assigned.value for _, assigned in sets]
-                if len(values) == 1 and values[0] is not None and ast.unparse(values[0]) == ast.unparse(other):
-                    where, assigned = sets[0]
-                    yield call.node, where.place(assigned.node)
+def _alias(file: File, copied: ast.AST) -> Place | None:
+    """Where `self.target = self.net` stands, or `self.average = model`, of what a method copies onto itself."""
+    line = getattr(copied, "lineno", 0)
+    inside = [f for f in file.functions if f.cls is not None and f.node.lineno <= line <= (f.node.end_lineno or 0)]
+    method, over = inside[-1] if inside else None, copied.iter if isinstance(copied, ast.For) else copied
+    sides = [ast.unparse(arg) for arg in over.args] if isinstance(over, ast.Call) else []
+    if method is None or method.cls is None or len(set(sides)) < len(sides):
+        return None
+    asked = [node.value for node in walk(over) if isinstance(node, ast.Attribute) and node.attr in _WEIGHTS]
+    names = {own_attribute(node, method) for node in asked} - {""}
+    held = {name: sets[0] for name in names if len(sets := method.cls.attribute(name)) == 1}
+    given = {name: ast.unparse(assigned.value) for name, (_, assigned) in held.items() if assigned.value is not None}
+    second = [name for name, value in given.items() if value in {f"{method.receiver}.{other}" for other in names}]
+    if not second and len(names) == len(held) and len(set(given.values())) == 1:
+        same = sorted(given, key=lambda name: held[name][1].node.lineno)
+        second = [name for name in same[-1:] if given[name].isidentifier()]
+    return held[second[0]][0].place(held[second[0]][1].node) if len(second) == 1 else None
 
 
 def _by_key(function: Function) -> Iterator[ast.Call]:

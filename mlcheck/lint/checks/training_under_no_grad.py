@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mlcheck.core.finding import Finding, first_of_each_line
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "backward pass"
@@ -65,9 +65,23 @@ def _through_forwards(facts: Facts) -> Iterator[Finding]:
         switches = [forward.grad for forward in backward.forwards]
         if switches and not backward.unseen and all(switch.kind == "off" for switch in switches):
             places = {switch.place for switch in switches if switch.place is not None}
+            if len(places) == 1 and _is_left_off(facts, only := next(iter(places))):
+                yield Finding(
+                    "This switches gradients off for good: the `backward()` that follows runs on a loss without any",
+                    only.location,
+                    help="`with torch.no_grad():` around what is only measured, which switches them on again",
+                    related=(backward.place.location,),
+                )
+                continue
             yield Finding(
                 "`backward()` runs on a loss that was computed with gradients switched off",
                 backward.place.location,
                 help="take the training step out of the `no_grad` block, or drop the decorator",
                 related=tuple(sorted(place.location for place in places)),
             )
+
+
+def _is_left_off(facts: Facts, switch: Place) -> bool:
+    """`torch.set_grad_enabled(False)`, a statement of its own."""
+    file = facts.sites.at(switch.path)
+    return file is not None and isinstance(switch.node, ast.Call) and switch.node in file.statements

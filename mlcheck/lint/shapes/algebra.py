@@ -143,6 +143,19 @@ def crosses(one: Shape, two: Shape) -> bool:
     return column.open or (len(column.dims) == 2 and column.dims[0] == flat.dims[0] is not None)
 
 
+def joined(parts: Sequence[Shape | None], dim: int) -> Shape | None:
+    """The shape of tensors put one behind another along a dimension, of which at least one has a known rank."""
+    closed = [part for part in parts if part is not None and not part.open]
+    place = position(closed[0], dim) if closed else None
+    if place is None or any(len(part.dims) != len(closed[0].dims) for part in closed):
+        return None
+    sizes = [part.dims[place] for part in closed]
+    known = [size for size in sizes if isinstance(size, int)]
+    dims = [next((size for size in each if size is not None), None) for each in zip(*(part.dims for part in closed))]
+    dims[place] = sum(known) if len(known) == len(parts) and all(known) else None  # what is empty may be filled later
+    return Shape(tuple(dims))
+
+
 def multiplied(one: Shape | None, two: Shape | None) -> Shape | None:
     """The shape of `one @ two`, of vectors, matrices and batches of them."""
     if one is None or two is None or one.open or two.open or not one.dims or not two.dims:

@@ -13,6 +13,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.shapes import algebra as shapes
 from mlcheck.lint.shapes import tables
+from mlcheck.lint.shapes.comparing import is_compared
 from mlcheck.lint.shapes.facts import Broadcast, ReadAcross, Softmax
 from mlcheck.lint.shapes.names import ELEMENTWISE, FACTORIES, LIKE, REDUCTIONS, SAME, SAME_LAYERS
 from mlcheck.lint.values import Args, Const, Kwargs, Object, Shape, Symbol, Tensor, Tuple, Value, live, traces_of
@@ -154,6 +155,10 @@ def of_function(m: Machine, name: str, args: Args, kwargs: Kwargs) -> Shape | No
         return of(first) if items is None else _nested(m, items)
     if last == "stack":
         return _stacked(m, first, args, kwargs)
+    if last in ("cat", "concat", "concatenate"):
+        items = containers.items(m, first)
+        dim = number(args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", Const(0))))
+        return shapes.joined([of(item) for item in items], dim) if items and dim is not None else None
     return of_method(m, first, last, args[1:] if args else [], kwargs)
 
 
@@ -193,7 +198,7 @@ def of_operation(m: Machine, node: ast.expr, left: Value, right: Value, result: 
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         return with_shape(result, shapes.multiplied(one, two))
     if isinstance(getattr(node, "op", None), ast.Sub) or isinstance(node, ast.Compare):
-        if bool(traces_of(left)) != bool(traces_of(right)) and shapes.crosses(one, two):
+        if is_compared(traces_of(left), traces_of(right)) and shapes.crosses(one, two):
             m.facts.broadcasts.append(Broadcast(m.place(node), (one, two)))
     if isinstance(result, Symbol) and not result.traces:
         result = replace(result, traces=traces_of(left, right))

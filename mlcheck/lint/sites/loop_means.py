@@ -20,6 +20,9 @@ def mean_over_loop(function: Function, name: str, before: int) -> ast.AST | None
             if total and total in sums and number is not None and _counts(number, loop):
                 if (loop.end_lineno or 0) < getattr(node, "lineno", 0) < before:
                     found.append(node.value if isinstance(node, ast.Assign) else node)
+            elif (kept := _mean_of_kept(node, name)) and kept in {_filled(each) for each in walk(loop)}:
+                if (loop.end_lineno or 0) < getattr(node, "lineno", 0) < before:
+                    found.append(node)
     return found[0] if len(found) == 1 else None
 
 
@@ -28,6 +31,31 @@ def _summed(node: ast.AST) -> str:
     match node:
         case ast.AugAssign(target=ast.Name(id=name), op=ast.Add()):
             return name
+    return ""
+
+
+def _filled(node: ast.AST) -> str:
+    """`losses` of `losses.append(loss)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
+            return name
+    return ""
+
+
+def _mean_of_kept(node: ast.AST, name: str) -> str:
+    """`losses` of `name = torch.stack(losses).mean()` and `name = torch.tensor(losses).mean()`."""
+    match node:
+        case ast.Assign(
+            targets=[ast.Name(id=target)],
+            value=ast.Call(
+                func=ast.Attribute(
+                    value=ast.Call(func=ast.Attribute(attr="stack" | "tensor"), args=[ast.Name(id=kept), *_]),
+                    attr="mean",
+                ),
+                args=[],
+            ),
+        ) if target == name:
+            return kept
     return ""
 
 

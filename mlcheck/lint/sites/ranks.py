@@ -109,12 +109,19 @@ def runs_on_every_rank(sites: Sites, call: Call, depth: int = _DEPTH) -> bool:
     return bool(above) and all(runs_on_every_rank(sites, other, depth - 1) for other in above)
 
 
+def _given_to(loader: Call, sampler: Call) -> tuple[str, ...]:
+    """The names of a loader that is made with the sampler right in its arguments."""
+    inside = any(word.value is sampler.node for word in loader.node.keywords)
+    return loader.file.names_given(loader.node) if inside else ()
+
+
 def is_for_evaluation(sampler: Call) -> bool:
     """Whether a sampler goes over held-out data, by the names of its data and its own, or by what is done around it."""
     around = sampler.file.module.text_of(sampler.function.node) if sampler.function is not None else ""
     if ".eval()" in around and ".backward(" not in around and ".train()" not in around:
         return True
     names = [*sampler.file.names_given(sampler.node), last_name(sampler.argument("dataset", 0))]
+    names += [name for loader in sampler.file.calls("DataLoader") for name in _given_to(loader, sampler)]
     if sampler.function is not None and not any(map(split_of_name, names)):
         names.append(sampler.function.name)
     return any(split_of_name(name) in ("val", "test") for name in names)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.data.batch_items import behind_loaders
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import OPEN, Call, Class
-from mlcheck.lint.sites.origins import Origin, origins, returns
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.scopes import Context
 
 _KEEPS = frozenset(
@@ -28,7 +25,7 @@ _DEPTH = 8
 
 def is_zero_one(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
     """Whether a value is certain to be 0 or 1 everywhere, and may be 0."""
-    sources = [each for origin in origins(file, node, context) for each in _behind_loaders(origin)]
+    sources = [each for origin in origins(file, node, context) for each in behind_loaders(origin)]
     return depth > 0 and bool(sources) and all(_is_made_so(origin, depth) for origin in sources)
 
 
@@ -92,44 +89,3 @@ def _is_one(node: ast.expr) -> bool:
 def _numbers(node: ast.IfExp) -> list[int | float]:
     arms = [arm.value for arm in (node.body, node.orelse) if isinstance(arm, ast.Constant)]
     return sorted(arm for arm in arms if isinstance(arm, int | float))
-
-
-def _behind_loaders(origin: Origin) -> Iterator[Origin]:
-    """Of what a loop over a loader brings, the same item of what its data set returns."""
-    if not isinstance(origin.node, ast.Name):
-        yield origin
-        return
-    found = list(_samples(origin.file, origin.node, origin.context))
-    yield from found or [origin]
-
-
-def _samples(file: File, node: ast.Name, context: Context) -> Iterator[Origin]:
-    for outer in context.outwards():
-        loop = outer.node
-        if outer.kind == "function":
-            return
-        if not isinstance(loop, ast.For) or len(file.bindings(node.id, context)) != 1:
-            continue
-        target, over = loop.target, loop.iter
-        if isinstance(over, ast.Call) and file.called(over, outer) == "builtins.enumerate" and over.args:
-            target, over = target.elts[1] if isinstance(target, ast.Tuple) else target, over.args[0]
-        names = [getattr(part, "id", "") for part in target.elts] if isinstance(target, ast.Tuple) else []
-        if node.id in names:
-            for made in origins(file, over, outer):
-                yield from _returned(made, names.index(node.id))
-
-
-def _returned(made: Origin, item: int) -> Iterator[Origin]:
-    """The item of the tuples that `__getitem__` of the loader's data set returns."""
-    if not isinstance(made.node, ast.Call) or canonical(made.name) != LOADER:
-        return
-    call = Call(made.file, made.node, made.context)
-    data = call.argument("dataset", 0)
-    if data is None or data is OPEN or call.argument("collate_fn", 6) is not None:
-        return
-    for origin in origins(made.file, data, made.context):
-        cls = origin.file.resolve(origin.node.func, origin.context) if isinstance(origin.node, ast.Call) else None
-        sample = cls.find("__getitem__") if isinstance(cls, Class) else None
-        for given in returns(sample) if sample is not None else ():
-            if isinstance(given, ast.Tuple) and item < len(given.elts):
-                yield from origins(sample.file, given.elts[item], sample.inner) if sample is not None else ()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
@@ -21,7 +22,7 @@ _STEPS = 6
 def weighed_across(sites: Sites) -> Iterator[Finding]:
     """`a = F.softmax(e, dim=0)`, and `torch.bmm(a.unsqueeze(1), values)`."""
     for file in sites.mentioning(["bmm("]):
-        for product in file.calls("bmm", "baddbmm") if "softmax" in file.text else ():
+        for product in file.calls("bmm", "baddbmm") if "oftmax" in file.text else ():
             func = product.node.func
             named = file.resolve(func, product.context)
             given = list(product.node.args)
@@ -45,6 +46,10 @@ def _softmax(file: File, node: ast.expr, context: Context) -> Call | None:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return None
         call, of_library = Call(file, node, context), file.resolve(node.func, context) in _SOFTMAX
+        layer = _layer(call)
+        if layer is not None:
+            dim = layer.constant("dim", 0)
+            return layer if dim == 0 and dim is not False else None
         if node.func.attr == "softmax" and (of_library or file.resolve(node.func, context) is None):
             dim = call.constant("dim", int(of_library))
             return call if dim == 0 and dim is not False else None
@@ -52,6 +57,17 @@ def _softmax(file: File, node: ast.expr, context: Context) -> Call | None:
             return None
         node = node.func.value
     return None
+
+
+def _layer(call: Call) -> Call | None:
+    """`nn.Softmax(dim=0)` of `self.attend(scores)`, where that is all that `self.attend` ever is."""
+    name = own_attribute(call.node.func, call.function)
+    sets = call.cls.attribute(name) if name and call.cls is not None else []
+    if len(sets) != 1 or not isinstance(sets[0][1].value, ast.Call) or len(call.node.args) != 1:
+        return None
+    (method, assigned), made = sets[0], sets[0][1].value
+    named = method.file.called(made, assigned.context)
+    return Call(method.file, made, assigned.context, named) if named == "torch.nn.Softmax" else None
 
 
 def _keeps_first(call: Call) -> bool:

@@ -1,0 +1,47 @@
+"""target-of-wrong-type: a loss that takes probabilities gets whole numbers, or one that takes indices gets one-hots."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.judging import losses_of
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites import OPEN, Call
+from mlcheck.lint.sites.data.integers import is_integer, is_one_hot
+
+LOOKS_AT = "classification loss"
+WORDS = ("BCE", "CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
+_BINARY = ("torch.nn.BCELoss", "torch.nn.BCEWithLogitsLoss")
+_OF_CLASSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    losses = {loss.place.spot: loss for loss in losses_of(facts, LOOKS_AT, *_BINARY, *_OF_CLASSES)}
+    for loss in losses.values():
+        call = _call(facts, loss)
+        target = call.argument("target", 1) if call is not None else None
+        if call is None or target is None or target is OPEN:
+            continue
+        name = loss.name.rpartition(".")[2]
+        if loss.name in _BINARY and is_integer(call.file, target, call.context):
+            yield Finding(
+                f"`{name}` takes floating-point targets, and gets whole numbers: it refuses them",
+                loss.place.location,
+                help=f"`{ast.unparse(target)}.float()`, or floating-point numbers where they are made",
+            )
+        elif loss.name in _OF_CLASSES and is_one_hot(call.file, target, call.context):
+            indices = loss.name.endswith("NLLLoss")
+            if indices or is_integer(call.file, target, call.context):
+                yield Finding(
+                    f"`{name}` takes the numbers of the classes{'' if indices else ', or probabilities'}, "
+                    "and gets one-hot integers: it refuses them",
+                    loss.place.location,
+                    help="give it the labels as they are, without `one_hot`",
+                )
+
+
+def _call(facts: Facts, loss: Loss) -> Call | None:
+    file, node = facts.sites.at(loss.place.path), loss.place.node
+    calls = file.calls(last_name(node.func)) if file is not None and isinstance(node, ast.Call) else []
+    return next((call for call in calls if call.node is node), None)

@@ -1,0 +1,90 @@
+"""From what a loop over a loader brings to what the loader's data set returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import OPEN, Call, Class
+from mlcheck.lint.sites.origins import Origin, origins, returns
+from mlcheck.lint.sites.scopes import Binding, Context
+
+_MOVES = ("to", "cuda", "cpu")
+_TENSORS = "torch.utils.data.TensorDataset"
+
+
+def behind_loaders(origin: Origin) -> Iterator[Origin]:
+    """Of what a loop over a loader brings, the same item of what its data set returns; all else as it is."""
+    node = origin.node
+    moved = before_methods(node, _MOVES) if isinstance(node, ast.Call) and _is_move(origin) else node
+    if not isinstance(moved, ast.Name):
+        yield origin
+        return
+    found = list(_samples(origin.file, moved, origin.context))
+    yield from found or [origin]
+
+
+def is_settled(file: File, name: str, context: Context) -> bool:
+    """Whether a variable is given one value, moved to a device or not: no other one may stand for it."""
+    return sum(not _moves(file, binding, name) for binding in file.bindings(name, context)) <= 1
+
+
+def _is_move(origin: Origin) -> bool:
+    """`y.to(device)`, `y.cuda()`, and nothing that may be another type: `y.to(torch.float32)`."""
+    calls, node = list[ast.Call](), origin.node
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        calls.append(node)
+        node = node.func.value
+    given = [each for call in calls for each in (*call.args, *(word.value for word in call.keywords))]
+    return not any("dtype" in ast.unparse(each) or "torch." in ast.unparse(each) for each in given)
+
+
+def _samples(file: File, node: ast.Name, context: Context) -> Iterator[Origin]:
+    for outer in context.outwards():
+        loop = outer.node
+        if outer.kind == "function":
+            return
+        if not isinstance(loop, ast.For):
+            continue
+        target, over = loop.target, loop.iter
+        if isinstance(over, ast.Call) and file.called(over, outer) == "builtins.enumerate" and over.args:
+            target, over = target.elts[1] if isinstance(target, ast.Tuple) else target, over.args[0]
+        names = [getattr(part, "id", "") for part in target.elts] if isinstance(target, ast.Tuple) else []
+        bound = [each for each in file.bindings(node.id, context) if each.node is not loop]
+        if node.id in names and all(_moves(file, each, node.id) for each in bound):
+            for made in origins(file, over, outer):
+                yield from _returned(made, names.index(node.id))
+
+
+def _moves(file: File, binding: Binding, name: str) -> bool:
+    """`y = y.to(device)`: the same values."""
+    value = binding.value
+    if binding.kind != "value" or not isinstance(value, ast.Call):
+        return False
+    inner = before_methods(value, _MOVES)
+    return isinstance(inner, ast.Name) and inner.id == name and _is_move(Origin(file, value, binding.context))
+
+
+def _returned(made: Origin, item: int) -> Iterator[Origin]:
+    """The item of what the loader's data set returns."""
+    if not isinstance(made.node, ast.Call) or canonical(made.name) != LOADER:
+        return
+    call = Call(made.file, made.node, made.context)
+    data = call.argument("dataset", 0)
+    if data is None or data is OPEN or call.argument("collate_fn", 6) is not None:
+        return
+    for origin in origins(made.file, data, made.context):
+        if not isinstance(origin.node, ast.Call):
+            continue
+        if origin.name == _TENSORS and item < len(origin.node.args):
+            yield from origins(origin.file, origin.node.args[item], origin.context)
+            continue
+        cls = origin.file.resolve(origin.node.func, origin.context)
+        sample = cls.find("__getitem__") if isinstance(cls, Class) else None
+        for given in returns(sample) if sample is not None else ():
+            if isinstance(given, ast.Tuple) and item < len(given.elts):
+                yield from origins(sample.file, given.elts[item], sample.inner) if sample is not None else ()

@@ -1,0 +1,68 @@
+"""Tensors that are certain to hold whole numbers, as class indices do, through data sets and loaders."""
+
+from __future__ import annotations
+
+import ast
+
+from mlcheck.lint.sites.data.batch_items import behind_loaders, is_settled
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.scopes import Context
+
+_WHOLE = frozenset(f"torch.{name}" for name in ("long", "int64", "int", "int32"))
+_TO_WHOLE = ("long", "int")
+_SAME_TYPE = frozenset(["cuda", "cpu", "clone", "detach", "contiguous", "unsqueeze", "squeeze", "view", "reshape"])
+_SAME_TYPE |= {"flatten", "expand", "repeat", "transpose", "permute", "expand_as", "view_as", "t"}
+_MAKERS = ("torch.tensor", "torch.as_tensor", "torch.zeros", "torch.ones")
+ONE_HOT = "torch.nn.functional.one_hot"
+_DEPTH = 8
+
+
+def is_integer(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
+    """Whether a tensor holds integers, by all that it may come from."""
+    node, context = source(file, node, context)
+    if isinstance(node, ast.Name) and not is_settled(file, node.id, context):
+        return False
+    sources = [each for origin in origins(file, node, context) for each in behind_loaders(origin)]
+    return depth > 0 and bool(sources) and all(_is_made_so(origin, depth) for origin in sources)
+
+
+def is_one_hot(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> bool:
+    """Whether it is what `one_hot` returned, of whatever type by now."""
+    node, context = source(file, node, context)
+    if isinstance(node, ast.Name) and not is_settled(file, node.id, context):
+        return False
+    for origin in origins(file, node, context) if depth > 0 else ():
+        if file.called(origin.node, origin.context) == ONE_HOT:
+            continue
+        func = origin.node.func if isinstance(origin.node, ast.Call) else None
+        own = isinstance(func, ast.Attribute) and func.attr in (*_SAME_TYPE, *_TO_WHOLE, "float", "to")
+        if not own or not isinstance(func, ast.Attribute):
+            return False
+        if not is_one_hot(origin.file, func.value, origin.context, depth - 1):
+            return False
+    return depth > 0
+
+
+def _is_made_so(origin: Origin, depth: int) -> bool:
+    file, node, context = origin.file, origin.node, origin.context
+    if not isinstance(node, ast.Call):
+        return False
+    named, call = file.called(node, context), Call(file, node, context)
+    if named in (ONE_HOT, "torch.LongTensor"):
+        return True
+    if named in ("torch.randint", "torch.full", *_MAKERS):
+        given = call.argument("dtype")
+        if given is not None:
+            return file.resolve(given, context) in _WHOLE
+        fill = call.constant("fill_value", 1) if named == "torch.full" else None
+        return named == "torch.randint" or (isinstance(fill, int) and not isinstance(fill, bool))
+    if named or not isinstance(node.func, ast.Attribute):
+        return False
+    if node.func.attr in _TO_WHOLE:
+        return not node.args
+    if node.func.attr in ("to", "type") and len(node.args) == 1 and not node.keywords:
+        return file.resolve(node.args[0], context) in _WHOLE
+    return node.func.attr in _SAME_TYPE and is_integer(file, node.func.value, context, depth - 1)

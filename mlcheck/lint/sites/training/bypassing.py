@@ -1,0 +1,102 @@
+"""A distributed model that a function gets, and whose inside it calls: `head.module.predict(x)` for the loss."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.lint.facts import Place
+from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.layers.modules import holds_parameters
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.origins import Origin, callers, origins
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.ranks import DDP
+
+_WITHOUT_GRADIENT = ("no_grad", "inference_mode", "set_grad_enabled", "no_sync", ".eval()")
+
+
+class Bypassed(NamedTuple):
+    """The call past the wrapper, what it calls, the name of the wrapper there, and where that was made."""
+
+    place: Place
+    called: str
+    name: str
+    wrap: Place
+
+
+def bypassed(sites: Sites) -> Iterator[Bypassed]:
+    """Calls inside a wrapper that was handed over, in training, where nobody calls the wrapper itself."""
+    for file in sites.mentioning([".module"]):
+        if "all_reduce" in file.text and ".grad" in file.text:
+            continue  # which may average the gradients by hand
+        for function in file.functions:
+            text = file.module.text_of(function.node)
+            decorated = " ".join(map(ast.unparse, function.node.decorator_list))
+            if ".module" not in text or any(word in text + decorated for word in _WITHOUT_GRADIENT):
+                continue
+            for node in function.nodes:
+                name = _inside(node)
+                if name not in function.parameters or not isinstance(node, ast.Call) or not node.args:
+                    continue
+                wraps = origins(file, ast.Name(name, ast.Load()), function.inner)
+                if wraps and all(_is_bypass(wrap, node, name) for wrap in wraps) and _is_trained(function, name, wraps):
+                    made = wraps[0]
+                    where = made.file.place(made.node, made.context)
+                    yield Bypassed(function.place(node), ast.unparse(node.func), name, where)
+
+
+def _inside(node: ast.AST) -> str:
+    """`head` of `head.module(x)` and `head.module.predict(x)`."""
+    func = node.func if isinstance(node, ast.Call) else None
+    for owner in (func, func.value if isinstance(func, ast.Attribute) else None):
+        match owner:
+            case ast.Attribute(value=ast.Name(id=name), attr="module"):
+                return name
+    return ""
+
+
+def _is_bypass(wrap: Origin, call: ast.Call, name: str) -> bool:
+    """Whether the wrapper is certain, and what is called inside it runs layers that it has."""
+    if canonical(wrap.name) != DDP or not isinstance(wrap.node, ast.Call):
+        return False
+    method = last_name(call.func)
+    if ast.unparse(call.func) == f"{name}.module":
+        method = "forward"
+    inner = Call(wrap.file, wrap.node, wrap.context).argument("module", 0)
+    made = origins(wrap.file, _unmoved(inner), wrap.context) if inner is not None else []
+    classes = {each.file.resolve(each.node.func, each.context) for each in made if isinstance(each.node, ast.Call)}
+    return len(made) == 1 and all(isinstance(cls, Class) and _runs_layers(cls, method) for cls in classes)
+
+
+def _unmoved(node: ast.expr) -> ast.expr:
+    """`net` of `net.to(device)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+        node = node.func.value
+    return node
+
+
+def _runs_layers(cls: Class, name: str) -> bool:
+    method = cls.find(name)
+    for node in method.nodes if method is not None else ():
+        sets = cls.attribute(own_attribute(node.func, method)) if isinstance(node, ast.Call) else []
+        made = sets[0][1].value if len(sets) == 1 else None
+        if made is not None and holds_parameters(sets[0][0].file, made, sets[0][1].context):
+            return True
+    return False
+
+
+def _is_trained(function: Function, name: str, wraps: list[Origin]) -> bool:
+    """Whether a gradient is asked for by the function or by who calls it, and nobody calls the wrapper itself."""
+    above = list(callers(function.file.sites, function))
+    around = [function, *(call.function for call in above if call.function is not None)]
+    texts = [each.file.module.text_of(each.node) for each in around]
+    called = [*function.file.calls(name)]
+    for wrap in wraps:
+        called += wrap.file.calls(*wrap.file.names_given(wrap.node))
+    owners = {name, *(given for wrap in wraps for given in wrap.file.names_given(wrap.node))}
+    itself = any(ast.unparse(call.node.func) in owners for call in called)
+    return not itself and any(".backward(" in text for text in texts)
