@@ -18,9 +18,11 @@ _WHAT = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    # One call of whichever the model asks for: `loss = F.binary_cross_entropy if probs else ..._with_logits`.
+    either = {loss.place.spot for loss in facts.losses if loss.name == "torch.nn.BCEWithLogitsLoss"}
     for loss in losses_of(facts, LOOKS_AT, "torch.nn.BCELoss"):
         scores = loss.input
-        if not isinstance(scores, Tensor) or scores.kind not in _WHAT:
+        if not isinstance(scores, Tensor) or scores.kind not in _WHAT or loss.place.spot in either:
             continue
         yield Finding(
             f"`BCELoss` gets {_WHAT[scores.kind]}, and it expects probabilities between 0 and 1",

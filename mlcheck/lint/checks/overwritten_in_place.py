@@ -10,7 +10,7 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Function, Sites
 from mlcheck.lint.sites.data.held_samples import held_sample, is_view
-from mlcheck.lint.sites.layers.aliases import held_against_itself
+from mlcheck.lint.sites.layers.aliases import added_to_both, held_against_itself
 from mlcheck.lint.sites.layers.arguments import changed_for_the_caller
 from mlcheck.lint.sites.layers.kept_slices import kept_slices
 from mlcheck.lint.sites.layers.modules import is_module
@@ -19,6 +19,7 @@ from mlcheck.lint.sites.layers.saved_results import kept_result
 from mlcheck.lint.sites.straight import blocks_around, read_after, rebound_between
 
 LOOKS_AT = "operation in place"
+_SIGNS = (" += ", " -= ", " *= ", " /= ")
 _DATASETS = ("torch.utils.data.Dataset", "torchvision.datasets.VisionDataset")
 _PICTURE = pattern(r"^(?:im|img|image|frame|volume|wav|audio|waveform|spec|spectrogram|patch|crop)s?$")
 
@@ -32,6 +33,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             text = file.module.text_of(function.node)
             if "_(" in text:
                 yield from _beside_itself(function)
+            if any(sign in text for sign in _SIGNS):
+                yield from added_to_both(function)
             if "] = " in text:
                 yield from _one_for_two(function)
                 yield from held_against_itself(function)

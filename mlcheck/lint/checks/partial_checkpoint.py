@@ -10,23 +10,15 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
-from mlcheck.lint.sites.weights.resuming import epochs_begun_anew
+from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
 
 LOOKS_AT = "checkpoint save"
 _STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
 _SCHEDULES = tuple(
-    f"torch.optim.lr_scheduler.{name}"
-    for name in (
-        "StepLR",
-        "MultiStepLR",
-        "ExponentialLR",
-        "CosineAnnealingLR",
-        "LinearLR",
-        "PolynomialLR",
-        "OneCycleLR",
-    )
+    f"torch.optim.lr_scheduler.{name}LR"
+    for name in ("Step", "MultiStep", "Exponential", "CosineAnnealing", "Linear", "Polynomial", "OneCycle")
 )
 _LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
 _OPTIMIZER_LOADED = pattern(r"opt\w*(?:\[[^\]]*\])?\.load_state_dict|\bload_optimizer\w*\(")
@@ -71,6 +63,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             place.location,
             help=f"`range({name}, ...)`",
             related=(loop.location,),
+        )
+    for place, name, made in loaded_before_made(facts.sites):
+        yield Finding(
+            f"`{name}` is made below: a run that is resumed ends here with an `UnboundLocalError`",
+            place.location,
+            help=f"load its state after `{name}` is made",
+            related=(made.location,),
         )
 
 

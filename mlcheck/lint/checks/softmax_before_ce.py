@@ -16,9 +16,13 @@ _WHY = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    # One call of whichever fits: with two classes the model ends in a sigmoid, and the loss is `BCELoss`.
+    either = {loss.place.spot for loss in facts.losses if loss.name == "torch.nn.BCELoss"}
     for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss"):
         scores = loss.input
         if not isinstance(scores, Tensor) or scores.place is None:
+            continue
+        if scores.kind == "sigmoid" and loss.place.spot in either:
             continue
         if scores.kind in _WHY:
             yield Finding(

@@ -33,7 +33,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"give back the mode that was found, or call `{forward.name}.train()` before training",
                     related=(forward.place.location,),
                 )
-            elif forward.when.later_turn(mode.when) is not None and not _of_a_later_phase(facts, mode.place, forward):
+            elif (
+                forward.learns is not None
+                and forward.when.later_turn(mode.when) is not None
+                and not _of_a_later_phase(facts, mode.place, forward)
+            ):
                 yield Finding(
                     f"`{forward.name}` is put into eval mode here, and the next iteration trains it without `train()`",
                     mode.place.location,

@@ -10,7 +10,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.conditions import key_of
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import attributes, elements
-from mlcheck.lint.pytorch import modes, snapshots
+from mlcheck.lint.pytorch import gradients, modes, snapshots
 from mlcheck.lint.shapes.algebra import SCALAR
 from mlcheck.lint.values import (
     NONE,
@@ -41,18 +41,19 @@ def asked(m: Machine, name: str, args: Args) -> Value:
         if isinstance(args[0], Select):
             then, other = (asked(m, name, [side, args[1]]) for side in (args[0].then, args[0].other))
             return Select(args[0].key, then, other)
-        known = _is_instance(args[0], args[1])
+        known = _is_instance(m, args[0], args[1])
         if known is not None:
             return Const(known)
     return Symbol((name, *(key_of(m, arg) for arg in args)))
 
 
+_OPTIMIZERS = ("torch.optim.Optimizer", "torch.optim.optimizer.Optimizer")
 _PLAIN = {"builtins.str": str, "builtins.bool": bool, "builtins.int": int, "builtins.float": float}
 
 
-def _is_instance(value: Value, of: Value) -> bool | None:
+def _is_instance(m: Machine, value: Value, of: Value) -> bool | None:
     if isinstance(of, Tuple) and not of.open:
-        each = [_is_instance(value, one) for one in of.items]
+        each = [_is_instance(m, value, one) for one in of.items]
         return True if True in each else None if None in each else False
     if isinstance(of, External) and of.name in _PLAIN:
         if isinstance(value, Const):
@@ -62,6 +63,8 @@ def _is_instance(value: Value, of: Value) -> bool | None:
         return of.info.node in {info.node for info in value.cls.mro}
     if isinstance(of, External) and of.name == "torch.nn.Module":
         return False if isinstance(value, Function) else True if modes.is_module(value) else None
+    if isinstance(of, External) and of.name in _OPTIMIZERS:
+        return False if isinstance(value, Function) else True if gradients.is_optimizer(m, value) else None
     if isinstance(of, External) and isinstance(value, Object) and value.cls is None:
         return True if value.type == of.name else None
     return None

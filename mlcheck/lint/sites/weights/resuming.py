@@ -1,4 +1,4 @@
-"""Where a run goes on that was begun before: the epoch that its checkpoint tells."""
+"""Where a run goes on that was begun before: the epoch that its checkpoint tells, and what takes its state."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ def epochs_begun_anew(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
             loop = _begins_at_zero(nodes, line) if _tells_epoch(line.value, names[0]) else None
             if loop is not None and not _is_shared(nodes, target.id):
                 yield _place(call, line), target.id, _place(call, loop)
+
+
+def loaded_before_made(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
+    """`optimizer.load_state_dict(...)` above the only lines of the function that bind `optimizer`."""
+    for file in sites.mentioning([".load_state_dict("]):
+        for call in file.calls("load_state_dict"):
+            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            scope = call.context.scope
+            if not isinstance(owner, ast.Name) or call.function is None or call.loops or owner.id in scope.globals:
+                continue
+            bound = scope.bindings.get(owner.id, []) if scope is call.function.inner.scope else []
+            certain = all(each.kind in ("value", "item", "with", "loop", "import", "from", "def") for each in bound)
+            if bound and certain and all(getattr(each.node, "lineno", 0) > call.node.lineno for each in bound):
+                yield _place(call, call.node), owner.id, file.place(bound[0].node, bound[0].context)
 
 
 def _tells_epoch(node: ast.expr, checkpoint: str) -> bool:
