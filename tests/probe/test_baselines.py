@@ -44,6 +44,28 @@ def test_classes_numbered_differently_in_validation() -> None:
     says(verdict, Outcome.WARN, "labels mean something else in validation")
 
 
+def windows(first: int, last: int) -> TensorDataset:
+    """A price that wanders around 0, then around 40: a few days, and the day after them."""
+    steps = torch.randn(1200, generator=torch.Generator().manual_seed(0))
+    price = torch.stack([steps[max(0, day - 30) : day + 1].sum() for day in range(1200)]) + 40.0 * (
+        torch.arange(1200) >= 800
+    )
+    days = torch.stack([price[day : day + 11] for day in range(first, last)])
+    return TensorDataset(days[:, :10].clone(), days[:, 10:].clone())
+
+
+@pytest.mark.parametrize(("turned", "moved"), [(False, True), (False, False), (True, False)])
+def test_a_series_that_has_moved_on_has_other_neighbours(turned: bool, moved: bool) -> None:
+    def loss(model: Any, batch: Any) -> Tensor:
+        return F.mse_loss(model(batch[0]), batch[1])
+
+    later = windows(850, 1150) if moved else windows(500, 780)
+    x, y = later.tensors
+    held_out = TensorDataset(x, -y if turned else y)
+    verdict = ask("labels-unrelated", trial_on(windows(0, 480), held_out, model=mlp(10, 1), loss=loss))
+    assert ("mean something else in validation" in verdict.summary) is turned, verdict.summary or verdict.reason
+
+
 def test_a_label_below_zero_stands_for_none() -> None:
     x, y = clusters(900).tensors
     unknown = y.clone()

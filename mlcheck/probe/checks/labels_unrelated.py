@@ -25,6 +25,7 @@ EXPLAINED = 0.05
 MOST_COLUMNS = 64
 COMMON = 0.7
 NOTHING = 2.0
+ELSEWHERE = 3.0  # times as far from the training samples as from one another: a series that has moved on
 CERTAIN = 8.0
 
 
@@ -101,6 +102,7 @@ def _fault(mine: Signal, theirs: Signal | None, across: Signal | None, same_clas
         and within > 0.5
         and carried < LITTLE
         and same_classes
+        and across.apart < ELSEWHERE
         and min(mine.samples, theirs.samples) >= FEW
     ):
         return (

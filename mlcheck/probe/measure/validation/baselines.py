@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -96,12 +97,16 @@ def _score(predicted: Tensor, y: Tensor, classes: bool) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Whether the nearest sample tells the label: the score, what permuted labels give at the median, and p."""
+    """Whether the nearest sample tells the label: the score, what permuted labels give at the median, and p.
+
+    `apart` is how many times as far the nearest one is that is asked as the nearest of those that ask.
+    """
 
     score: float
     permuted: float
     p: float
     samples: int
+    apart: float = 1.0
 
 
 def signal_within(table: Examples) -> Signal | None:
@@ -123,7 +128,9 @@ def signal_across(training: Examples, validation: Examples) -> Signal | None:
         return None
     by = x
     x, asked = scaled(x, by)[:MOST_ROWS], scaled(asked, by)[:MOST_ROWS]
-    return _signal(asked, wanted[:MOST_ROWS], x, y[:MOST_ROWS], training.classes)
+    found = _signal(asked, wanted[:MOST_ROWS], x, y[:MOST_ROWS], training.classes)
+    among = torch.cdist(asked, asked).fill_diagonal_(math.inf).amin(1).median()
+    return replace(found, apart=float(torch.cdist(asked, x).amin(1).median() / among) if among > 0 else math.inf)
 
 
 def _signal(asked: Tensor, wanted: Tensor, known: Tensor, y: Tensor, classes: bool) -> Signal:
