@@ -61,6 +61,47 @@ def test_nothing_is_said_about_batches_that_are_drawn_within_a_step(load_script:
     assert found == {**dict.fromkeys(rules, Outcome.SKIP), "label-out-of-range": Outcome.PASS}
 
 
+LISTED = """
+loader = DataLoader(TensorDataset(x, y), 20, shuffle=True)
+for epoch in range(100):
+    batches = list(enumerate(loader))
+    model.train()
+    for step, (inputs, labels) in batches:
+        optimizer.zero_grad()
+        F.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        print(F.cross_entropy(model(x), y).item())
+"""
+
+
+@pytest.mark.parametrize(("clears", "outcome"), [("optimizer.zero_grad()", Outcome.PASS), ("pass", Outcome.FAIL)])
+def test_a_script_that_lists_its_batches_first_is_followed_through_the_list(
+    load_script: LoadScript, clears: str, outcome: Outcome
+) -> None:
+    trial = load_script(HEAD + LISTED.replace("optimizer.zero_grad()", clears))
+    assert "without a DataLoader" in trial.notices[0]
+    verdict = ask("missing-zero-grad", trial)
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
+AFTER_THE_PASS = """
+head = nn.Linear(5, 5)
+optimizer.add_param_group({"params": head.parameters()})
+loader = DataLoader(TensorDataset(x, y), 20)
+for epoch in range(100):
+    optimizer.zero_grad()
+    answers, labels = zip(*[(model(inputs), labels) for inputs, labels in loader])
+    F.cross_entropy(head(torch.cat(answers)), torch.cat(labels)).backward()
+    optimizer.step()
+"""
+
+
+def test_a_loop_whose_batches_the_model_has_seen_trains_though_its_step_comes_after_it(load_script: LoadScript) -> None:
+    assert not any("without a DataLoader" in notice for notice in load_script(HEAD + AFTER_THE_PASS).notices)
+
+
 ONE_BATCH = """
 x_all, y_all = next(iter(DataLoader(TensorDataset(x, y), len(x))))
 for layer in range(3):

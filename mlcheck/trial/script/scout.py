@@ -120,6 +120,8 @@ class Scout:
     def _see_call(self, module: nn.Module) -> None:
         self._forwards += torch.is_grad_enabled()
         self._is_seen |= torch.is_grad_enabled()
+        if torch.is_grad_enabled() and all(of.over and not self._sights[key].called for key, of in self._group.items()):
+            self._group.clear()  # it took all batches from its loaders first, and goes over them by itself
         if self._group:
             self._group_is_used = True
             sight = self._sights[next(reversed(self._group))]
