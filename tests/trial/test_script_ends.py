@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from probe_programs import ask, examined
 from script_programs import HEAD, LOOPS, SOUND
 
 from mlcheck.core.outcome import Outcome
+from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.script.driver import Driver
 from mlcheck.trial.trial import EntryError, NotReached, Trial
@@ -205,3 +208,23 @@ def test_a_script_that_leaves_in_the_middle(load_script: LoadScript, code: str) 
     text = SOUND.replace("    model.eval()\n", f"    model.eval()\n    import sys; sys.exit({code})\n")
     verdict = ask("missing-zero-grad", load_script(text))
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+
+
+RAISES = f"""
+import random
+for step in range(100):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    if random.random() == {random.Random(6).random()}:
+        raise ValueError("a piece that is too short")
+"""
+
+
+def test_what_a_script_raised_after_it_had_trained_is_told(load_script: LoadScript) -> None:
+    trial = load_script(HEAD + RAISES)
+    told = pytest.raises(NotReached, match="raised ValueError: a piece that is too short after it had trained")
+    with restored(trial), told, restored(trial), suppress(ValueError):
+        trial.train_step(next(iter(trial.train_batches())), 0)
+        seed_all(6)
+        trial.train_step(next(iter(trial.train_batches())), 1)

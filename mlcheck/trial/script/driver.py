@@ -21,6 +21,7 @@ from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import Plan
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Did, Ended, Given, Request, Turn, WantsBatch
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import NotReached
 
 _TURNS = 8
@@ -120,11 +121,11 @@ class Driver:
             if has_trained:
                 raise
         if isinstance(self._request, Ended) and (self._request.error or not has_trained):
-            before = self._held  # it evaluates at its end, or raised: what comes next begins where this began
-            self._start()
-            if has_trained and not before.weighs_as(self._held):
+            error, before = self._request.error, self._held
+            self._start()  # it evaluates at its end, or raised: what comes next begins where this began
+            if error and has_trained and not before.weighs_as(self._held):
                 self._is_elsewhere = True
-                raise NotReached(f"{self._program.name} was stopped by an error after it had trained")
+                raise NotReached(f"{self._program.name} raised {error_line(error)} after it had trained")
 
     def close(self) -> None:
         if self._run:
@@ -202,13 +203,11 @@ class Driver:
         except Exception as error:
             if not self._has_cut:
                 raise
-            told = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise NotReached(f"{self._program.name} raised {told}, where mlcheck had cut its loops short") from error
+            told = f"raised {error_line(error)}, where mlcheck had cut its loops short"
+            raise NotReached(f"{self._program.name} {told}") from error
 
     def _pass_by(self, request: Request) -> None:
-        """Answer a request on the way to somewhere else: loops that call models are cut short, and what
-        they do is none of the examiner's business.
-        """
+        """Answer a request on the way to somewhere else: loops that call models are cut short, and none is watched."""
         if isinstance(request, Did):
             if request.what == "forward":
                 self._instruments.turn = self._plan.turn
