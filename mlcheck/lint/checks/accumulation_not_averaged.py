@@ -25,14 +25,17 @@ def check(facts: Facts) -> Iterator[Finding]:
     for step in facts.steps:
         for grads in step.grads:
             choice = grads.choice
-            if choice is None or grads.loop is None or grads.place is None or not _is_plain(facts, step):
+            if choice is None or grads.loop is None or grads.place is None:
+                continue
+            if not _is_plain(facts, step, _is_clipped(facts, step, grads.loop)):
                 continue
             if (step.key, choice.spot, not choice.holds) in steps:
                 continue
             around = [grads.loop, *_functions(files, grads.place), *_functions(files, step.place)]
             if not any(map(_divides, around)) and _is_mean(facts, grads):
+                grows = "norm that is clipped" if _is_clipped(facts, step, grads.loop) else "step"
                 yield Finding(
-                    "The gradients of several batches add up here, and nothing divides them: the step grows with "
+                    f"The gradients of several batches add up here, and nothing divides them: the {grows} grows with "
                     "their number",
                     grads.place.location,
                     help="divide the loss by the number of batches that make one step",
@@ -84,17 +87,29 @@ def _beneath(loop: ast.AST, call: ast.Call) -> list[ast.stmt]:
     return []
 
 
-def _is_plain(facts: Facts, step: Step) -> bool:
-    """SGD, whose step is as long as the gradient, with a learning rate that is not divided; Adam rescales."""
+def _is_plain(facts: Facts, step: Step, clipped: bool) -> bool:
+    """SGD, whose step is as long as the gradient, with a learning rate that is not divided.
+
+    Adam rescales what it gets, and what is clipped to a norm is not the same multiple of it at every step.
+    """
     made = facts.training.optimizers.get(step.key)
-    return made is not None and made.type == "torch.optim.SGD" and not _divides(made.place.node)
+    if made is None or _divides(made.place.node):
+        return False
+    return made.type == "torch.optim.SGD" or (clipped and made.type in ("torch.optim.Adam", "torch.optim.AdamW"))
+
+
+def _is_clipped(facts: Facts, step: Step, loop: ast.AST) -> bool:
+    """Whether the norm of the gradients is clipped in the loop."""
+    first, last = getattr(loop, "lineno", 0), getattr(loop, "end_lineno", 0)
+    places = [clip.place for clip in facts.clips if "norm" in clip.name]
+    return any(place.path == step.place.path and first < place.spot[1] <= last for place in places)
 
 
 def _functions(files: dict[str, File], place: Place) -> Iterator[ast.AST]:
     """The function that the place stands in."""
     file = files.get(place.path)
     for function in file.functions if file is not None else ():
-        if place.node in set(walk(function.node)):
+        if function.node.lineno <= place.spot[1] <= (function.node.end_lineno or 0):
             yield function.node
 
 

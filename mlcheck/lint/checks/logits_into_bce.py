@@ -11,6 +11,7 @@ LOOKS_AT = "BCE loss"
 WORDS = ("BCELoss", "binary_cross_entropy")
 _WHAT = {
     "raw": "raw scores",
+    "clamped": "raw scores, of which those below 0 and above 1 are cut off and learn nothing",
     "log_softmax": "log-probabilities",
     "log_sigmoid": "log-probabilities",
     "tanh": "numbers between -1 and 1",

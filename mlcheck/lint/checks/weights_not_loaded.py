@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.layers.reinitialising import initialised_again
@@ -24,6 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _read_for_nothing(facts)
     yield from _whole_file(facts)
     yield from _by_other_names(facts)
+    yield from _refused(facts)
     yield from lost(facts.sites)
     yield from initialised_again(facts.sites)
     for file in facts.sites.mentioning(["state_dict()"]):
@@ -127,6 +128,30 @@ def _by_other_names(facts: Facts) -> Iterator[Finding]:
                 help=f"load them into `{model}.module`" if asked else "take the prefix away, and leave `strict` out",
                 related=(saved.file.place(saved.node, saved.context).location,) if saved is not None else (),
             )
+
+
+def _refused(facts: Facts) -> Iterator[Finding]:
+    """`torch.save(parallel.state_dict(), path)`, and `net.load_state_dict(torch.load(path))` into a model without."""
+    for file in facts.sites.mentioning(["load_state_dict"]) if facts.sites.once(_wraps) else ():
+        for call in file.calls("load_state_dict"):
+            given, func = call.argument("state_dict", 0), call.node.func
+            if call.constant("strict", 1, True) is not True or given is None or not isinstance(func, ast.Attribute):
+                continue
+            if wrapped(file, func.value, call.context) is not False or prefixed(file, given, call.context) is not None:
+                continue
+            saved = saved_with_prefix(file, given, call.context)
+            if saved is not None and not any(outer.kind == "try" for outer in call.context.outwards()):
+                yield Finding(
+                    f"These names all have the `module.` of the wrapper, and `{ast.unparse(func.value)}`, which loads "
+                    "them, refuses every one",
+                    saved.file.place(saved.node, saved.context).location,
+                    help="save the state of the model inside: `model.module.state_dict()`",
+                    related=(call.place.location,),
+                )
+
+
+def _wraps(sites: Sites) -> bool:
+    return any(True for _ in sites.mentioning(["DataParallel"]))
 
 
 def _is_entry(node: ast.AST, name: str) -> bool:

@@ -13,6 +13,7 @@ from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
 from mlcheck.lint.pytorch import frameworks, graph, heads, holding, losses, moded, modes, precision
 from mlcheck.lint.shapes import rules as shape_rules
+from mlcheck.lint.sites.layers.hooks import hooked
 from mlcheck.lint.values import (
     Args,
     Cut,
@@ -225,7 +226,7 @@ def layer(m: Machine, module: Object, args: Args, kwargs: Kwargs, node: ast.AST)
     if name in _ACTIVATIONS:
         return losses.activated(m, _ACTIVATIONS[name], first, node, split, traces)
     if name.startswith(_LINEAR):
-        return Tensor("raw", m.place(node), split, traces)
+        return Tensor("other" if m.facts.sites.once(hooked) else "raw", m.place(node), split, traces)
     if name.startswith(_SAME):
         return replace(first, shape=None) if isinstance(first, Tensor | Symbol) else first
     if name in ("LSTM", "GRU", "RNN", "MultiheadAttention"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import cuts, gradients, losses
+from mlcheck.lint.pytorch import bounds, cuts, gradients, losses
 from mlcheck.lint.pytorch.library_names import ELEMENTWISE
 from mlcheck.lint.values import NONE, TRUE, Args, Kwargs, Symbol, Tensor, Value, split_of, traces_of
 
@@ -94,7 +94,8 @@ def call(m: Machine, owner: Tensor | Symbol, name: str, args: Args, kwargs: Kwar
     if name in _SAME:
         if isinstance(owner, Tensor):
             keeps = name != "mean" or owner.kind in ("softmax", "sigmoid", "loss")
-            keeps = keeps and not (owner.kind == "raw" and name.startswith(("clamp", "clip")))
+            if owner.kind == "raw" and name.startswith(("clamp", "clip")):
+                return bounds.bounded(owner, args, kwargs, m.place(node))
             return Tensor(owner.kind if keeps else "other", owner.place, split, traces, owner.scaler)
         return Symbol(m.fresh(), owner.name, split, traces)
     if isinstance(owner, Tensor):

@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import cuts, grad_modes, gradients, graph, losses, modes
+from mlcheck.lint.pytorch import bounds, cuts, grad_modes, gradients, graph, losses, modes
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.pytorch.scaling import clip
 from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
@@ -67,8 +67,9 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return Tensor("loss", first.place, split, traces)
     if last in SAME and isinstance(first, Tensor | Tuple | Object):
         kept = _kept(m, first, split, traces)
-        bounded = last in ("clamp", "clip") and isinstance(kept, Tensor) and kept.kind == "raw"
-        return Tensor("other", None, split, traces) if bounded else kept
+        if last in ("clamp", "clip") and isinstance(kept, Tensor) and kept.kind == "raw":
+            return bounds.bounded(kept, args[1:], kwargs, m.place(node))
+        return kept
     if name in (_F + "linear", "torch.addmm"):
         return Tensor("raw", m.place(node), split, traces)
     if name.startswith(_F):

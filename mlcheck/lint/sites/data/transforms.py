@@ -33,7 +33,7 @@ def transforms_of(data: Origin) -> list[Origin] | None:
         position = 1 if data.name.endswith(".ImageFolder") else 3
         given = data.node.args[position] if len(data.node.args) > position else None
     if given is None:
-        given = _by_place(cls, data.node) if isinstance(cls, Class) else None
+        given = _given_to(cls, data.node) if isinstance(cls, Class) else None
     if given is None:
         return None
     return steps_of(Origin(data.file, given, data.context, -1, data.entered))
@@ -45,14 +45,30 @@ def _chooses(cls: Class) -> bool:
     return any(_OF_PART.search(ast.unparse(test)) for test in tests)
 
 
-def _by_place(cls: Class, made: ast.Call) -> ast.expr | None:
-    """The transform in `Pictures(files, labels, transform)`, of a class of the project that calls its parameter so."""
+def _given_to(cls: Class, made: ast.Call) -> ast.expr | None:
+    """The transform in `Pictures(files, labels, tfm)`: what a class of the project keeps and calls for each sample."""
     init = cls.find("__init__")
     names = list(init.parameters)[1:] if init is not None else []
-    place = next((names.index(name) for name in ("transform", "transforms") if name in names), len(made.args))
-    if place >= len(made.args) or any(isinstance(arg, ast.Starred) for arg in made.args[: place + 1]):
-        return None
+    found = [name for name in names if name in ("transform", "transforms")] or _called_per_sample(cls, names)
+    given = [word.value for word in made.keywords if word.arg in found]
+    place = names.index(found[0]) if found else len(made.args)
+    if given or place >= len(made.args) or any(isinstance(arg, ast.Starred) for arg in made.args[: place + 1]):
+        return given[0] if given else None
     return made.args[place]
+
+
+def _called_per_sample(cls: Class, names: list[str]) -> list[str]:
+    """The one parameter that is kept as it is, and called in `__getitem__`."""
+    item = cls.find("__getitem__")
+    called = (
+        {ast.unparse(node.func) for node in item.nodes if isinstance(node, ast.Call)} if item is not None else set()
+    )
+    kept = [
+        sets[0][1].value.id
+        for key, sets in cls.attributes.items()
+        if len(sets) == 1 and isinstance(sets[0][1].value, ast.Name) and f"self.{key}" in called
+    ]
+    return [name for name in kept if name in names] if len(kept) == 1 else []
 
 
 def steps_of(transform: Origin) -> list[Origin] | None:
