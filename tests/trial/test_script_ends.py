@@ -228,3 +228,32 @@ def test_what_a_script_raised_after_it_had_trained_is_told(load_script: LoadScri
         trial.train_step(next(iter(trial.train_batches())), 0)
         seed_all(6)
         trial.train_step(next(iter(trial.train_batches())), 1)
+
+
+LAST = """
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.walk, self.head = nn.GRU(2, 8, batch_first=True), nn.Linear(8, 5)
+    def forward(self, x):
+        return self.head(self.walk(x.reshape(-1, 4, 2), torch.zeros(1, len(x), 8))[0][:, -1])
+
+model = Reader()
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(3):
+    for inputs, labels in train_loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+with torch.no_grad():
+    for inputs, labels in test_loader:
+        print((model(inputs).argmax(1) == labels).float().mean().item())
+"""
+
+
+@pytest.mark.parametrize(("begin", "outcome"), [("zeros", Outcome.PASS), ("randn", Outcome.WARN)])
+def test_what_recurrent_layers_begin_with_is_seen_where_a_script_evaluates_last(
+    load_script: LoadScript, begin: str, outcome: Outcome
+) -> None:
+    verdict = ask("initial-state-random", load_script(HEAD + LAST.replace("torch.zeros", f"torch.{begin}")))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary

@@ -12,7 +12,7 @@ from mlcheck.probe.measure.model.initial_states import InitialStates
 def check(seen: InitialStates) -> Verdict:
     random = [start for start in seen.starts if start.drawn and start.apart]
     if not random:
-        told = f"{plural(len(seen.starts), 'recurrent layer')} that are given a state begin with the same one each time"
+        told = f"the state that is given to {plural(len(seen.starts), 'recurrent layer')} is the same each time"
         return Verdict(Outcome.PASS, told, looked_at=len(seen.starts))
     findings = tuple(
         Finding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -47,20 +47,19 @@ class InitialStates:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three passes, whatever the limit
-        modules = [module for model in trial.models.values() for module in model.modules()]
-        layers = [module for module in modules if isinstance(module, _RECURRENT)]
-        if not layers or trial.evaluate_step is None or trial.validation_batches is None:
+        if not _layers(trial) or trial.evaluate_step is None or trial.validation_batches is None:
             raise NotMeasured("no recurrent layer is evaluated")
-        batch = next(iter(trial.validation_batches()), None)
+        with restored(trial):  # what evaluates last begins anew
+            batch = next(iter(trial.validation_batches()), None)
         if batch is None:
             raise NotMeasured("the validation data is empty")
-        batch, names = map_tensors(batch, Tensor.detach), Names(trial.models)
-        first, again = (_begun(trial, layers, batch, seed) for seed in (1, 2))
-        other: dict[nn.Module, _Begun] = {}
+        batch = map_tensors(batch, Tensor.detach)
+        first, again = (_begun(trial, batch, seed) for seed in (1, 2))
+        other: dict[str, _Begun] = {}
         with suppress(Exception):  # a program may refuse its samples in another order
-            other = _begun(trial, layers, map_tensors(batch, _turned), 1)
+            other = _begun(trial, map_tensors(batch, _turned), 1)
         starts = [
-            Start(names.module(layer), _drawn(one, again.get(layer)), _apart(one, other.get(layer)), one.place)
+            Start(layer, _drawn(one, again.get(layer)), _apart(one, other.get(layer)), one.place)
             for layer, one in first.items()
         ]
         if not starts:
@@ -77,24 +76,32 @@ class _Begun:
     place: Location
 
 
-def _begun(trial: Trial, layers: Sequence[nn.Module], batch: Any, seed: int) -> dict[nn.Module, _Begun]:
-    """Nothing of layers that were in training mode, or were given no state in their first call."""
-    found: dict[nn.Module, _Begun | None] = {}
+def _layers(trial: Trial) -> dict[nn.Module, str]:
+    """Recurrent layers and their names, which stay the same where a program is begun anew."""
+    names = Names(trial.models)
+    modules = (module for model in trial.models.values() for module in model.modules())
+    return {module: names.module(module) for module in modules if isinstance(module, _RECURRENT)}
+
+
+def _begun(trial: Trial, batch: Any, seed: int) -> dict[str, _Begun]:
+    """Nothing of layers that trained meanwhile, or were given no state in their first call."""
+    found: dict[str, _Begun | None] = {}
     assert trial.evaluate_step is not None
-    with restored(trial), _watched(layers, found):
+    with restored(trial), _watched(_layers(trial), found):
         seed_all(seed)
         trial.evaluate_step(copied(batch))
     return {layer: one for layer, one in found.items() if one is not None}
 
 
 @contextmanager
-def _watched(layers: Sequence[nn.Module], found: dict[nn.Module, _Begun | None]) -> Iterator[None]:
+def _watched(layers: Mapping[nn.Module, str], found: dict[str, _Begun | None]) -> Iterator[None]:
     def note(layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if layer in found:
+        name = layers[layer]
+        if name in found or (layer.training and torch.is_grad_enabled()):
             return
         given = dict(zip(("input", "hx"), args)) | kwargs
-        read, state = ([t.detach().clone() for _, t in leaves(given.get(name))] for name in ("input", "hx"))
-        found[layer] = _Begun(read, state, user_location()) if state and not layer.training else None
+        read, state = ([t.detach().clone() for _, t in leaves(given.get(key))] for key in ("input", "hx"))
+        found[name] = _Begun(read, state, user_location()) if state else None
 
     hooks = [layer.register_forward_pre_hook(note, with_kwargs=True) for layer in layers]
     try:
