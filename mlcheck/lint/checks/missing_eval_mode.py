@@ -10,6 +10,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode, Place
 from mlcheck.lint.judging import draws_again, evaluates
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Sites
 from mlcheck.lint.values import Object
 
@@ -63,12 +64,21 @@ def _left_in_train_mode(forward: Forward, for_training: Collection[Place | None]
     """In train mode for certain, and not switched to it for this very evaluation (as Monte-Carlo dropout is)."""
     if {mode.kind for mode in forward.modes} != {"train"} or forward.moded == "no":
         return False
-    if forward.moded == "unknown" and not any(mode.place for mode in forward.modes):
+    if forward.moded == "unknown" and not any(_names(mode, forward) for mode in forward.modes):
         return False
     return not any(
         mode.place and mode.when and mode.when.calls == forward.when.calls and mode.place not in for_training
         for mode in forward.modes
     )
+
+
+def _names(mode: Mode, forward: Forward) -> bool:
+    """Whether `train()` was called on this very module, and not on a whole that it is a part of."""
+    node = mode.place.node if mode.place is not None else None
+    func = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(func, ast.Attribute):
+        return mode.place is not None
+    return last_name(func.value) == forward.name or not last_name(func.value)
 
 
 def _is_chosen(sites: Sites, mode: Mode) -> bool:
