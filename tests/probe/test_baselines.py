@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -211,6 +212,22 @@ def test_a_training_that_carries_nothing_over(
     assert (verdict.outcome is Outcome.PASS) is beaten
     if not beaten:
         says(verdict, Outcome.WARN, "no better than the commonest class (0.100)", "the nearest neighbour has 0.950")
+
+
+@pytest.mark.parametrize(
+    ("on_training", "told"),
+    [(0.01, "a sign is wrong"), (0.97, "validation has its labels in another order"), (None, "the labels of the two")],
+)
+def test_answers_below_chance_tell_what_is_upside_down(
+    on_training: float | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, rare = judge.__globals__, replace(FOUND, rarest=0.08)
+    monkeypatch.setitem(where, "examples", lambda *_: object())
+    monkeypatch.setitem(where, "baselines", lambda *_: rare)
+    seen = ([], [{"val_accuracy": on_training}] if on_training is not None else [])
+    run = ShortRun(steps=60, losses=[2.3] * 20 + [0.1] * 40, after=[{"val_accuracy": 0.005}], on_training=seen)
+    passes: Any = type("P", (), {"training": None, "validation": object()})
+    says(judge(passes, None, run), Outcome.WARN, "below any answer that ignores the input", told)  # type: ignore[arg-type]
 
 
 def measured(x: Tensor, y: Tensor, cut: int = 900) -> Trial:

@@ -259,3 +259,18 @@ def test_a_batch_of_one_sample() -> None:
     verdict = ask("collate-mixes-samples", trial_on(clusters(), collate_fn=first_input))
     says(verdict, Outcome.FAIL, "one sample into every row", "all 32 rows of `batch[0]`")
     assert ask("collate-mixes-samples", trial_on(clusters(), collate_fn=first_label)).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("none", [-1, 4])
+def test_samples_without_a_label_are_no_noise(none: int) -> None:
+    """As of semi-supervised training: the loss leaves them out."""
+    data = clusters(800)
+    y = data.tensors[1] % 4
+    seen = torch.where(torch.rand(800, generator=torch.Generator().manual_seed(5)) < 0.4, none, y)
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0]), batch[1], ignore_index=none)
+
+    x, whole = clusters(seed=2).tensors
+    trial = trial_on(TensorDataset(data.tensors[0], seen), TensorDataset(x, whole % 4), loss=loss)
+    says(ask("label-noise", trial), Outcome.PASS)

@@ -240,3 +240,23 @@ def test_an_input_that_is_multiplied_by_zero() -> None:
     fails("input-ignored", trial)
     verdict = fails("cannot-overfit-one-batch", trial)
     assert "no more than it does without its input" in verdict.summary
+
+
+TABLES: dict[str, tuple[Any, Outcome]] = {
+    "similarities": (lambda h: F.normalize(h, dim=1) @ F.normalize(h, dim=1).T, Outcome.PASS),
+    "distances": (lambda h: torch.cdist(h, h), Outcome.PASS),
+    "similarities of what was normalised over the batch": (lambda h: F.normalize(h, dim=0) @ h.T, Outcome.FAIL),
+    "a column meets a row": (lambda h: h[:, :1] - h[:, 1], Outcome.FAIL),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_number_for_every_pair_of_samples(name: str) -> None:
+    """Two samples have theirs whoever else is there, and with the samples its rows and columns change places."""
+    table, outcome = TABLES[name]
+    model = Function(lambda layers, x: table(layers["body"](x)), body=mlp(8, 6))
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(model(batch[0]), torch.arange(len(batch[0])))
+
+    says(ask("batch-mixing", trial_of(model, classes(8), loss)), outcome)

@@ -127,3 +127,20 @@ def test_what_is_hidden_is_no_data_where_gradients_are_off() -> None:
 
     trial = trial_of(model, [(torch.randn(32, 8), torch.randint(5, (32,))) for _ in range(3)], loss)
     says(ask("inputs-not-scaled", trial), Outcome.PASS, "the data enters `0 (Linear)`")
+
+
+@pytest.mark.parametrize(("level", "outcome"), [(0.0, Outcome.PASS), (900.0, Outcome.WARN)])
+def test_what_a_recurrent_layer_gets_packed(level: float, outcome: Outcome) -> None:
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm, self.out = nn.LSTM(3, 8, batch_first=True), nn.Linear(8, 5)
+
+        def forward(self, x: Tensor, length: Tensor) -> Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(x, length, batch_first=True, enforce_sorted=False)
+            return self.out(self.lstm(packed)[1][0][0])
+
+    x, length = torch.randn(6, 16, 7, 3), torch.randint(1, 8, (6, 16))
+    batches = [((level + one, many), torch.randint(0, 5, (16,))) for one, many in zip(x, length)]
+    trial = trial_of(Packed(), batches, lambda model, batch: F.cross_entropy(model(*batch[0]), batch[1]))
+    says(ask("inputs-not-scaled", trial), outcome, "`lstm (LSTM)`")

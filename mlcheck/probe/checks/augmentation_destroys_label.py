@@ -57,7 +57,7 @@ def check(
     held_out = features(passes.validation.kept, use.field) if use and passes.validation else None
     if training is None or held_out is None:
         return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size in both splits")
-    plain, augmented = consensus(held_out), consensus(training)
+    plain, augmented = consensus(held_out, use.ignored), consensus(training, use.ignored)
     if plain.samples < FEW or plain.judged < CLEAR * plain.samples or plain.share > CLEAN:
         return Verdict(
             Outcome.INCONCLUSIVE,

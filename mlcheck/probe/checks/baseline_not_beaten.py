@@ -16,6 +16,7 @@ from mlcheck.probe.measure.validation.baselines import Baselines, baselines
 
 LEARNED = 0.5
 CLEARLY = 0.2
+CERTAIN = 4.0
 
 
 def check(passes: Passes, first: FirstLoss, run: ShortRun | None) -> Verdict:
@@ -56,13 +57,28 @@ def _unbeaten(found: Baselines, run: ShortRun, mine: float | None) -> str:
     start, end = sum(run.losses[:5]) / 5, sum(run.losses[-10:]) / 10
     error = 2 * math.sqrt(found.constant * (1 - found.constant) / found.asked)
     name, best = found.best
+    rare = found.rarest - CERTAIN * math.sqrt(found.rarest * (1 - found.rarest) / found.asked)
     if end > LEARNED * start or mine > found.constant + error or best < found.constant + CLEARLY:
         return ""
+    told = f"after {plural(run.steps, 'step')} the training loss fell from {start:.3g} to {end:.3g}, but validation "
+    if mine < rare:
+        return f"{told}accuracy is {mine:.3f}, below any answer that ignores the input: {_opposite(run, rare)}"
     return (
-        f"after {plural(run.steps, 'step')} the training loss fell from {start:.3g} to {end:.3g}, but "
-        "validation accuracy is "
-        f"{mine:.3f}, no better than the commonest class ({found.constant:.3f}), where {name} has {best:.3f}"
+        f"{told}accuracy is {mine:.3f}, no better than the commonest class ({found.constant:.3f}), where {name} has "
+        f"{best:.3f}"
     )
+
+
+def _opposite(run: ShortRun, rare: float) -> str:
+    """Whether the training drives away from the labels, or only those of validation are others."""
+    on_training = run.accuracy_on_training
+    if on_training is None:
+        return "a sign is wrong, or the labels of the two splits are not the same"
+    if on_training < rare:
+        return (
+            f"so it is on training batches ({on_training:.3f}), and what training lowers is no error: a sign is wrong"
+        )
+    return f"on training batches it is {on_training:.3f}, so validation has its labels in another order"
 
 
 def _figure(found: Baselines, mine: float | None) -> Figure:

@@ -23,7 +23,7 @@ def check(labels: Labels, passes: Passes) -> Verdict:
     table = features(passes.training.kept, use.field) if use else None
     if use is None or table is None:
         return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size")
-    found = consensus(table)
+    found = consensus(table, use.ignored)
     if found.judged < JUDGED * found.samples:
         reason = "the inputs as they are do not tell the classes apart, so no label stands out"
         return Verdict(Outcome.SKIP, reason=reason)

@@ -23,7 +23,7 @@ def check(labels: Labels, passes: Passes, *, share: float = NOISY) -> Verdict:
     training = features(passes.training.kept, use.field) if use else None
     if use is None or training is None:
         return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size")
-    found = consensus(training)
+    found = consensus(training, use.ignored)
     if found.judged < FEW or found.judged < JUDGED * found.samples:
         return Verdict(
             Outcome.INCONCLUSIVE,
@@ -40,7 +40,7 @@ def check(labels: Labels, passes: Passes, *, share: float = NOISY) -> Verdict:
     if low <= share:
         return Verdict(Outcome.PASS, told, figures=figures, numbers=numbers, looked_at=found.judged)
     held_out = features(passes.validation.kept, use.field) if passes.validation else None
-    control = consensus(held_out) if held_out else None
+    control = consensus(held_out, use.ignored) if held_out else None
     if control is None or control.judged < FEW_HELD_OUT:
         reason = f"{told}, and too few held-out samples have neighbours that agree to tell noise from classes that mix"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason)

@@ -69,9 +69,16 @@ class Consensus:
         return len(self.suspects) / self.judged if self.judged else 0.0
 
 
-def consensus(split: tuple[Tensor, Tensor]) -> Consensus:
-    """Edited nearest neighbours (Wilson, 1972), on the first 2,000 samples."""
+def consensus(split: tuple[Tensor, Tensor], ignored: int = -1) -> Consensus:
+    """Edited nearest neighbours (Wilson, 1972), on the first 2,000 samples, without those that have no label.
+
+    A label below 0 stands for none, as does the one that the loss leaves out.
+    """
     x, y = split[0][:MOST], split[1][:MOST]
+    places = ((y >= 0) & (y != ignored)).nonzero()[:, 0].to(x.device)
+    x, y = x[places], y[places]
+    if len(y) <= NEIGHBOURS:
+        return Consensus(len(y), 0, ())
     spread = x.std(0, correction=0)
     positive = spread[spread > 0]
     varies = spread > 1e-3 * (positive.median() if len(positive) else 0.0)  # one far value widens its column alone
@@ -80,4 +87,4 @@ def consensus(split: tuple[Tensor, Tensor]) -> Consensus:
     winner = near.mode(1).values
     agreed = (near == winner[:, None]).sum(1) >= NEIGHBOURS - 1
     suspects = (agreed & (winner != y)).nonzero()[:, 0]
-    return Consensus(len(y), int(agreed.sum()), tuple(suspects.tolist()), tuple(winner[suspects].tolist()))
+    return Consensus(len(y), int(agreed.sum()), tuple(places[suspects].tolist()), tuple(winner[suspects].tolist()))

@@ -37,20 +37,56 @@ def reordered(arguments: Arguments, order: Tensor, dim: int = 0) -> Arguments:
 def deviation(call: CapturedCall, module: torch.nn.Module, arguments: Arguments, dim: int = 0, rows: int = 0) -> float:
     rows = rows or call.rows
     before = call.replay(arguments, module)
+    tables = set() if dim else tables_of_pairs(call, module, arguments, before)
     worst = 0.0
     for stay, order in exchanges(rows):
         after = call.replay(reordered(arguments, order, dim), module)
-        pairs = [(one, other) for one, other in zip(before, after) if one.ndim > dim and one.shape == other.shape]
-        mine = [(one, other) for one, other in pairs if one.shape[dim] == rows]
+        places = [
+            place
+            for place, (one, other) in enumerate(zip(before, after))
+            if one.ndim > dim and one.shape == other.shape and one.shape[dim] == rows
+        ]
         gaps = [
-            difference(*(tensor.index_select(dim, stay.to(tensor.device)) for tensor in (one, other)))
-            for one, other in mine
+            difference(*(_of_rows(outputs[place], stay, dim, place in tables) for outputs in (before, after)))
+            for place in places
         ]
         keeps_order = not dim and min(gaps, default=0.0) <= SINGLE_PRECISION_ROUNDING
-        for gap, (one, other) in zip(gaps, mine):
-            if gap > worst and not (keeps_order and gap > SINGLE_PRECISION_ROUNDING and _only_moved(one, other)):
+        for gap, place in zip(gaps, places):
+            moved = keeps_order and gap > SINGLE_PRECISION_ROUNDING and _only_moved(before[place], after[place])
+            if gap > worst and not moved:
                 worst = gap
     return worst
+
+
+def tables_of_pairs(
+    call: CapturedCall, module: torch.nn.Module, arguments: Arguments, outputs: list[Tensor]
+) -> set[int]:
+    """Which outputs hold a number for every pair of rows, as similarities do: one row less is one column less, too.
+
+    A sum of one number a row and one a column is none: a column met a row by mistake.
+    """
+    both = call.rows, call.rows
+    square = {i for i, one in enumerate(outputs) if one.ndim > 1 and one.shape[:2] == both and not _is_sum(one)}
+    if not square:
+        return square
+    fewer = map_tensors(arguments, lambda tensor: tensor[:-1] if tensor.ndim and len(tensor) == call.rows else tensor)
+    try:
+        less = call.replay(fewer, module)
+    except Exception:  # a model for one batch size
+        return set()
+    side = call.rows - 1
+    return {place for place in square if len(less) > place and less[place].shape[:2] == (side, side)}
+
+
+def _is_sum(table: Tensor) -> bool:
+    values = table.double()
+    rest = values - values[:, :1] - values[:1] + values[:1, :1]
+    return bool(rest.abs().max() <= SINGLE_PRECISION_ROUNDING * values.abs().max())
+
+
+def _of_rows(output: Tensor, stay: Tensor, dim: int, table: bool) -> Tensor:
+    rows = output.index_select(dim, stay.to(output.device))
+    return rows.index_select(1, stay.to(output.device)) if table else rows
 
 
 def _only_moved(before: Tensor, after: Tensor) -> bool:

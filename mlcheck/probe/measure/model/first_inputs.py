@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from mlcheck.probe.measure.data.pixel_order import PixelOrder, pixel_order
 from mlcheck.probe.measure.drive import first_batches
@@ -67,6 +68,7 @@ class FirstInputs:
 
         def keep(module: nn.Module, args: tuple[Any, ...]) -> None:
             given = args[0] if args and torch.is_grad_enabled() else None  # else nothing hidden wants a gradient either
+            given = given.data if isinstance(given, PackedSequence) else given
             if not isinstance(given, Tensor) or not given.is_floating_point() or given.ndim < 2 or not given.numel():
                 return
             straight = given if not given.requires_grad else _among(given.detach(), columns)

@@ -13,7 +13,14 @@ from torch import Tensor
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import exclusively_evaluating, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING, deviation, difference, exchanges, reordered
+from mlcheck.probe.measure.model.exchanges import (
+    SINGLE_PRECISION_ROUNDING,
+    deviation,
+    difference,
+    exchanges,
+    reordered,
+    tables_of_pairs,
+)
 from mlcheck.probe.measure.model.joined_samples import SAMPLES, deviation_when_joined
 from mlcheck.probe.measure.model.model_calls import CapturedCall, capture
 from mlcheck.probe.measure.model.noise import NoNoise
@@ -137,9 +144,14 @@ def _displaced(call: CapturedCall) -> float:
 
 def _deviation_in_reverse(call: CapturedCall, module: torch.nn.Module, arguments: Arguments) -> float:
     turned = torch.arange(call.rows).flip(0)
-    pairs = zip(call.replay(arguments, module), call.replay(reordered(arguments, turned), module))
-    rows = [(one, other) for one, other in pairs if one.ndim and one.shape == other.shape and len(one) == call.rows]
-    return max((difference(one, other.flip(0)) for one, other in rows), default=0.0)
+    before, after = call.replay(arguments, module), call.replay(reordered(arguments, turned), module)
+    tables = tables_of_pairs(call, module, arguments, before)
+    rows = [
+        (one, other.flip(0, 1) if place in tables else other.flip(0))
+        for place, (one, other) in enumerate(zip(before, after))
+        if one.ndim and one.shape == other.shape and len(one) == call.rows
+    ]
+    return max((difference(one, other) for one, other in rows), default=0.0)
 
 
 def _keeps_rows(call: CapturedCall) -> bool:

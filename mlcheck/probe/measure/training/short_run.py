@@ -115,12 +115,12 @@ class ShortRun:
     @property
     def accuracy(self) -> float | None:
         """The model's own after the run, as a share, where the program calls a metric that."""
-        for name in self.after[0] if self.after else ():
-            if _ACCURACY.match(name.lower()):
-                values = [metrics[name] for metrics in self.after if name in metrics]
-                mean = sum(values) / len(values)
-                return mean / 100 if max(values) > 1 else mean
-        return None
+        return _accuracy(self.after)
+
+    @property
+    def accuracy_on_training(self) -> float | None:
+        """The same of batches that the model is trained on."""
+        return _accuracy(self.on_training[1])
 
     def _train(self, trial: Trial, clock: Clock) -> None:
         updates = UpdateWatch(named_parameters(trial.models), Names(trial.models))
@@ -155,6 +155,15 @@ class ShortRun:
     def _broke(self, error: Exception, trial: Trial) -> None:
         self.error, self.why = error_line(error), why(error, trial)
         self.traceback, self.place = user_traceback(error), raised_at(error)
+
+
+def _accuracy(evaluations: list[dict[str, float]]) -> float | None:
+    for name in evaluations[0] if evaluations else ():
+        if _ACCURACY.match(name.lower()):
+            values = [metrics[name] for metrics in evaluations if name in metrics]
+            mean = sum(values) / len(values)
+            return mean / 100 if max(values) > 1 else mean
+    return None
 
 
 def evaluated(trial: Trial) -> list[dict[str, float]]:

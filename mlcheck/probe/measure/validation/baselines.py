@@ -21,7 +21,8 @@ RIDGE = 1e-2
 class Baselines:
     """Accuracy (of classes) or R² (of numbers) on `asked` validation samples, learned from `known` training samples.
 
-    `commonest` is the share of validation's own commonest class, which no guess without the inputs exceeds.
+    `commonest` is the share of validation's own commonest class, which no guess without the inputs exceeds, `rarest`
+    that of its rarest, below which none falls by more than chance.
     """
 
     measure: str
@@ -31,6 +32,7 @@ class Baselines:
     known: int
     asked: int
     commonest: float = 0.0
+    rarest: float = 0.0
 
     @property
     def best(self) -> tuple[str, float]:
@@ -57,6 +59,7 @@ def baselines(training: Examples, validation: Examples) -> Baselines | None:
         len(known),
         len(asked),
         float((wanted == wanted.mode().values).double().mean()) if training.classes else 0.0,
+        min(float((wanted == one).double().mean()) for one in y.unique()) if training.classes else 0.0,
     )
 
 
