@@ -167,3 +167,51 @@ def test_columns_that_one_split_lacks_are_rare() -> None:
     y = torch.zeros(320, dtype=torch.long)
     trial = trial_on(TensorDataset(rare[:320], y), TensorDataset(rare[320:], y), model=mlp(40))
     assert ask("splits-scaled-differently", trial).outcome is not Outcome.WARN
+
+
+def only_known(model: nn.Module, batch: Any) -> Tensor:
+    """The loss of several tasks, of which a sample has some: what is missing is NaN."""
+    known = ~batch[1].isnan()
+    return F.mse_loss(model(batch[0])[known], batch[1][known])
+
+
+def times_zero(model: nn.Module, batch: Any) -> Tensor:
+    return ((model(batch[0]) - batch[1]).square() * (~batch[1].isnan())).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "missing", "outcome"),
+    [
+        (only_known, float("nan"), Outcome.INCONCLUSIVE),
+        (times_zero, float("nan"), Outcome.FAIL),
+        (only_known, float("inf"), Outcome.FAIL),
+    ],
+)
+def test_missing_targets_that_are_left_out(loss: Any, missing: float, outcome: Outcome) -> None:
+    generator = torch.Generator().manual_seed(0)
+    batches = []
+    for _ in range(8):
+        y = torch.randn(32, 3, generator=generator)
+        y[torch.rand(32, 3, generator=generator) < 0.2] = missing
+        batches.append((torch.randn(32, 8, generator=generator), y))
+    verdict = ask("non-finite-batch", trial_of(mlp(8, 3), batches, loss))
+    assert verdict.outcome is outcome, verdict.reason or verdict.summary
+
+
+def test_batches_that_are_passed_over_do_not_leave_out_missing_values() -> None:
+    batches = [(torch.randn(32, 8), torch.randn(32, 3)) for _ in range(8)]
+    for x, _ in batches[::2]:
+        x[0, 0] = float("nan")
+    model = mlp(8, 3)
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        loss = F.mse_loss(model(batch[0]), batch[1])
+        if loss.isfinite():
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return {"loss": loss.detach()}
+
+    trial = trial_of(model, batches, lambda net, batch: F.mse_loss(net(batch[0]), batch[1]), optimizer, step=step)
+    assert ask("non-finite-batch", trial).outcome is Outcome.FAIL
