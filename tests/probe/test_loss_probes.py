@@ -182,3 +182,19 @@ def test_a_margin_that_is_taken_off_the_wanted_class(margin: float, outcome: Out
         return F.cross_entropy(16 * torch.where(wanted, cosine - margin, cosine), batch[1])
 
     says(ask("initial-loss-too-high", trial_of(mlp(), classes(8, size=64), loss)), outcome)
+
+
+@pytest.mark.parametrize(("bias", "outcome"), [(-2.7, Outcome.PASS), (4.0, Outcome.WARN)])
+def test_a_bias_at_the_share_of_rare_positives_under_a_focal_loss(bias: float, outcome: Outcome) -> None:
+    model = mlp(8, 1)
+    nn.init.normal_(model[4].weight, std=0.01)
+    nn.init.constant_(model[4].bias, bias)
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        scores, rare = model(batch[0])[:, 0], batch[1]
+        each = F.binary_cross_entropy_with_logits(scores, rare, reduction="none")
+        p = scores.sigmoid()
+        return (each * (1 - torch.where(rare > 0, p, 1 - p)).square()).sum() / rare.sum()
+
+    batches = [(torch.randn(64, 8), (torch.arange(64) % 16 == 0).float()) for _ in range(3)]
+    says(ask("initial-loss-too-high", trial_of(model, batches, loss)), outcome)

@@ -127,7 +127,7 @@ class FirstLoss:
 def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossScene], alone: int) -> LossFact:
     here = call.kind, call.place
     alike = [other for scene in scenes for other, _ in scene.seen if (other.kind, other.place) == here]
-    values = [mean_loss(other) for other in alike]
+    values = [_value(other) for other in alike]
     floating = call.target.is_floating_point()
     target = call.target.double()
     low, high = REACHED.get(call.bounded_by, (-math.inf, math.inf))
@@ -150,6 +150,15 @@ def _fact(call: LossCall, pull: float | None, samples: int, scenes: list[LossSce
         own_target=call.learns_target or (call.swapped and not _targets(scenes[0].batch, [call])),
         margin=has_margin(alike),
     )
+
+
+def _value(call: LossCall) -> float:
+    """The mean loss; of two classes no more than without weights, which a prediction may decide, as in a focal loss.
+
+    A last bias at the share of rare positives costs much where these alone count, and is no model that is too sure.
+    """
+    plain = replace(call, weights=None) if call.kind.startswith("binary") else call
+    return min(mean_loss(call), mean_loss(plain))
 
 
 def _ignorant(call: LossCall) -> float:
