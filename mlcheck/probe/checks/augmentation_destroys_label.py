@@ -55,7 +55,7 @@ def check(
     use = next((use for use in labels.uses if use.one_a_sample and use.field), None)
     training = features(passes.training.kept, use.field) if use else None
     held_out = features(passes.validation.kept, use.field) if use and passes.validation else None
-    if training is None or held_out is None:
+    if use is None or training is None or held_out is None:
         return Verdict(Outcome.SKIP, reason="there is no class label a sample beside inputs of one size in both splits")
     plain, augmented = consensus(held_out, use.ignored), consensus(training, use.ignored)
     if plain.samples < FEW or plain.judged < CLEAR * plain.samples or plain.share > CLEAN:

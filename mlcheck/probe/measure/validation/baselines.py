@@ -59,7 +59,7 @@ def baselines(training: Examples, validation: Examples) -> Baselines | None:
         len(known),
         len(asked),
         float((wanted == wanted.mode().values).double().mean()) if training.classes else 0.0,
-        min(float((wanted == one).double().mean()) for one in y.unique()) if training.classes else 0.0,
+        min(float((wanted == one).double().mean()) for one in torch.unique(y)) if training.classes else 0.0,
     )
 
 
