@@ -1,4 +1,4 @@
-"""When a call of a module counts as evaluation."""
+"""When a call of a module counts as evaluation, and what a loss is given."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Collection, Hashable
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
-from mlcheck.lint.nodes import walk
-from mlcheck.lint.values import Cut, split_of_name
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.values import Cut, Select, Tensor, split_of_name
 
+_LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
 _VERBS = (
     "eval",
     "evaluate",
@@ -146,3 +147,29 @@ def losses_of(facts: Facts, kind: str, *names: str) -> list[Loss]:
     facts.sites.seen[kind] = len({loss.place.spot for loss in found})
     offered = {loss.choice for loss in facts.losses if loss.name not in names} | {""}
     return [loss for loss in found if loss.choice is None or loss.choice not in offered]
+
+
+def scores_of(facts: Facts, loss: Loss) -> Tensor | None:
+    """The tensor that the loss is given; of two ways through its own function, the one that an activation lies on.
+
+    Elsewhere, and where it asks which loss there is, the test that parts the ways may choose the loss as well.
+    """
+    todo = [loss.input]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, Select):
+            todo += [value.other, value.then]
+        elif isinstance(value, Tensor) and (value is loss.input or _is_made_beside(facts, value, loss)):
+            return value
+    return None
+
+
+def _is_made_beside(facts: Facts, scores: Tensor, loss: Loss) -> bool:
+    place = scores.place
+    if not scores.kind or place is None or (place.path, place.symbol) != (loss.place.path, loss.place.symbol):
+        return False
+    file = facts.sites.at(place.path)
+    branches = walk(file.module.source.tree) if file is not None else []
+    asked = [ast.unparse(node.test) for node in branches if isinstance(node, ast.If) and place.node in walk(node)]
+    called = loss.place.node.func if isinstance(loss.place.node, ast.Call) else None
+    return not any(last_name(called) in test or _LOSS.search(test) for test in asked)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Grads, Place
 from mlcheck.lint.nodes import stores, walk
+from mlcheck.lint.sites.guards import on_failure
 from mlcheck.lint.sites.training.one_batch import cleared_each_call, owner_of
 from mlcheck.lint.sites.training.pieces import dropped
 from mlcheck.lint.training import Choice, Clearing, steps_by_choice
@@ -34,7 +35,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             choice = _asked_last(grads, clearing)
             if grads.kind != "fresh" or choice is None or grads.loop not in around:
                 continue
-            if (clearing.key, choice.spot, choice.holds) in steps or _counts_too(clearing, choice, grads.loop):
+            if (
+                _after_a_failure(facts, clearing)
+                or (clearing.key, choice.spot, choice.holds) in steps
+                or _counts_too(clearing, choice, grads.loop)
+            ):
                 continue
             if step := steps.get((clearing.key, choice.spot, not choice.holds)):
                 yield _finding(clearing.place, step.place)
@@ -47,6 +52,13 @@ def _finding(clearing: Place, step: Place) -> Finding:
         help="clear the gradients where the optimizer steps, right after the step",
         related=(step.location,),
     )
+
+
+def _after_a_failure(facts: Facts, clearing: Clearing) -> bool:
+    """`except RuntimeError: optimizer.zero_grad()`: it clears what a batch left that could not be finished."""
+    file = facts.sites.at(clearing.place.path)
+    calls = file.calls("zero_grad") if file is not None else []
+    return any(call.node is clearing.place.node and on_failure(call.context) for call in calls)
 
 
 def _asked_last(grads: Grads, clearing: Clearing) -> Choice | None:

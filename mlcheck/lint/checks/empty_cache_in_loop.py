@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites.guards import conditions
+from mlcheck.lint.sites.guards import conditions, on_failure
 
 LOOKS_AT = "emptying of the cache"
 WORDS = ("empty_cache",)
@@ -15,6 +15,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(calls)
     for call in calls:
         steps = {id(other.loops[0].node) for other in call.file.calls("backward") if other.loops}
+        if on_failure(call.context):
+            continue
         if call.loops and id(call.loops[0].node) in steps and not conditions(call.context):
             yield Finding(
                 "`empty_cache()` in every training step: the device waits, and the memory is asked for again at once",

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.judging import losses_of
-from mlcheck.lint.values import Tensor
+from mlcheck.lint.judging import losses_of, scores_of
 
 LOOKS_AT = "logits loss"
 WORDS = ("BCEWithLogits", "with_logits", "MultiLabelSoftMargin", "multilabel_soft_margin", "sigmoid_focal")
@@ -18,12 +17,11 @@ _WITH_LOGITS = {
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loss in losses_of(facts, LOOKS_AT, *_WITH_LOGITS):
-        scores = loss.input
-        if isinstance(scores, Tensor) and scores.kind in ("sigmoid", "softmax"):
-            if scores.place is not None:
-                yield Finding(
-                    f"`{scores.kind}` is applied before `{_WITH_LOGITS[loss.name]}`, which applies a sigmoid itself",
-                    scores.place.location,
-                    help="give the loss the raw logits; apply the sigmoid only where a probability is read",
-                    related=(loss.place.location,),
-                )
+        scores = scores_of(facts, loss)
+        if scores is not None and scores.place is not None and scores.kind in ("sigmoid", "softmax"):
+            yield Finding(
+                f"`{scores.kind}` is applied before `{_WITH_LOGITS[loss.name]}`, which applies a sigmoid itself",
+                scores.place.location,
+                help="give the loss the raw logits; apply the sigmoid only where a probability is read",
+                related=(loss.place.location,),
+            )

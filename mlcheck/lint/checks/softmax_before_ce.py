@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.judging import losses_of
-from mlcheck.lint.values import Tensor
+from mlcheck.lint.judging import losses_of, scores_of
 
 LOOKS_AT = "cross-entropy loss"
 WORDS = ("CrossEntropyLoss", "cross_entropy")
@@ -19,10 +18,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     # One call of whichever fits: with two classes the model ends in a sigmoid, and the loss is `BCELoss`.
     either = {loss.place.spot for loss in facts.losses if loss.name == "torch.nn.BCELoss"}
     for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss"):
-        scores = loss.input
-        if not isinstance(scores, Tensor) or scores.place is None:
-            continue
-        if scores.kind == "sigmoid" and loss.place.spot in either:
+        scores = scores_of(facts, loss)
+        if scores is None or scores.place is None or (scores.kind == "sigmoid" and loss.place.spot in either):
             continue
         if scores.kind in _WHY:
             yield Finding(

@@ -10,7 +10,7 @@ from mlcheck.lint.interpret.equalities import supposing
 from mlcheck.lint.interpret.joins import join_values
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import attributes, instances, libraries
-from mlcheck.lint.pytorch import gradients, graph, losses, methods, modes, modules, own_optimizers
+from mlcheck.lint.pytorch import gradients, graph, losses, methods, modes, modules, optimizers
 from mlcheck.lint.values import (
     Args,
     Class,
@@ -112,7 +112,7 @@ def call_method(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs,
             if modules.is_entered(m, owner, info, name):
                 return modules.within(m, owner, lambda: call(m, method, args, kwargs, node), args, kwargs, node, info)
             if name == "step" and gradients.is_optimizer(m, owner):
-                return own_optimizers.step(m, owner, info, lambda: call(m, method, args, kwargs, node), node)
+                return optimizers.own_step(m, owner, info, lambda: call(m, method, args, kwargs, node), node)
             return call(m, method, args, kwargs, node)
         if any(name in base.assigned for base in owner.cls.mro):
             return call(m, attributes.get(m, owner, name, node), args, kwargs, node)

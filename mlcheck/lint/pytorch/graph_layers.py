@@ -12,3 +12,16 @@ def is_graph_layer(name: str) -> bool:
         return False
     *parts, last = name.split(".")
     return last[:1].isupper() and last not in _OTHERS and not last.endswith(_RESULTS) and _PARTS.isdisjoint(parts)
+
+
+_WITH_PARAMETERS = frozenset(
+    [
+        *("GCNConv", "SAGEConv", "GATConv", "GATv2Conv", "GraphConv", "ChebConv", "SGConv", "TAGConv", "RGCNConv"),
+        *("TransformerConv", "ARMAConv", "GCN2Conv", "HGTConv", "GatedGraphConv", "ResGatedGraphConv", "RelGraphConv"),
+    ]
+)
+
+
+def has_weights(name: str) -> bool:
+    """Whether a layer of graphs has weights of its own, whatever it is made with."""
+    return is_graph_layer(name) and name.rpartition(".")[2] in _WITH_PARAMETERS

@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import modes
+from mlcheck.lint.pytorch.graph_layers import has_weights
 from mlcheck.lint.training import Replaced, Unheld
 from mlcheck.lint.values import Const, Object, Params, Select, Table, Tuple, Value, owner_key
 
@@ -33,7 +34,7 @@ def has_parameters(m: Machine, module: Value, besides: frozenset[Hashable] = fro
     """Whether the module, or one inside it, has parameters of its own and is no part of the modules `besides`."""
     if not isinstance(module, Object) or not modes.is_module(module) or depth == 0:
         return False
-    if module.cls is None and module.type.rpartition(".")[2].startswith(_PARAMETERS):
+    if module.cls is None and (module.type.rpartition(".")[2].startswith(_PARAMETERS) or has_weights(module.type)):
         return besides.isdisjoint(modes.ancestors(m, module.id))
     if has_own_parameter(m, module):
         return besides.isdisjoint(modes.ancestors(m, module.id))
@@ -54,7 +55,7 @@ def _is_parameter(value: Value) -> bool:
 
 def _inside(m: Machine, module: Object) -> list[Value]:
     found: list[Value] = []
-    for child in modes.children(m, module) or ():
+    for child in modes.known_children(m, module):
         items = m.store.get(("items", child.id)) if isinstance(child, Object) and not modes.is_module(child) else None
         found.extend(items.items if isinstance(items, Tuple) else [child])
     return found
@@ -169,14 +170,13 @@ def _plain(m: Machine, module: Value, depth: int = 6) -> bool:
     if not isinstance(module, Object) or depth == 0:
         return not isinstance(module, Object)
     if module.cls is None:
-        if modes.is_module(module) and not module.type.startswith("torch.nn."):
+        if modes.is_module(module) and not module.type.startswith("torch.nn.") and not has_weights(module.type):
             return False
     elif "?" in module.cls.libraries or any(
         word in info.module.text_of(info.node) for info in module.cls.mro for word in _MADE_ELSEWHERE
     ):
         return False
-    children = modes.children(m, module) if modes.is_module(module) else []
-    return children is not None and all(_plain(m, child, depth - 1) for child in _inside(m, module))
+    return all(_plain(m, child, depth - 1) for child in _inside(m, module))
 
 
 def walked(m: Machine, params: Params) -> None:

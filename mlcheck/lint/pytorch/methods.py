@@ -18,6 +18,7 @@ from mlcheck.lint.pytorch import (
     keeping,
     modes,
     modules,
+    optimizers,
     precision,
     scalers,
     schedulers,
@@ -71,7 +72,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             if modes.is_module(owner):
                 return _module(m, owner, name, args, kwargs, node)
             if gradients.is_optimizer(m, owner):
-                return _optimizer(m, owner, name, args, kwargs, node)
+                return optimizers.call(m, owner, name, args, kwargs, node)
             if owner.type == snapshots.STATE and name in ("copy", "items", "values"):
                 return snapshots.view(m, owner, name)
             if schedulers.is_scheduler(m, owner):
@@ -167,22 +168,6 @@ def _add_module(m: Machine, owner: Object, name: str, args: Args) -> Value:
     return owner
 
 
-def _optimizer(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    if name == "zero_grad":
-        gradients.zero(m, node, owner)
-    elif name == "step":
-        closure = args[0] if args else kwargs.get("closure")
-        if closure is not None and not isinstance(closure, Const):
-            m.call(closure, [], {}, node)
-        gradients.step(m, node, owner)
-    elif name == "add_param_group":
-        gradients.extended(m, owner)
-        key = gradients.register(m, owner)
-        m.store.set(("owns", key), frozenset())
-        m.store.set(("may own", key), frozenset())
-    return m.symbol()
-
-
 def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """A method of an unknown value: judged by what only one kind of thing has."""
     heads.added(m, owner, name)
@@ -193,7 +178,7 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
     if tables.is_table(owner) and (made := tables.method(m, owner, name, args, kwargs)) is not None:
         return made
     if gradients.is_optimizer(m, owner) and name in ("step", "zero_grad", "add_param_group", "state_dict"):
-        return _optimizer(m, owner, name, args, kwargs, node)
+        return optimizers.call(m, owner, name, args, kwargs, node)
     if name == "zero_grad":
         return _zero_unknown(m, owner, args, kwargs, node)
     if name in ("zero_", "fill_", "copy_") and _is_gradient(owner):

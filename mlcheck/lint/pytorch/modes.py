@@ -209,6 +209,13 @@ def children(m: Machine, value: Object) -> list[Value] | None:
     return [m.store.get(("a", value.id, name)) for name in names]
 
 
+def known_children(m: Machine, value: Object) -> list[Value]:
+    """Those of the values a module holds that are known, be there others or not."""
+    if value.cls is None and isinstance(items := m.store.get(("items", value.id)), Tuple):
+        return list(items.items)
+    return children(m, value) or []
+
+
 def freeze(m: Machine, owners: frozenset[Hashable], value: Value) -> None:
     """`requires_grad_(value)` on all parameters of these modules."""
     known, _ = truth(m, value)

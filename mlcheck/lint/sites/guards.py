@@ -24,6 +24,11 @@ def conditions(context: Context) -> list[ast.expr]:
     return found
 
 
+def on_failure(context: Context) -> bool:
+    """Whether it stands in an `except` block: what runs out of memory, not what runs in every turn."""
+    return any(outer.kind == "try" and outer.arm == "handler" for outer in context.outwards())
+
+
 def asks_mode(node: ast.AST) -> bool:
     """Whether an expression mentions the mode: `self.training`, `not training`, `is_train`."""
     return _TRAINING.search(ast.unparse(node)) is not None
