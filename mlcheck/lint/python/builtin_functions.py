@@ -61,6 +61,8 @@ def _is_instance(m: Machine, value: Value, of: Value) -> bool | None:
         return False if isinstance(value, Object) and value.type.startswith("torch.") else None
     if isinstance(of, Class) and isinstance(value, Object) and value.cls is not None:
         return of.info.node in {info.node for info in value.cls.mro}
+    if isinstance(of, Class) and isinstance(value, Class | Function):
+        return None if "builtins.type" in of.info.libraries else False  # a class is no instance, but of metaclasses
     if isinstance(of, External) and of.name == "torch.nn.Module":
         return False if isinstance(value, Function) else True if modes.is_module(value) else None
     if isinstance(of, External) and of.name in _OPTIMIZERS:
