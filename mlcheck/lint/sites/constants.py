@@ -114,9 +114,11 @@ def _unreduced(node: ast.expr) -> ast.expr | None:
 
 
 def _is_listed(cls: Class, node: ast.expr, context: Context) -> bool:
-    """Whether several numbers are written out, here or where this is called."""
+    """Whether several numbers are written out, here or where this is called: `[1, 2]`, `[0] + sizes[:-1]`."""
     if isinstance(node, ast.List | ast.Tuple | ast.ListComp):
         return True
+    if isinstance(node, ast.BinOp):
+        return any(isinstance(side, ast.List | ast.ListComp) for side in (node.left, node.right))
     found = origins(cls.file, node, context)
     return all(isinstance(each.node, ast.List | ast.Tuple | ast.ListComp) or _is_counted(each) for each in found)
 
