@@ -152,15 +152,17 @@ def losses_of(facts: Facts, kind: str, *names: str) -> list[Loss]:
 def scores_of(facts: Facts, loss: Loss) -> Tensor | None:
     """The tensor that the loss is given; of two ways through its own function, the one that an activation lies on.
 
-    Elsewhere, and where it asks which loss there is, the test that parts the ways may choose the loss as well.
+    Elsewhere, and where it asks which loss there is, the test that parts the ways may choose the loss as well. None
+    for a sigmoid where the call may be one of `BCELoss`: with two classes the model ends so.
     """
+    either = any(other.place.spot == loss.place.spot and other.name == "torch.nn.BCELoss" for other in facts.losses)
     todo = [loss.input]
     while todo:
         value = todo.pop()
         if isinstance(value, Select):
             todo += [value.other, value.then]
         elif isinstance(value, Tensor) and (value is loss.input or _is_made_beside(facts, value, loss)):
-            return value
+            return None if either and value.kind == "sigmoid" else value
     return None
 
 

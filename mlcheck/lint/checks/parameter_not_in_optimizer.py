@@ -116,10 +116,11 @@ def _made_anew(facts: Facts) -> Iterator[Finding]:
         last: ast.Assign | None = None
         handed_on = [word for word in _HANDED_ON if word in made.file.text]
         for statement in following(made):
-            for node in walk(statement):
+            text = made.file.module.text_of(statement)
+            for node in walk(statement) if model in text else ():
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _names(node, model):
                     last = node
-            if stores(statement, name) or any(word in ast.unparse(statement) for word in handed_on):
+            if (name in text and stores(statement, name)) or any(word in text for word in handed_on):
                 last = None
                 break
         beneath = last is not None and last not in following(made)
@@ -161,11 +162,11 @@ def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:
     used = False
     for statement in following(made):
         text = made.file.module.text_of(statement)
-        if stores(statement, optimizer) or any(word in text for word in _HANDED_ON):
+        if (optimizer in text and stores(statement, optimizer)) or any(word in text for word in _HANDED_ON):
             return None
-        if found is None and stores(statement, model):
+        if found is None and model in text and stores(statement, model):
             return None
-        used = used or (found is not None and loads(statement, optimizer))
+        used = used or (found is not None and optimizer in text and loads(statement, optimizer))
         if found is None and isinstance(statement, ast.Assign) and _is_layer(made.file, statement.value, made):
             target = statement.targets[0]
             root: ast.expr = target

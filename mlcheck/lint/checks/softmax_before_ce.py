@@ -15,13 +15,9 @@ _WHY = {
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    # One call of whichever fits: with two classes the model ends in a sigmoid, and the loss is `BCELoss`.
-    either = {loss.place.spot for loss in facts.losses if loss.name == "torch.nn.BCELoss"}
     for loss in losses_of(facts, LOOKS_AT, "torch.nn.CrossEntropyLoss"):
         scores = scores_of(facts, loss)
-        if scores is None or scores.place is None or (scores.kind == "sigmoid" and loss.place.spot in either):
-            continue
-        if scores.kind in _WHY:
+        if scores is not None and scores.place is not None and scores.kind in _WHY:
             yield Finding(
                 _WHY[scores.kind],
                 scores.place.location,

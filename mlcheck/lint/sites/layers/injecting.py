@@ -25,14 +25,15 @@ def injected(made: Call, model: str, optimizer: str) -> Iterator[ast.Call]:
     used = False
     for statement in following(made):
         value = statement.value if isinstance(statement, ast.Assign | ast.Expr) else None
-        if stores(statement, optimizer) or "add_param_group" in made.file.module.text_of(statement):
+        text = made.file.module.text_of(statement)
+        if (optimizer in text and stores(statement, optimizer)) or "add_param_group" in text:
             return
         value = before_methods(value, _MOVES) if value is not None and _is_bound(statement, model) else value
         if isinstance(value, ast.Call) and any(last_name(arg) == model for arg in value.args):
             call = Call(made.file, value, made.context)
             copied = _is_bound(statement, model) and not used and made.file.called(value, made.context) == _COPY
             found = found or (value if copied or _puts_layers_in(call, model) else None)
-        elif found is None and stores(statement, model):
+        elif found is None and model in text and stores(statement, model):
             return
         if found is not None and _steps(statement, optimizer):
             yield found
