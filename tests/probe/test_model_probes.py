@@ -128,8 +128,29 @@ def test_a_language_model_without_its_mask() -> None:
     says(ask("future-leak", next_token(Causal())), Outcome.PASS)
 
 
+class Forced(nn.Module):
+    """A decoder that begins with a summary of the sequence, or with nothing, and is fed its answers step by step."""
+
+    def __init__(self, late: int, summary: bool) -> None:
+        super().__init__()
+        self.embed, self.cell, self.head = nn.Embedding(12, 16), nn.GRUCell(16, 16), nn.Linear(16, 12)
+        self.late, self.summary = late, summary
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        fed = F.pad(x, (0, 0, self.late, 0))
+        state, outputs = x.mean(1) * self.summary, []
+        for place in range(tokens.shape[1]):
+            state = self.cell(fed[:, place], state)
+            outputs.append(self.head(state))
+        return torch.stack(outputs, dim=1)
+
+
 def test_targets_that_are_the_inputs() -> None:
     says(ask("future-leak", next_token(Causal(), shift=0)), Outcome.WARN, "input tokens themselves")
+    says(ask("future-leak", next_token(Forced(late=0, summary=False), shift=0)), Outcome.WARN, "nothing to predict")
+    assert ask("future-leak", next_token(Forced(late=1, summary=False), shift=0)).outcome is Outcome.SKIP
+    assert ask("future-leak", next_token(Forced(late=1, summary=True), shift=0)).outcome is Outcome.SKIP
 
 
 def test_a_tagger_may_look_both_ways() -> None:

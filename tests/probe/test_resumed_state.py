@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from probe_programs import ask, classes, cross_entropy, mlp, trial_of
 from torch import Tensor, nn
@@ -100,6 +101,65 @@ def test_state_that_only_a_report_shows_is_a_warning() -> None:
 
 def test_state_that_changes_nothing_may_be_lost() -> None:
     assert ask(RESUME, stateful(saved=False, used=False)).outcome is Outcome.PASS
+
+
+class Carrying(nn.Module):
+    """What the batch before left is mixed into each batch; `kept` is how much of it stays for the batch after."""
+
+    def __init__(self, kept: float) -> None:
+        super().__init__()
+        self.body, self.head, self.kept = nn.Linear(8, 16), nn.Linear(16, 5), kept
+
+    def forward(self, x: Tensor, left: Tensor) -> tuple[Tensor, Tensor]:
+        new = self.body(x)
+        return self.head(torch.tanh(new + left)), (self.kept * left + (1 - self.kept) * new).detach()
+
+
+class Carried:
+    """Holds what goes from batch to batch, and how many there were."""
+
+    def __init__(self) -> None:
+        self.left, self.count = torch.zeros(16), 0
+
+
+def carrying(kept: float, *, every: int = 0, evaluated: bool = False) -> Trial:
+    """`every` so many steps the loss is another one; an evaluation begins with nothing, or with what is left."""
+    model, carried = Carrying(kept), Carried()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+
+    def step(batch: Any, _: int) -> dict[str, Tensor]:
+        output, carried.left = model(batch[0], carried.left)
+        carried.count += bool(every)
+        odd = every and carried.count % every == 0
+        loss = nn.functional.cross_entropy(output, batch[1]) * (2 if odd else 1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        left = carried.left if evaluated else torch.zeros(16)
+        return {"val": nn.functional.cross_entropy(model(batch[0], left)[0], batch[1]).item()}
+
+    trial = trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+    trial.evaluate_step, trial.validation_batches = evaluate, lambda: iter(classes(8))
+    trial.objects, trial.saved = (carried, step), {"model": model, "optimizer": optimizer}
+    return trial
+
+
+def test_state_that_the_next_steps_bring_back_is_a_warning() -> None:
+    verdict = ask(RESUME, carrying(kept=0.2))
+    assert verdict.outcome is Outcome.WARN, verdict
+    assert "lacks state of `Carried`" in verdict.findings[0].message
+    assert "differs for a few steps" in verdict.findings[0].message
+    assert "5 steps later it has faded" in verdict.summary
+
+
+@pytest.mark.parametrize(("kept", "every", "evaluated"), [(0.95, 0, False), (0.2, 4, False), (0.2, 0, True)])
+def test_state_that_lasts_or_that_an_evaluation_reads_is_a_failure(kept: float, every: int, evaluated: bool) -> None:
+    verdict = ask(RESUME, carrying(kept, every=every, evaluated=evaluated))
+    assert verdict.outcome is Outcome.FAIL, verdict
+    assert "until it is put back" in verdict.findings[0].message
 
 
 def test_gradients_that_wait_for_more_batches_are_no_lost_state() -> None:

@@ -50,11 +50,12 @@ class NextToken:
         tokens, shift = ids[which], shifts[which]
         call = capture(trial)
         length = tokens.shape[1]
-        if shift != 1:
-            return cls(0, length, 0, 0, "", place)
+        cuts = sorted({1, length // 4, length // 2, length - 2} & set(range(1, length)))
+        only = which if len(ids) > 1 else None
         with exclusively_evaluating(iter(trial.models.values())):
-            cuts = sorted({1, length // 4, length // 2, length - 2} & set(range(1, length)))
-            only = which if len(ids) > 1 else None
+            if shift != 1:
+                _sees_its_own_place(call, cuts, length, only)
+                return cls(0, length, 0, 0, "", place)
             exchanges = {cut: _exchanged(call, cut, length, only) for cut in cuts}
             leaking = [cut for cut in cuts if _leaks(call, exchanges[cut], cut, length)]
             where = _where(call, exchanges[leaking[0]], leaking[0], length, trial) if leaking else ""
@@ -99,6 +100,14 @@ def _shift(tokens: Tensor, targets: Tensor) -> int | None:
         known = same >= 0
         return 1 if bool(known.any()) and bool((same == tokens[:, 1:])[known].all()) else None
     return None
+
+
+def _sees_its_own_place(call: CapturedCall, cuts: list[int], length: int, which: int | None) -> None:
+    """Raises NotMeasured where a model whose targets are its inputs has something to predict nevertheless."""
+    if any(_leaks(call, _exchanged(call, cut, length, which), cut, length) for cut in cuts):
+        raise NotMeasured("every place reads the whole sequence that is the target, as in an autoencoder")
+    if not any(_leaks(call, _exchanged(call, cut - 1, length, which), cut, length) for cut in cuts):
+        raise NotMeasured("no output depends on the input at its own place: the model itself feeds back earlier tokens")
 
 
 def _exchanged(call: CapturedCall, cut: int, length: int, which: int | None) -> Arguments:

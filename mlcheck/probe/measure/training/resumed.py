@@ -2,12 +2,14 @@
 
 Both go on from the same step with the same batches and the same random numbers, so they must agree bit for bit.
 What is not in the checkpoint is then put back piece by piece: the piece that makes them agree is what it lacks.
+What a few steps bring back by themselves, such as a recurrent network's state that goes from batch to batch, is told
+apart from what never comes back, such as a counter.
 (PyTorch's notes on saving and loading a general checkpoint say what belongs in one.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -17,17 +19,19 @@ import torch
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.training.agreement import differences, distance, plain
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.cells import Cell
 from mlcheck.trial.generators import seed_all
-from mlcheck.trial.sandbox import State, restore, snapshot
-from mlcheck.trial.tensors import same_bits
+from mlcheck.trial.sandbox import State, cells_of, restore, snapshot
 from mlcheck.trial.trial import Trial
 
 _BEFORE = 3
 _AFTER = 2
 _SEED = 7
 _MOST_PIECES = 40
+_FORGETTING = 5
+_FORGOTTEN = 0.05
 _OF_STEP = " of step "
 
 
@@ -44,6 +48,8 @@ class Resumed:
     """`differing` are metrics and parameters that differ, with both values where they are numbers.
 
     `causes` are the pieces without which the runs differ and with which they agree; `steps` is how many came before.
+    `forgotten_after` is how many steps bring the causes back by themselves; 0 where they do not, or an evaluation
+    reads them.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -54,6 +60,7 @@ class Resumed:
     causes: tuple[Lost, ...]
     steps: int
     place: Location
+    forgotten_after: int = 0
 
     @property
     def in_reports_only(self) -> bool:
@@ -65,9 +72,10 @@ class Resumed:
         if trial.saved is None:
             raise NotMeasured("the program writes its own checkpoints, which mlcheck does not know")
         run = _Run(trial, Clock(seconds / 2))
-        differing = _differences(run.expected, run.resumed())
+        differing = differences(run.expected, run.resumed())
         causes = run.missing() if differing else ()
-        return cls(tuple(trial.saved), tuple(differing), causes, _BEFORE, Location(*trial.entry))
+        forgotten = _FORGETTING * bool(causes and run.forgets({lost.name for lost in causes}))
+        return cls(tuple(trial.saved), tuple(differing), causes, _BEFORE, Location(*trial.entry), forgotten)
 
 
 class _Run:
@@ -89,7 +97,7 @@ class _Run:
         self._checkpoint = {name: deepcopy(part.state_dict()) for name, part in (trial.saved or {}).items()}
         self.expected = self._go_on()
         restore(trial, self._middle)
-        if _differences(self.expected, self._go_on()):
+        if differences(self.expected, self._go_on()):
             raise inconclusive("two runs from the same state differ, so a resumed one cannot be compared")
 
     def resumed(self, *pieces: Cell) -> Mapping[str, Any]:
@@ -118,12 +126,10 @@ class _Run:
         found: dict[str, Any] = {}
         for index, batch in enumerate(self._batches[_BEFORE:], _BEFORE):
             for name, value in trial.train_step(copied(batch), index).items():
-                found[f"{name}{_OF_STEP}{index + 1}"] = _plain(value)
+                found[f"{name}{_OF_STEP}{index + 1}"] = plain(value)
         for name, value in self._evaluated().items():
-            found[f"{name} of the evaluation"] = _plain(value)
-        for model, module in trial.models.items():
-            for name, tensor in module.state_dict().items():
-                found[f"{model}.{name}"] = _plain(tensor)
+            found[f"{name} of the evaluation"] = plain(value)
+        found.update({name: plain(tensor) for name, tensor in self._weights()})
         return found
 
     def _evaluated(self) -> Mapping[str, Any]:
@@ -139,16 +145,66 @@ class _Run:
         changed = [(cell, cell.change()) for cell in self._pieces(self._middle)]
         pieces = [(cell, change) for cell, change in changed if change][:_MOST_PIECES]
         for cell, change in pieces:
-            if self._clock.left() and not _differences(self.expected, self.resumed(cell)):
+            if self._clock.left() and not differences(self.expected, self.resumed(cell)):
                 return (Lost(cell.name, change),)
         needed = pieces
-        if _differences(self.expected, self.resumed(*(cell for cell, _ in needed))):
+        if differences(self.expected, self.resumed(*(cell for cell, _ in needed))):
             return ()
         for piece in list(needed):
             rest = [other for other in needed if other is not piece]
-            if self._clock.left() and not _differences(self.expected, self.resumed(*(cell for cell, _ in rest))):
+            if self._clock.left() and not differences(self.expected, self.resumed(*(cell for cell, _ in rest))):
                 needed = rest
         return tuple(Lost(cell.name, change) for cell, change in needed)
+
+    def forgets(self, names: Set[str]) -> bool:
+        """Whether a few steps bring these pieces back by themselves, and no evaluation reads them.
+
+        From step to step everything but the pieces is that of the uninterrupted run. What a step then still does
+        to the weights because of them is compared with what it does right after the loss.
+        """
+        lost = [cell for cell in self._start.cells if cell.name in names]
+        if differences(self._unstepped(), self._unstepped(lost)):
+            return False
+        whole, healed, alike = self._middle, lost, False
+        for index in range(_BEFORE, _BEFORE + _FORGETTING):
+            if not self._clock.left():
+                return False
+            self._step(index, whole, healed)
+            healed, told = [cell for cell in cells_of(self._trial) if cell.name in names], _told(lost)
+            self._step(index, whole)
+            whole, alike = snapshot(self._trial), _told(lost) == told
+        if not alike:  # a number that is still another one, such as a counter that acts every so many steps
+            return False
+        first, last = self._changes(self._middle, lost), self._changes(whole, healed)
+        return any(first.values()) and all(last[name] <= _FORGOTTEN * change for name, change in first.items())
+
+    def _changes(self, whole: State, pieces: Iterable[Cell]) -> dict[str, float]:
+        """How far the weights after a step change where these pieces are another run's."""
+        self._step(_BEFORE, whole)
+        expected = {name: plain(tensor) for name, tensor in self._weights()}
+        self._step(_BEFORE, whole, pieces)
+        return {name: distance(expected[name], tensor) for name, tensor in self._weights()}
+
+    def _step(self, index: int, whole: State, pieces: Iterable[Cell] = ()) -> None:
+        self._exchange(whole, pieces)
+        self._trial.train_step(copied(self._batches[index % len(self._batches)]), index)
+
+    def _unstepped(self, pieces: Iterable[Cell] = ()) -> Mapping[str, Any]:
+        """What an evaluation right after the interruption says."""
+        self._exchange(self._middle, pieces)
+        return {name: plain(value) for name, value in self._evaluated().items()}
+
+    def _exchange(self, whole: State, pieces: Iterable[Cell]) -> None:
+        """The whole state with these pieces of another, and random numbers that are always the same."""
+        restore(self._trial, whole)
+        for piece in pieces:
+            piece.restore()
+        seed_all(_SEED + 1)
+
+    def _weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for model, module in self._trial.models.items():
+            for name, tensor in module.state_dict().items():
+                yield f"{model}.{name}", tensor
 
     def _pieces(self, state: State) -> list[Cell]:
         """What can be put back by itself: not what hangs on an optimizer or scheduler, whose state was loaded."""
@@ -156,43 +212,5 @@ class _Run:
         return [cell for cell in state.cells if cell.name.split(".")[0] not in loaded]
 
 
-def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    return [
-        f"{name} {_told(one[name])} instead of {_told(other.get(name))}"[:200] if _is_number(one[name]) else name
-        for name in one
-        if not _same(one[name], other.get(name))
-    ]
-
-
-def _plain(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else deepcopy(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) or getattr(value, "size", None) == 1 or _is_scalar(value)
-
-
-def _is_scalar(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.numel() == 1
-
-
-def _told(value: Any) -> str:
-    try:
-        return f"{float(value):.6g}"
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Bitwise, with NaN equal to NaN; lists and mappings item by item."""
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    try:
-        mine, theirs = torch.as_tensor(one), torch.as_tensor(other)
-    except (TypeError, ValueError, RuntimeError):
-        if hasattr(one, "tolist") and hasattr(other, "tolist"):
-            return _same(one.tolist(), other.tolist())
-        return bool(one == other)
-    return same_bits(mine, theirs)
+def _told(pieces: Iterable[Cell]) -> list[str]:
+    return [piece.change() for piece in pieces]
