@@ -181,6 +181,12 @@ def short_sentences() -> Tensor:
     return ids.masked_fill(places == ends, 1).masked_fill(places > ends, 0)
 
 
+def counted() -> Tensor:
+    """Few values in each column, each in units of its own: rows are often alike in some columns side by side."""
+    counts = torch.poisson(torch.linspace(0.2, 1.0, 30).expand(1500, 30), generator=draws())
+    return (counts - counts.mean(0)) / counts.std(0)
+
+
 def chronological() -> Trial:
     walk = torch.randn(1200, generator=draws()).cumsum(0)
     return between(windows(walk[:900]), windows(walk[900 - 32 :]))
@@ -193,6 +199,7 @@ SOUND = {
     "diabetes": lambda: split(torch.as_tensor(load_diabetes().data).float()),
     "photographs": lambda: split(photographs(400)),
     "word counts": lambda: split(bags()),
+    "counts in columns": lambda: split(counted()),
     "one-hot": lambda: split(one_hot()),
     "measurements and one-hot": lambda: split(measured_and_one_hot()),
     "ids behind which zeros stand": lambda: split(padded_ids()),

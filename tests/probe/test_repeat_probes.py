@@ -100,6 +100,26 @@ def test_partners_that_are_drawn_at_each_read_are_no_augmentation() -> None:
     says(ask("validation-augmented", trial_on(Triplets(x), Triplets(x, spread=0.1))), Outcome.WARN, "`other`")
 
 
+class LabelledPairs(Triplets):
+    """What says whether two belong together is drawn with the second of them, or noise of `width` numbers is."""
+
+    def __init__(self, x: Tensor, width: int, spread: float = 0.0) -> None:
+        super().__init__(x, spread)
+        self.width = width
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return {**super().__getitem__(index), "target": torch.randint(1000, (self.width,)).float()}
+
+
+def test_the_label_of_a_pair_is_drawn_with_the_pair() -> None:
+    x = table().tensors[0]
+    drawn = trial_on(LabelledPairs(x, 1), LabelledPairs(x, 1))
+    says(ask("validation-augmented", drawn), Outcome.INCONCLUSIVE, "another sample's at each read")
+    noisy = trial_on(LabelledPairs(x, 1), LabelledPairs(x, 1, spread=0.1))
+    says(ask("validation-augmented", noisy), Outcome.WARN, "`other`")
+    says(ask("validation-augmented", trial_on(LabelledPairs(x, 8), LabelledPairs(x, 8))), Outcome.WARN, "`target`")
+
+
 class Density(Dataset[Any]):
     """Points of a distribution, whatever index is asked for; with `grid`, noise around the point of the index."""
 

@@ -167,3 +167,21 @@ def test_with_lightning_itself(load: Load) -> None:
         "softmax-before-ce", load(text.replace("self.net(batch[0])", "self.net(batch[0]).softmax(1)"), package="")
     )
     assert verdict.outcome is Outcome.FAIL
+
+
+@pytest.mark.filterwarnings("ignore")  # theirs
+@pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="lightning is not installed")
+def test_an_epoch_that_is_cut_short_is_evaluated_before_early_stopping_asks(load: Load) -> None:
+    text = MODULE.replace("import pytorch_lightning as pl", "import lightning as pl").replace(
+        "x[:64]", "x.repeat(9, 1)"
+    )
+    text = text.replace("y[:64]", "y.repeat(9)").replace("        F.cross", '        self.log("held_out", F.cross')
+    text = text.replace("batch[1])\n\n    def configure", "batch[1]))\n\n    def configure")
+    stops = """    def configure_callbacks(self):
+        return [pl.pytorch.callbacks.EarlyStopping("held_out", patience=100)]
+
+    def training_step"""
+    trial = load(text.replace("    def training_step", stops), package="")
+    for rule in ("missing-eval-mode", "train-not-restored", "non-finite-gradient"):
+        verdict = ask(rule, trial)
+        assert verdict.outcome is Outcome.PASS, (rule, verdict.reason or verdict.summary)

@@ -14,7 +14,8 @@ def check(seen: InputUse) -> Verdict:
     if not seen.finite:
         return Verdict(Outcome.INCONCLUSIVE, reason="the model's output is not finite")
     if not tried:
-        return Verdict(Outcome.INCONCLUSIVE, reason="all rows of the batch are the same, so nothing can be exchanged")
+        what = "all rows of the batch are the same" if seen.rows else "no tensor holds the whole batch"
+        return Verdict(Outcome.INCONCLUSIVE, reason=f"{what}, so nothing can be exchanged")
     if seen.rows == 0:
         return _of_ragged(seen, tried)
     if not seen.used or seen.identical:

@@ -59,7 +59,7 @@ def _near(near: Near, told: str, training: Split, validation: Split) -> Verdict:
 def _overlapping(share: float, stretch: int, looked: int) -> Verdict:
     message = (
         f"{100 * share:.3g} % of the validation sequences hold a stretch of {stretch} values that is in a training "
-        "sequence too, at any offset: windows of the two splits overlap"
+        "sequence too, at another offset: windows of the two splits overlap"
     )
     finding = Finding(
         message,

@@ -18,11 +18,13 @@ _SHOWN, _IN_A_SENTENCE = 5, 3
 def check(seen: StepCalls) -> Verdict:
     times = sum(call.times for call in seen.waits)
     numbers = {"waits in a step": times}
-    evidence = f"a step reads from the device {_often(times)}" + (f": {_list(seen.waits)}" if times else "")
+    evidence = f"a step reads from the device {_often(times)}"
+    told = ""
     if seen.device == "cpu":
-        evidence += "; counted as they would be on a device, as this ran on the CPU, where they cost nothing"
+        told = "; counted as they would be on a device, as this ran on the CPU, where they cost nothing"
     if not (_written_for_a_device(seen) or _put_on_one(seen)):
-        return Verdict(Outcome.PASS, evidence, numbers=numbers, looked_at=1)
+        where = f": {_list(seen.waits)}" if times else ""
+        return Verdict(Outcome.PASS, f"{evidence}{where}{told}", numbers=numbers, looked_at=1)
     first, *others = seen.waits
     where = "waits" if seen.device != "cpu" else "would wait on a GPU (here, on the CPU, it does not)"
     message = (
@@ -31,7 +33,7 @@ def check(seen: StepCalls) -> Verdict:
         "meanwhile nothing is queued, and the device idles after it"
     )
     finding = Finding(message, first.place, _help(seen), related=tuple(call.place for call in others[:_SHOWN]))
-    return Verdict(Outcome.WARN, evidence, findings=(finding,), numbers=numbers, looked_at=1)
+    return Verdict(Outcome.WARN, f"{evidence}{told}", findings=(finding,), numbers=numbers, looked_at=1)
 
 
 def _written_for_a_device(seen: StepCalls) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from mlcheck.core.check import Verdict
@@ -9,7 +10,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.data.sample_tensors import equal_share
-from mlcheck.probe.measure.data.samples import Samples
+from mlcheck.probe.measure.data.samples import Samples, Split
 from mlcheck.probe.measure.names import listed, part_of
 
 ALL_BUT_A_FEW = 0.9
@@ -42,7 +43,7 @@ def check(seen: Samples) -> Verdict:
     if len(split.varying) > 1 and len(split.varying) == len(split.shapes):
         reason = "every part of a validation sample is drawn anew at each read: views of one thing, or a random task"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
-    if split.varying and set(split.varying) == set(split.drawn):
+    if split.drawn and all(name in split.drawn or _is_a_number(split, name) for name in split.varying):
         parts = f"{_parts(split.drawn)} of a validation sample"
         reason = f"{parts} are another sample's at each read: pairs or triplets drawn at random"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
@@ -52,6 +53,11 @@ def check(seen: Samples) -> Verdict:
     )
     finding = Finding(message, help=HELP)
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=split.read_twice)
+
+
+def _is_a_number(split: Split, name: str) -> bool:
+    """One a sample: what says of a pair whether its two belong together is another's with each pair."""
+    return all(math.prod(shape) == 1 for shape in split.shapes[name])
 
 
 def _parts(names: Iterable[str]) -> str:

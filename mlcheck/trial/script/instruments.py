@@ -112,7 +112,6 @@ class Instruments:
         def __iter__(loader: DataLoader[Any]) -> Iterator[Any]:  # noqa: N807
             if self._inside or self.run is None or not self.run.is_here:
                 return original(loader)  # type: ignore[no-any-return]
-            evaluate_after(ENOUGH_BATCHES)
             return _AskingIterator(self, self.loaders.begin_pass(loader))
 
         __iter__.asks = True  # type: ignore[attr-defined]
@@ -191,6 +190,8 @@ class _AskingIterator(Iterator[Any]):
         run = self._instruments.run
         if run is None or not run.is_here:
             return self._next_real()
+        if not self._pass.given:  # Lightning decides when to evaluate after it has begun the pass
+            evaluate_after(ENOUGH_BATCHES)
         answer = run.ask(WantsBatch(self._pass))
         if answer is Answer.STOP:
             if self._real is not None:

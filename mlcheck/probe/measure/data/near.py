@@ -137,8 +137,9 @@ def _dimension(around: Tensor) -> float:
 
 
 def shared_windows(training: Split, validation: Split) -> tuple[float, int] | None:
-    """The share of validation samples that hold a stretch of a training sample, at any place in it, and its length.
+    """The share of validation samples that hold a stretch of a training sample, at another place, and its length.
 
+    What comes at the same place in both may be the columns of a table, few values each, and no time at all.
     None where samples are no sequences of one length, or hold too few different numbers to tell stretches apart.
     """
     mine, theirs = _sequences(training), _sequences(validation)
@@ -150,7 +151,7 @@ def shared_windows(training: Split, validation: Split) -> tuple[float, int] | No
         return None
     fits = max(1, _MOST_WINDOWS // (length - stretch + 1))
     known, asked = _windows(mine[:fits], stretch), _windows(theirs[:fits], stretch)
-    found = np.isin(_as_items(asked), _as_items(known)) & _varied(asked)
+    found = _moved(asked, known, length - stretch + 1) & _varied(asked)
     return float(found.reshape(len(theirs[:fits]), -1).any(1).mean()), stretch
 
 
@@ -187,6 +188,15 @@ def _varied(windows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     half = windows.shape[1] // 2
     mixed: np.ndarray[Any, Any] = (different >= 4) & ~(ordered[:, half:] == ordered[:, :-half]).any(1)
     return mixed
+
+
+def _moved(asked: np.ndarray[Any, Any], known: np.ndarray[Any, Any], places: int) -> np.ndarray[Any, Any]:
+    """Which windows are known from another of the `places` of a sample, and not from their own."""
+    mine, theirs = _as_items(asked), _as_items(known)
+    found = np.isin(mine, theirs)
+    for place in range(places):
+        found[place::places] &= ~np.isin(mine[place::places], theirs[place::places])
+    return found
 
 
 def _windows(rows: np.ndarray[Any, Any], stretch: int) -> np.ndarray[Any, Any]:
