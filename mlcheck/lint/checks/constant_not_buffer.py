@@ -11,6 +11,7 @@ from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
 from mlcheck.lint.sites.layers.filling import filled
 from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes, text_of
+from mlcheck.lint.sites.layers.random_orders import random_orders
 
 LOOKS_AT = "module class"
 _RANDOM = ("torch.rand", "torch.randn")
@@ -30,6 +31,13 @@ _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tens
 def check(facts: Facts) -> Iterator[Finding]:
     moved = _mentions(facts.sites, _ELSEWHERE) or not _mentions(facts.sites, _PROGRAM)
     saved = _mentions(facts.sites, ("state_dict",))
+    for order in random_orders(facts.sites):
+        yield Finding(
+            f"`self.{order.name}` is drawn at random, and no checkpoint holds it: loaded weights meet another order",
+            order.function.place(order.assigned.node).location,
+            help=f'use `self.register_buffer("{order.name}", ...)`',
+            related=(order.cls.file.place(order.used, order.function.inner).location,),
+        )
     if not moved and not saved:
         return
     for cls in facts.sites.once(module_classes):
