@@ -16,6 +16,7 @@ _KEEPS = _SPREADS | {"float", "double", "long", "bool", "clone", "div", "log", "
 _KEEPS |= {"sin", "cos"}
 _NUMBERS = ("numpy.pi", "math.pi", "numpy.e", "math.e", "math.tau", "torch.pi")
 _JOINS = ("torch.stack", "torch.cat", "torch.hstack", "torch.vstack")
+_WRAPPERS = ("torch.autograd.Variable", "torch.autograd.variable.Variable")  # of PyTorch before 0.4
 ANY = "torch.tensor of anything"  # perhaps of a single number, which works from the CPU
 
 
@@ -28,6 +29,8 @@ def made_by(cls: Class, assigned: AttributeSet) -> str | None:
     while todo:
         node, context = todo.pop()
         spread = False
+        if isinstance(node, ast.Call) and node.args and cls.file.resolve(node.func, context) in _WRAPPERS:
+            node = node.args[0]
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
             spread = spread or node.func.attr in _SPREADS
             of_torch = cls.file.resolve(node.func, context) == f"torch.{node.func.attr}" and bool(node.args)
