@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
-from probe_programs import says, trial_of
+from probe_programs import ask, says, trial_of
 from torch import Tensor, nn
 
 from mlcheck.core.finding import Location
@@ -14,6 +16,7 @@ from mlcheck.probe.checks import cannot_overfit_one_batch
 from mlcheck.probe.measure.loss.floors import Floors
 from mlcheck.probe.measure.training.memorising import Curve, Experiment
 from mlcheck.probe.measure.training.overfit import Overfit
+from mlcheck.trial.trial import Trial
 
 
 class Echo(nn.Module):
@@ -55,3 +58,26 @@ def test_the_steps_that_a_recurrent_layer_takes_are_counted() -> None:
     batches = [torch.rand(8, 30, 1, generator=torch.Generator().manual_seed(0))]
     trial = trial_of(Echo(), batches, lambda model, x: F.mse_loss(model(x), x))
     assert Experiment(trial, 5.0).walked == 30
+
+
+def hazards(*, masked: bool) -> Trial:
+    """An event in one of six intervals a sample, later ones of which nothing is known: left out of the loss, or not."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 6))
+    last = torch.randint(1, 6, (32, 1))
+    inputs, happened = torch.randn(32, 8), (torch.arange(6) == last).float()
+    counts = (torch.arange(6) <= last - 1).float() + happened if masked else torch.ones(32, 6)
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        scores = model(batch[0])
+        each = F.binary_cross_entropy_with_logits(scores, batch[1], reduction="none")
+        return (each * batch[2]).sum(dim=1).mean()
+
+    return trial_of(model, [(inputs, happened, counts)] * 3, loss, torch.optim.Adam(model.parameters(), lr=1e-2))
+
+
+def test_elements_that_a_mask_leaves_out_need_not_be_learnt() -> None:
+    assert ask("cannot-overfit-one-batch", hazards(masked=True)).outcome is not Outcome.FAIL
+    assert ask("cannot-overfit-one-batch", hazards(masked=False)).outcome is Outcome.PASS
+    assert Experiment(hazards(masked=False), 5.0).whole
+    assert not Experiment(hazards(masked=True), 5.0).whole

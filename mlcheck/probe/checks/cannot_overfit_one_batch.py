@@ -126,7 +126,7 @@ def _open_question(seen: Overfit, best: Curve, share: float) -> str:
         return f"there was time for {plural(best.steps, 'step')} only"
     if not seen.whole:
         if seen.heads == 1:
-            return "the loss has other terms besides, which need not vanish"
+            return "the loss has other terms besides, or leaves elements out, which need not vanish"
         return f"{seen.heads} losses are summed with weights that are not known"
     if not all(_flat(curve) or curve.diverged for curve in (seen.mine, *seen.adam)):
         return _still_falling(best, seen.goal)

@@ -195,13 +195,15 @@ class _Scene:
         self.walked = 0
 
     def step(self, index: int) -> None:
-        losses = LossWatch(keep_dropout=False)
+        losses = LossWatch(keep_dropout=False, keep_results=index == 0)
         modules = ModuleWatch(self._intervene, self._walk if index == 0 else None)
         gradients = GradientWatch([], (lambda root: self._trace(root, losses)) if index == 0 else None)
         seed_all(_SEED)
         with losses, modules, gradients:
             self._trial.train_step(map_tensors(self._batch, torch.Tensor.clone), index)
         self.calls = losses.calls
+        for call in self.calls:
+            call.result = None
         self.backwards = gradients.backwards
         self.one_loss_for_all = gradients.is_one_loss_for(self._trial.optimizers.values())
         self.root = float(sum(float(backward.root.sum()) for backward in self.backwards))
@@ -222,6 +224,17 @@ class _Scene:
         mine = [call for call in losses.calls if call.node in nodes]
         self.contributing += mine
         self.whole = self.whole and len(mine) == 1 and _only_scaled(root.grad_fn, mine[0].node)
+        self.whole = self.whole and _every_element_counts(root, mine[0])
+
+
+def _every_element_counts(root: Tensor, call: LossCall) -> bool:
+    """Whether none of the loss's elements is left out, as by a mask that it is multiplied by."""
+    if call.result is None or call.result.numel() == 1 or not call.result.requires_grad:
+        return True
+    pulls: list[Tensor | None] = list(
+        torch.autograd.grad(root.sum(), [call.result], retain_graph=True, allow_unused=True)
+    )
+    return all(pull is None or bool((pull != 0).all()) for pull in pulls)
 
 
 def _is_target(tensor: Tensor, call: LossCall) -> bool:
