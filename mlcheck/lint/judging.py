@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Hashable
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts, Forward, Loss
+from mlcheck.lint.facts import Facts, Forward, Loss, Place
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.values import Cut, Select, Tensor, split_of_name
 
@@ -170,8 +170,13 @@ def _is_made_beside(facts: Facts, scores: Tensor, loss: Loss) -> bool:
     place = scores.place
     if not scores.kind or place is None or (place.path, place.symbol) != (loss.place.path, loss.place.symbol):
         return False
+    return not asks_for_loss(facts, place, loss)
+
+
+def asks_for_loss(facts: Facts, place: Place, loss: Loss) -> bool:
+    """Whether an `if` around the place asks which loss it is, as `type(criterion) == nn.BCEWithLogitsLoss` does."""
     file = facts.sites.at(place.path)
     branches = walk(file.module.source.tree) if file is not None else []
     asked = [ast.unparse(node.test) for node in branches if isinstance(node, ast.If) and place.node in walk(node)]
     called = loss.place.node.func if isinstance(loss.place.node, ast.Call) else None
-    return not any(last_name(called) in test or _LOSS.search(test) for test in asked)
+    return any(last_name(called) in test or _LOSS.search(test) for test in asked)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.judging import losses_of
+from mlcheck.lint.judging import asks_for_loss, losses_of
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import OPEN, Call
 from mlcheck.lint.sites.data.integers import is_integer, is_one_hot
@@ -24,6 +24,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         if call is None or target is None or target is OPEN:
             continue
         name = loss.name.rpartition(".")[2]
+        if asks_for_loss(facts, loss.place, loss):
+            continue
         if loss.name in _BINARY and is_integer(call.file, target, call.context):
             yield Finding(
                 f"`{name}` takes floating-point targets, and gets whole numbers: it refuses them",
