@@ -13,7 +13,7 @@ from sound_programs import SOUND
 from torch import nn
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.checks import learning_rate_too_low
+from mlcheck.probe.checks import learning_rate_too_high, learning_rate_too_low
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 
 
@@ -113,3 +113,18 @@ def test_optimizers_of_an_encoder_and_a_decoder_that_step_together_have_one_loss
     asked = Asked(trial)
     assert asked.verdict("learning-rate-too-high").outcome is outcome
     assert "take turns" not in asked.verdict("cannot-overfit-one-batch").reason
+
+
+HUMP = [0.16 + 0.04 * index for index in range(22)] + [1.0 * 0.93**index for index in range(18)]
+PLATEAU = [0.68, 11.0, 45.0, 93.0, 13.0, *(2.5 * 0.9**index for index in range(10)), *(0.85,) * 25]
+FAR_OFF = [0.16, *(500.0 * 0.92**index for index in range(39))]
+
+
+@pytest.mark.parametrize(
+    ("losses", "outcome"), [(HUMP, Outcome.INCONCLUSIVE), (PLATEAU, Outcome.FAIL), (FAR_OFF, Outcome.FAIL)]
+)
+def test_a_loss_that_has_passed_its_peak_is_not_at_its_end(losses: list[float], outcome: Outcome) -> None:
+    lower = RateTrial(0.1, tuple(0.16 - 0.001 * index for index in range(40)), diverged=False)
+    seen = RateTrials(0.003, 40, (RateTrial(1.0, tuple(losses), diverged=False), lower), warms_up=False)
+    verdict = learning_rate_too_high.check(seen)
+    assert verdict.outcome is outcome, verdict

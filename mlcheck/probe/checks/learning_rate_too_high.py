@@ -12,6 +12,7 @@ from mlcheck.probe.measure.training.rate_range import rate_curves, rate_range
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 
 HALF = 0.5
+NEAR = 4.0
 CHANCE = 1e-3
 
 
@@ -32,6 +33,10 @@ def check(seen: RateTrials) -> Verdict:
     start = mine.losses[0]
     gain_mine, gain_best = start - mine.tail(third), start - best.tail(third)
     numbers = {"learning rate": seen.rate, "better": seen.rate * best.factor}
+    if gain_mine < 0 and _comes_down(mine, third):
+        told = f"the loss rises from {start:.3g} to {max(mine.losses):.3g} and is down at {mine.losses[-1]:.3g} again"
+        reason = f"{told}: {plural(seen.steps, 'step')} do not tell where it ends"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, figures=_figures(seen), looked_at=seen.steps)
     if mine.diverged or (gain_mine < 0 < gain_best and gain_best > 0.02 * abs(start)):
         what = "diverges" if mine.diverged else f"rises from {start:.3g} to {mine.tail(third):.3g}"
         message = (
@@ -54,6 +59,13 @@ def check(seen: RateTrials) -> Verdict:
         numbers={"learning rate": seen.rate},
         looked_at=seen.steps,
     )
+
+
+def _comes_down(mine: RateTrial, length: int) -> bool:
+    """Whether it halves over the last steps and is back near its start, as where a codebook has to move first."""
+    edge = max(1, length // 4)
+    before, after = mine.losses[-length : -length + edge], mine.losses[-edge:]
+    return not mine.diverged and sum(after) < HALF * sum(before) and sum(after) < NEAR * edge * abs(mine.losses[0])
 
 
 def _worse(mine: RateTrial, best: RateTrial, length: int) -> float:
