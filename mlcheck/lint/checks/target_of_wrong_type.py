@@ -24,9 +24,11 @@ def check(facts: Facts) -> Iterator[Finding]:
         if call is None or target is None or target is OPEN:
             continue
         name = loss.name.rpartition(".")[2]
-        if asks_for_loss(facts, loss.place, loss):
-            continue
-        if loss.name in _BINARY and is_integer(call.file, target, call.context):
+        if (
+            loss.name in _BINARY
+            and is_integer(call.file, target, call.context)
+            and not asks_for_loss(facts, loss.place, loss)
+        ):
             yield Finding(
                 f"`{name}` takes floating-point targets, and gets whole numbers: it refuses them",
                 loss.place.location,
@@ -34,7 +36,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
         elif loss.name in _OF_CLASSES and is_one_hot(call.file, target, call.context):
             indices = loss.name.endswith("NLLLoss")
-            if indices or is_integer(call.file, target, call.context):
+            if (indices or is_integer(call.file, target, call.context)) and not asks_for_loss(facts, loss.place, loss):
                 yield Finding(
                     f"`{name}` takes the numbers of the classes{'' if indices else ', or probabilities'}, "
                     "and gets one-hot integers: it refuses them",
