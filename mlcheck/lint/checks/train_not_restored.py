@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     related=(forward.place.location,),
                 )
             elif (
-                forward.learns is not None
+                _is_stepped(facts, forward)
                 and forward.when.later_turn(mode.when) is not None
                 and not _of_a_later_phase(facts, mode.place, forward)
             ):
@@ -44,6 +44,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{forward.name}.train()` after the evaluation, before training goes on",
                     related=(forward.place.location,),
                 )
+
+
+def _is_stepped(facts: Facts, forward: Forward) -> bool:
+    """Whether anything may step along its gradients, and they are not only looked at."""
+    file = facts.sites.at(forward.place.path)
+    return forward.learns is not None or file is None or ".step(" in file.text
 
 
 def _is_remembered(facts: Facts, switched: Place) -> bool:
