@@ -56,9 +56,8 @@ def _finding(clearing: Place, step: Place) -> Finding:
 
 def _after_a_failure(facts: Facts, clearing: Clearing) -> bool:
     """`except RuntimeError: optimizer.zero_grad()`: it clears what a batch left that could not be finished."""
-    file = facts.sites.at(clearing.place.path)
-    calls = file.calls("zero_grad") if file is not None else []
-    return any(call.node is clearing.place.node and on_failure(call.context) for call in calls)
+    call = facts.sites.call_at(clearing.place)
+    return call is not None and on_failure(call.context)
 
 
 def _asked_last(grads: Grads, clearing: Clearing) -> Choice | None:

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss
 from mlcheck.lint.judging import losses_of
-from mlcheck.lint.nodes import before_methods, last_name
+from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites import OPEN, Call, Class, Context, File, Sites
 from mlcheck.lint.sites.data.collating import padded_by_collate
 from mlcheck.lint.sites.latest import source
@@ -139,14 +139,13 @@ def _padded_targets(sites: Sites, losses: list[Loss]) -> Call | None:
 
 def _collated(sites: Sites, loss: Loss) -> Call | None:
     """The `pad_sequence` of a `collate_fn` whose result is what the loss is told to predict."""
-    file, node = sites.at(loss.place.path), loss.place.node
-    for call in file.calls(last_name(node.func)) if file is not None and isinstance(node, ast.Call) else ():
-        target = call.argument("target", 1) if call.node is node else None
-        if target is not None and target is not OPEN:
-            padded = padded_by_collate(call.file, target, call.context)
-            number = padded.constant("padding_value", 2, default=0) if padded is not None else None
-            return padded if isinstance(number, int | float) and number >= 0 else None
-    return None
+    call = sites.call_at(loss.place)
+    target = call.argument("target", 1) if call is not None else None
+    if call is None or target is None or target is OPEN:
+        return None
+    padded = padded_by_collate(call.file, target, call.context)
+    number = padded.constant("padding_value", 2, default=0) if padded is not None else None
+    return padded if isinstance(number, int | float) and number >= 0 else None
 
 
 def _beside_samples(file: File) -> str:

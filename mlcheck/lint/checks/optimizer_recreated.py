@@ -53,17 +53,15 @@ def _age(owner: Hashable) -> int:
 
 def _is_of_new_model(facts: Facts, made: Optimizer, loop: Loop) -> bool:
     """`main()` in a loop over settings, which makes its own model: `net = build(args)`, `Adam(net.parameters())`."""
-    file, node = facts.sites.at(made.place.path), made.place.node
-    calls = file.calls(made.type.rpartition(".")[2]) if file is not None else []
-    call = next((call for call in calls if call.node is node), None)
+    call = facts.sites.call_at(made.place)
     function = call.function if call is not None else None
-    if file is None or call is None or function is None or loop.node in function.nodes or not call.node.args:
+    if call is None or function is None or loop.node in function.nodes or not call.node.args:
         return False
     given = call.node.args[0]
     owner = given.func.value if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) else None
-    bindings = file.bindings(owner.id, call.context) if isinstance(owner, ast.Name) else []
+    bindings = call.file.bindings(owner.id, call.context) if isinstance(owner, ast.Name) else []
     first = bindings[0] if bindings else None
-    own = first is not None and file.function_around(first.context) is function
+    own = first is not None and call.file.function_around(first.context) is function
     return own and first is not None and first.kind == "value" and isinstance(first.value, ast.Call)
 
 

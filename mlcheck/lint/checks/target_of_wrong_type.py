@@ -4,10 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import asks_for_loss, losses_of
-from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import OPEN, Call
+from mlcheck.lint.sites import OPEN
 from mlcheck.lint.sites.data.integers import is_integer, is_one_hot
 
 LOOKS_AT = "classification loss"
@@ -19,7 +18,7 @@ _OF_CLASSES = ("torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss")
 def check(facts: Facts) -> Iterator[Finding]:
     losses = {loss.place.spot: loss for loss in losses_of(facts, LOOKS_AT, *_BINARY, *_OF_CLASSES)}
     for loss in losses.values():
-        call = _call(facts, loss)
+        call = facts.sites.call_at(loss.place)
         target = call.argument("target", 1) if call is not None else None
         if call is None or target is None or target is OPEN:
             continue
@@ -43,9 +42,3 @@ def check(facts: Facts) -> Iterator[Finding]:
                     loss.place.location,
                     help="give it the labels as they are, without `one_hot`",
                 )
-
-
-def _call(facts: Facts, loss: Loss) -> Call | None:
-    file, node = facts.sites.at(loss.place.path), loss.place.node
-    calls = file.calls(last_name(node.func)) if file is not None and isinstance(node, ast.Call) else []
-    return next((call for call in calls if call.node is node), None)

@@ -55,7 +55,9 @@ def _is_stepped(facts: Facts, forward: Forward) -> bool:
 def _is_remembered(facts: Facts, switched: Place) -> bool:
     """Whether the function around notes each `.training` that it finds, and calls `train()` by what it noted."""
     file = facts.sites.at(switched.path)
-    around = [f for f in file.functions if any(node is switched.node for node in f.nodes)] if file is not None else []
+    line = switched.spot[1]
+    functions = file.functions if file is not None else []
+    around = [f for f in functions if f.node.lineno <= line <= (f.node.end_lineno or 0)]
     notes = (node for function in around for node in function.nodes if isinstance(node, ast.Attribute))
     words = {node.attr for node in notes if isinstance(node.ctx, ast.Load)}
     return {"training", "train"} <= words

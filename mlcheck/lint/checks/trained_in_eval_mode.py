@@ -44,8 +44,6 @@ def _put_beside(facts: Facts, forward: Forward, mode: Mode) -> Place | None:
     is_new = isinstance(forward.module, Object) and forward.moded == "yes" and not forward.restored
     if not when.loops and not is_new:  # said once, of a model that has learnt before: fine-tuning may mean it
         return None
-    file = facts.sites.at(place.path)
-    calls = file.calls("eval") if file is not None else []
-    contexts = [call.context for call in calls if call.node is place.node]
-    sure = bool(contexts) and not any(outer.kind in ("if", "try") for outer in contexts[0].outwards())
+    call = facts.sites.call_at(place)
+    sure = call is not None and not any(outer.kind in ("if", "try") for outer in call.context.outwards())
     return place if sure else None

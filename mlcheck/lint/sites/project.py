@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import TypeVar, cast
 
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Place
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.program import Program
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call, Class, Function, Named, ProjectModule
@@ -68,6 +70,12 @@ class Sites:
     def at(self, path: str) -> File | None:
         """The file of that path."""
         return self._at.get(path)
+
+    def call_at(self, place: Place) -> Call | None:
+        """The call that stands at a place, with all that is known around it."""
+        file, node = self.at(place.path), place.node
+        calls = file.calls(last_name(node.func)) if file is not None and isinstance(node, ast.Call) else []
+        return next((call for call in calls if call.node is node), None)
 
     def is_named(self, word: str, times: int) -> bool:
         """Whether the word stands so many times in the texts of all files. It is not looked for any further."""
