@@ -49,6 +49,32 @@ def test_losses_without_a_lower_bound(name: str) -> None:
     says(verdict, Outcome.WARN, "no lower bound", "samples tried, and rises in none", "`4 (Linear)`")
 
 
+@pytest.mark.parametrize("together", [True, False])
+def test_several_optimizers_of_one_loss(together: bool) -> None:
+    """Of an encoder and a decoder that step together the loss is followed as any other; a GAN's are not one loss."""
+    model, counted = mlp(), SINKING["counts with the wrong sign"]
+    parts = {"encoder": model[:2], "decoder": model[2:]}
+    optimizers = {name: torch.optim.Adam(part.parameters(), lr=1e-2) for name, part in parts.items()}
+
+    def step(batch: Any, _: int) -> dict[str, float]:
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        loss = counted(model(batch[0]), batch[1])
+        loss.backward(retain_graph=not together)
+        if not together:
+            (-loss).backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+        return {"loss": loss.item()}
+
+    batches = [(x, x[:, 0].exp().round()) for x, _ in classes(8)]
+    trial = trial_of(model, batches, lambda m, b: counted(m(b[0]), b[1]), step=step)
+    trial.optimizers = dict(optimizers)
+    verdict = ask(RULE, trial)
+    assert (verdict.outcome is Outcome.WARN) is together, verdict
+    assert ("no lower bound" in str(verdict)) is together
+
+
 def narrowing(out: Tensor, y: Tensor) -> Tensor:
     """Falls below zero as the density narrows."""
     middle, spread = out[:, 0], out[:, 1].clamp(-6, 6)

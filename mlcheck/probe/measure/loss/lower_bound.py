@@ -23,7 +23,7 @@ from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.simplified import stilled
-from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
+from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step, single_loss
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -59,10 +59,9 @@ class LowerBound:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
-        if len(trial.optimizers) != 1:
-            raise inconclusive("several optimizers take turns: no single loss has to have a bound")
         clock, names = Clock(min(SECONDS, seconds / 8)), Names(trial.models)
         batch = first_batches(trial, 1)[0]
+        has_single_loss(trial, batch)
         value, place, calls = loss_and_calls(trial, batch)
         layers = [layer for layer in weighted_layers(trial) if calls[layer] == 1][-_MOST_LAYERS:]
         falls, tried = [], 0
@@ -83,6 +82,14 @@ class LowerBound:
 def weighted_layers(trial: Trial) -> list[nn.Module]:
     found = [module for model in trial.models.values() for module in model.modules() if isinstance(module, _WEIGHTED)]
     return [module for module in dict.fromkeys(found) if any(p.requires_grad for p in module.parameters())]
+
+
+def has_single_loss(trial: Trial, batch: Any) -> None:
+    """Inconclusive where optimizers take turns. A step that changes nothing does not show which of them step."""
+    if len(trial.optimizers) > 1:
+        with restored(trial), GradientWatch([]) as watch:
+            trial.train_step(copied(batch), 0)
+        single_loss(watch, trial.optimizers.values())
 
 
 Change = Callable[[Tensor], Tensor]

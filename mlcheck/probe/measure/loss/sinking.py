@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, first_batches, inconclusive
+from mlcheck.probe.measure.drive import Clock, first_batches
 from mlcheck.probe.measure.loss.loss_scene import LossScene
-from mlcheck.probe.measure.loss.lower_bound import loss_and_calls, loss_with, weighted_layers
+from mlcheck.probe.measure.loss.lower_bound import has_single_loss, loss_and_calls, loss_with, weighted_layers
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.trial.trial import Trial
@@ -59,10 +59,9 @@ class Sinking:
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
-        if len(trial.optimizers) != 1:
-            raise inconclusive("several optimizers take turns: no single loss has to have a bound")
         clock, names = Clock(min(SECONDS, seconds / 8)), Names(trial.models)
         batch = first_batches(trial, 1)[0]
+        has_single_loss(trial, batch)
         scene = LossScene(trial, batch)
         if scene.ratio is not None and scene.ratio < NOTHING and all(pull and pull > 0 for _, pull in scene.seen):
             raise NotMeasured("all that is minimised are losses of torch.nn.functional, which have a lower bound")

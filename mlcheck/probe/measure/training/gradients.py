@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.training.extents import Extent, extent_of, filled, magnitudes
 
@@ -63,6 +64,16 @@ def loss_of_step(backwards: list[Backward]) -> float:
     return sum(by_place.values())
 
 
+def single_loss(watch: GradientWatch, optimizers: Collection[Optimizer]) -> float:
+    """The loss of a step that was watched; inconclusive where there is none, or where optimizers take turns."""
+    if not watch.backwards:
+        raise inconclusive("the training step calls no backward, so there is no loss to follow")
+    together = len(watch.backwards) == 1 and len(watch.stepped) == len(optimizers)
+    if len(optimizers) > 1 and not together:
+        raise inconclusive("several optimizers take turns (as in a GAN): no single loss has to fall or to have a bound")
+    return loss_of_step(watch.backwards)
+
+
 class GradientWatch:
     """While entered, traces `parameters` through backward passes and optimizer steps, whoever calls them."""
 
@@ -89,10 +100,6 @@ class GradientWatch:
         """What happened so far, by the parameter's identity."""
         self._settle()
         return self._traces
-
-    def is_one_loss_for(self, optimizers: Collection[Optimizer]) -> bool:
-        """Whether one backward pass was followed by a step of each of them: they do not take turns, as in a GAN."""
-        return len(self.backwards) == 1 and len(self.stepped) == len(optimizers)
 
     def __enter__(self) -> Self:
         for parameter in self._parameters:

@@ -17,7 +17,7 @@ from mlcheck.probe.measure.loss.losses import LossCall, LossWatch
 from mlcheck.probe.measure.model.interventions import Reach
 from mlcheck.probe.measure.modules import Intervention, ModuleWatch
 from mlcheck.probe.measure.simplified import learning_rate, replaced_by_adam, unregularised
-from mlcheck.probe.measure.training.gradients import GradientWatch
+from mlcheck.probe.measure.training.gradients import GradientWatch, single_loss
 from mlcheck.probe.measure.training.small_batch import small_batch
 from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.generators import seed_all
@@ -74,10 +74,7 @@ class Experiment:
         scene = _Scene(self._trial, self._batch)
         with restored(self._trial):
             scene.step(0)
-        if not scene.backwards:
-            raise inconclusive("the training step calls no backward, so there is no loss to follow")
-        if len(self._trial.optimizers) > 1 and not scene.one_loss_for_all:
-            raise inconclusive("several optimizers take turns (as in a GAN): no single loss has to fall")
+        single_loss(scene.gradients, self._trial.optimizers.values())
         self._first = scene.contributing
         if self._first and self._first[0].target.ndim and not any(True for _ in leaves(self._batch)):
             self.samples = len(self._first[0].target)  # the program's own batch
@@ -204,8 +201,7 @@ class _Scene:
         self.calls = losses.calls
         for call in self.calls:
             call.result = None
-        self.backwards = gradients.backwards
-        self.one_loss_for_all = gradients.is_one_loss_for(self._trial.optimizers.values())
+        self.gradients, self.backwards = gradients, gradients.backwards
         self.root = float(sum(float(backward.root.sum()) for backward in self.backwards))
         self.inputs = [
             tensor for call in modules.calls[:1] for _, tensor in leaves((call.args, call.kwargs)) if tensor.numel()

@@ -15,7 +15,7 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.simplified import learning_rate, nominal_rate, with_rates
-from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
+from mlcheck.probe.measure.training.gradients import GradientWatch, single_loss
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -137,11 +137,7 @@ def _run(trial: Trial, batches: list[Any], factor: float, seconds: float) -> Rat
                 diverged = True
                 raised = "" if _exploded(trial, losses, error) else error_line(error)
                 break
-            losses.append(loss_of_step(watch.backwards))
-            if not watch.backwards:
-                raise inconclusive("the training step calls no backward, so there is no loss to follow")
-            if len(trial.optimizers) > 1 and not watch.is_one_loss_for(trial.optimizers.values()):
-                raise inconclusive("several optimizers take turns: no single loss has to fall")
+            losses.append(single_loss(watch, trial.optimizers.values()))
             plunged = losses[-1] < -FAR * max(abs(losses[0]), 1e-3)
             diverged = not math.isfinite(losses[-1]) or losses[-1] > FAR * max(abs(losses[0]), 1e-3)
             if plunged or diverged or not clock.left():

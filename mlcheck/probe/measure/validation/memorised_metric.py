@@ -11,7 +11,7 @@ from torch import Tensor
 from mlcheck.probe.measure.drive import Clock, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.simplified import unregularised
-from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
+from mlcheck.probe.measure.training.gradients import GradientWatch, single_loss
 from mlcheck.probe.measure.training.small_batch import small_batch
 from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.probe.measure.validation.logged import metrics_of
@@ -43,8 +43,6 @@ class MemorisedMetric:
     def measure(cls, trial: Trial, seconds: float) -> Self:
         if not trial.searched_metric or trial.evaluate_step is None:
             raise NotMeasured("no search goes by a metric of the evaluation")
-        if len(trial.optimizers) > 1:
-            raise inconclusive("several optimizers take turns (as in a GAN): no single loss has to fall")
         batch, samples = small_batch(trial)
         with restored(trial), unregularised(trial):
             before = _metric(trial, batch)
@@ -75,9 +73,7 @@ def _learn(trial: Trial, batch: Any, clock: Clock) -> list[float]:
         seed_all(_SEED)
         with GradientWatch([]) as watch:
             trial.train_step(map_tensors(batch, Tensor.clone), len(losses))
-        if not watch.backwards:
-            raise inconclusive("the training step calls no backward, so there is no loss to follow")
-        losses.append(loss_of_step(watch.backwards))
+        losses.append(single_loss(watch, trial.optimizers.values()))
         if losses[-1] <= _LEARNT / 10 * losses[0]:
             break
     return losses
