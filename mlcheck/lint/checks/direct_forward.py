@@ -9,6 +9,7 @@ from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import is_module, is_module_name
+from mlcheck.lint.sites.turns import turn_of
 
 LOOKS_AT = "model call"
 _RETURN_SELF = ("eval", "train", "to", "cuda", "cpu", "half", "float", "double", "requires_grad_")
@@ -16,7 +17,7 @@ _MODES = frozenset(["eval", "train"])
 _STATES = frozenset(["parameters", "named_parameters", "state_dict", "load_state_dict", "register_forward_hook"])
 _LISTS = frozenset(["torch.nn.ModuleList", "torch.nn.Sequential"])
 _TABLES = frozenset(["torch.nn.ModuleDict"])
-_THROUGH = ("enumerate", "zip", "reversed")
+_THROUGH = ("zip", "reversed")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -124,15 +125,14 @@ def _is_in_list(call: Call, owner: ast.expr) -> bool:
 def _walked(loop: ast.AST, name: str) -> ast.expr | None:
     """What a loop or a comprehension takes the variable from, through `enumerate` and `zip`."""
     if isinstance(loop, ast.ListComp | ast.GeneratorExp) and len(loop.generators) == 1:
-        target, over = loop.generators[0].target, loop.generators[0].iter
+        turn = turn_of(loop.generators[0])
     elif isinstance(loop, ast.For):
-        target, over = loop.target, loop.iter
+        turn = turn_of(loop)
     else:
         return None
+    over, brought = turn.over, turn.brought
     parts = over.args if isinstance(over, ast.Call) and ast.unparse(over.func) in _THROUGH else [over]
-    names = [ast.unparse(each) for each in target.elts] if isinstance(target, ast.Tuple) else [ast.unparse(target)]
-    if isinstance(over, ast.Call) and ast.unparse(over.func) == "enumerate":
-        names = names[1:]
+    names = [ast.unparse(each) for each in (brought.elts if isinstance(brought, ast.Tuple) else [brought])]
     return parts[names.index(name)] if name in names and len(names) == len(parts) else None
 
 

@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.data.transforms import name_of, transforms_of
 from mlcheck.lint.sites.origins import Origin
+from mlcheck.lint.sites.turns import turn_of
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -53,20 +54,13 @@ def _in_loops(loader: Loader) -> Iterator[tuple[File, ast.AST, Context]]:
     file = loader.call.file
     for name in loader.names:
         for loop, _ in file.walk.loops:
-            if not isinstance(loop, ast.For) or not _runs_over(loop.iter, name):
+            turn = turn_of(loop) if isinstance(loop, ast.For) else None
+            if turn is None or not isinstance(turn.over, ast.Name) or turn.over.id != name:
                 continue
-            first = _first(loop.target)
+            first = _first(turn.brought)
             nodes = [child for line in loop.body for child in walk(line)]
             if first and not any(_multiplies(node) for node in nodes):
                 yield from ((file, node, file.walk.module) for node in nodes if _divides(node, {first}))
-
-
-def _runs_over(over: ast.expr, name: str) -> bool:
-    if isinstance(over, ast.Call) and over.args:
-        return (
-            isinstance(over.func, ast.Name) and over.func.id in ("enumerate", "tqdm") and _runs_over(over.args[0], name)
-        )
-    return isinstance(over, ast.Name) and over.id == name
 
 
 def _first(target: ast.expr) -> str:

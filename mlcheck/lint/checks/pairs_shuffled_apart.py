@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.turns import turn_of
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -24,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["zip("]):
         for call in file.calls("zip"):
             loop = next((loop for loop, _ in file.walk.loops if _goes_over(loop, call.node)), None)
-            pair = _pair(loop.target) if isinstance(loop, ast.For) else None
+            pair = _pair(turn_of(loop).brought) if isinstance(loop, ast.For) else None
             if pair is None or not isinstance(loop, ast.For) or len(call.node.args) != 2:
                 continue
             made = [_shuffled(file, arg, call.context) for arg in call.node.args]
@@ -44,17 +45,12 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _goes_over(loop: ast.AST, over: ast.Call) -> bool:
     """`for x, y in zip(...)`, `for i, (x, y) in enumerate(zip(...))`."""
-    if not isinstance(loop, ast.For):
-        return False
-    counted = isinstance(loop.iter, ast.Call) and ast.unparse(loop.iter.func) == "enumerate"
-    return over is loop.iter or (counted and isinstance(loop.iter, ast.Call) and over in loop.iter.args[:1])
+    return isinstance(loop, ast.For) and turn_of(loop).over is over
 
 
 def _pair(target: ast.expr) -> tuple[str, str] | None:
     match target:
         case ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=two)]):
-            return one, two
-        case ast.Tuple(elts=[ast.Name(), ast.Tuple(elts=[ast.Name(id=one), ast.Name(id=two)])]):
             return one, two
     return None
 

@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
+from mlcheck.lint.sites.turns import turn_of
 
 LOOKS_AT = "folder listing"
 WORDS = ("listdir", "scandir", "iterdir", "glob")
@@ -113,10 +114,10 @@ def _numbered(call: Call, name: str) -> ast.AST | None:
     """`{c: i for i, c in enumerate(names)}`, `for i, c in enumerate(names): index[c] = i`, `names.index(c)`."""
     for node in walk(_scope(call, name)):
         if isinstance(node, ast.DictComp) and len(node.generators) == 1:
-            item = _numbers(node.generators[0].iter, node.generators[0].target, name)
+            item = _numbers(node.generators[0], name)
             if item and ast.unparse(node.key) == item[1] and ast.unparse(node.value) == item[0]:
                 return node
-        elif isinstance(node, ast.For) and (item := _numbers(node.iter, node.target, name)):
+        elif isinstance(node, ast.For) and (item := _numbers(node, name)):
             for inner in walk(node):
                 if isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Subscript):
                     key = ast.unparse(inner.targets[0].slice)
@@ -128,13 +129,12 @@ def _numbered(call: Call, name: str) -> ast.AST | None:
     return None
 
 
-def _numbers(over: ast.expr, target: ast.expr, name: str) -> tuple[str, str] | None:
+def _numbers(loop: ast.For | ast.comprehension, name: str) -> tuple[str, str] | None:
     """The number and the item of `for number, item in enumerate(name)`."""
-    counted = isinstance(over, ast.Call) and getattr(over.func, "id", "") == "enumerate" and over.args
-    if not counted or not isinstance(target, ast.Tuple) or len(target.elts) != 2:
+    turn = turn_of(loop)
+    if turn.number is None or ast.unparse(turn.over) != name:
         return None
-    assert isinstance(over, ast.Call)
-    return (ast.unparse(target.elts[0]), ast.unparse(target.elts[1])) if ast.unparse(over.args[0]) == name else None
+    return ast.unparse(turn.number), ast.unparse(turn.brought)
 
 
 def _cut_in_two(call: Call, name: str) -> ast.AST | None:

@@ -6,6 +6,7 @@ import ast
 
 from mlcheck.lint.nodes import is_length, walk
 from mlcheck.lint.sites.model import Function
+from mlcheck.lint.sites.turns import turn_of
 
 
 def mean_over_loop(function: Function, name: str, before: int) -> ast.AST | None:
@@ -75,7 +76,4 @@ def _counts(number: ast.expr, loop: ast.For) -> bool:
     """`len(loader)` of what the loop runs over, itself or numbered."""
     if not is_length(number) or not isinstance(number, ast.Call) or not number.args:
         return False
-    over = loop.iter
-    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id in ("enumerate", "tqdm"):
-        over = over.args[0] if over.args else over
-    return ast.dump(number.args[0]) == ast.dump(over)
+    return ast.dump(number.args[0]) == ast.dump(turn_of(loop).over)

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import OPEN, Call, Class
 from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import Binding, Context
+from mlcheck.lint.sites.turns import item_of_turn, part_of
 
 _MOVES = ("to", "cuda", "cpu")
 _TENSORS = "torch.utils.data.TensorDataset"
@@ -21,11 +22,7 @@ def behind_loaders(origin: Origin) -> Iterator[Origin]:
     """Of what a loop over a loader brings, the same item of what its data set returns; all else as it is."""
     node = origin.node
     moved = before_methods(node, _MOVES) if isinstance(node, ast.Call) and _is_move(origin) else node
-    if not isinstance(moved, ast.Name):
-        yield origin
-        return
-    found = list(_samples(origin.file, moved, origin.context))
-    yield from found or [origin]
+    yield from list(_samples(origin.file, moved, origin.context)) or [origin]
 
 
 def is_settled(file: File, name: str, context: Context) -> bool:
@@ -43,21 +40,15 @@ def _is_move(origin: Origin) -> bool:
     return not any("dtype" in ast.unparse(each) or "torch." in ast.unparse(each) for each in given)
 
 
-def _samples(file: File, node: ast.Name, context: Context) -> Iterator[Origin]:
-    for outer in context.outwards():
-        loop = outer.node
-        if outer.kind == "function":
-            return
-        if not isinstance(loop, ast.For):
-            continue
-        target, over = loop.target, loop.iter
-        if isinstance(over, ast.Call) and file.called(over, outer) == "builtins.enumerate" and over.args:
-            target, over = target.elts[1] if isinstance(target, ast.Tuple) else target, over.args[0]
-        names = [getattr(part, "id", "") for part in target.elts] if isinstance(target, ast.Tuple) else []
-        bound = [each for each in file.bindings(node.id, context) if each.node is not loop]
-        if node.id in names and all(_moves(file, each, node.id) for each in bound):
-            for made in origins(file, over, outer):
-                yield from _returned(made, names.index(node.id))
+def _samples(file: File, node: ast.expr, context: Context) -> Iterator[Origin]:
+    item = item_of_turn(node, context)
+    name = next((part.id for part in ast.walk(node) if isinstance(part, ast.Name)), "")
+    if item is None:
+        return
+    bound = [each for each in file.bindings(name, context) if each.node is not item.loop.node]
+    if all(_moves(file, each, name) for each in bound):
+        for made in origins(file, item.over, item.loop):
+            yield from _returned(made, item.key)
 
 
 def _moves(file: File, binding: Binding, name: str) -> bool:
@@ -69,7 +60,7 @@ def _moves(file: File, binding: Binding, name: str) -> bool:
     return isinstance(inner, ast.Name) and inner.id == name and _is_move(Origin(file, value, binding.context))
 
 
-def _returned(made: Origin, item: int) -> Iterator[Origin]:
+def _returned(made: Origin, key: int | str) -> Iterator[Origin]:
     """The item of what the loader's data set returns."""
     if not isinstance(made.node, ast.Call) or canonical(made.name) != LOADER:
         return
@@ -80,11 +71,12 @@ def _returned(made: Origin, item: int) -> Iterator[Origin]:
     for origin in origins(made.file, data, made.context):
         if not isinstance(origin.node, ast.Call):
             continue
-        if origin.name == _TENSORS and item < len(origin.node.args):
-            yield from origins(origin.file, origin.node.args[item], origin.context)
+        if origin.name == _TENSORS and isinstance(key, int) and key < len(origin.node.args):
+            yield from origins(origin.file, origin.node.args[key], origin.context)
             continue
         cls = origin.file.resolve(origin.node.func, origin.context)
         sample = cls.find("__getitem__") if isinstance(cls, Class) else None
         for given in returns(sample) if sample is not None else ():
-            if isinstance(given, ast.Tuple) and item < len(given.elts):
-                yield from origins(sample.file, given.elts[item], sample.inner) if sample is not None else ()
+            part = part_of(given, key)
+            if sample is not None and part is not None:
+                yield from origins(sample.file, part, sample.inner)

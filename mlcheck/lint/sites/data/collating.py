@@ -11,6 +11,7 @@ from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import origins, returns
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.turns import item_of_turn, part_of
 
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 _SAME_VALUES = frozenset(["view", "reshape", "flatten", "transpose", "permute", "contiguous", "t"])
@@ -27,14 +28,15 @@ def padded_by_collate(file: File, node: ast.expr, context: Context) -> Call | No
                 break
             continue
         node = node.value
-    item, loader = _loaded(file, node, context)
+    item = item_of_turn(node, context)
+    loader = _loader(file, item.over, item.loop) if item is not None else None
     collate = loader.argument("collate_fn", 6) if loader is not None else None
-    if loader is None or not isinstance(collate, ast.expr) or collate is OPEN:
+    if item is None or loader is None or not isinstance(collate, ast.expr) or collate is OPEN:
         return None
     named = loader.file.resolve(collate, loader.context)
     if not isinstance(named, Function):
         return None
-    made = [_item(named, each, item) for each in returns(named)]
+    made = [_item(named, each, item.key) for each in returns(named)]
     return made[0] if len(made) == 1 else None
 
 
@@ -44,52 +46,16 @@ def _is_of_slices(index: ast.expr) -> bool:
     return all(isinstance(part, ast.Slice) for part in parts)
 
 
-def _loaded(file: File, node: ast.expr, context: Context) -> tuple[int | str, Call | None]:
-    """Which item of its batches a loop takes from a loader, `x` of `for x, y in loader` and `batch["x"]`."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.value, ast.Name):
-        key, name = node.slice.value, node.value.id
-        item = key if isinstance(key, int | str) else None
-    else:
-        item, name = None, node.id if isinstance(node, ast.Name) else ""
-    for outer in context.outwards():
-        if outer.kind == "loop" and isinstance(outer.node, ast.For):
-            batch, over = _batches(outer.node)
-            parts = batch.elts if isinstance(batch, ast.Tuple) else []
-            places = [index for index, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == name]
-            if isinstance(batch, ast.Name) and batch.id == name and item is not None:
-                return item, _loader(file, over, outer)
-            if len(places) == 1 and item is None:
-                return places[0], _loader(file, over, outer)
-    return -1, None
-
-
-def _batches(loop: ast.For) -> tuple[ast.expr, ast.expr]:
-    """The batch that a loop names, and the loader: `for i, batch in enumerate(tqdm(loader))`."""
-    target, over = loop.target, loop.iter
-    while isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.args:
-        if over.func.id == "enumerate":
-            target = target.elts[-1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else ast.Tuple([])
-        elif over.func.id != "tqdm":
-            break
-        over = over.args[0]
-    return target, over
-
-
 def _loader(file: File, over: ast.expr, context: Context) -> Call | None:
     found = origins(file, over, context)
     only = found[0] if len(found) == 1 and found[0].name == LOADER else None
     return Call(only.file, only.node, only.context) if only is not None and isinstance(only.node, ast.Call) else None
 
 
-def _item(collate: Function, returned: ast.expr, item: int | str) -> Call | None:
+def _item(collate: Function, returned: ast.expr, key: int | str) -> Call | None:
     """The `pad_sequence` that makes an item of what the function returns."""
     made, context = source(collate.file, returned, collate.inner)
-    part: ast.expr | None = None
-    if isinstance(made, ast.Tuple) and isinstance(item, int) and item < len(made.elts):
-        part = made.elts[item]
-    elif isinstance(made, ast.Dict):
-        keys = [key.value if isinstance(key, ast.Constant) else None for key in made.keys]
-        part = made.values[keys.index(item)] if item in keys else None
+    part = part_of(made, key)
     if part is None:
         return None
     part, context = source(collate.file, before_methods(part, _SAME_VALUES), context)

@@ -12,6 +12,7 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.scopes import Context
+from mlcheck.lint.sites.turns import Turn, turn_of
 
 _MANY: Final = 10**6
 """The length of a loader, and the end of a range: a number that no batch that is tried reaches."""
@@ -88,15 +89,14 @@ def _written(file: File, branch: Branch) -> tuple[str, bool]:
 
 def _counter(loop: ast.AST) -> tuple[str, int] | None:
     """The variable that numbers the turns of a loop, and its first value."""
-    over = loop.iter if isinstance(loop, ast.For) else None
-    if not isinstance(loop, ast.For) or not isinstance(over, ast.Call) or not isinstance(over.func, ast.Name):
-        return None
-    if over.func.id == "enumerate" and isinstance(loop.target, ast.Tuple) and isinstance(loop.target.elts[0], ast.Name):
-        given = [*over.args[1:], *(word.value for word in over.keywords if word.arg == "start")]
-        start = given[0].value if given and isinstance(given[0], ast.Constant) else None if given else 0
-        return (loop.target.elts[0].id, start) if isinstance(start, int) else None
-    if over.func.id == "range" and len(over.args) == 1 and isinstance(loop.target, ast.Name):
-        return loop.target.id, 0
+    turn = turn_of(loop) if isinstance(loop, ast.For) else None
+    match turn:
+        case Turn(number=ast.Name(id=name), start=None):
+            return name, 0
+        case Turn(number=ast.Name(id=name), start=ast.Constant(value=int() as start)):
+            return name, start
+        case Turn(brought=ast.Name(id=name), over=ast.Call(func=ast.Name(id="range"), args=[_])):
+            return name, 0
     return None
 
 

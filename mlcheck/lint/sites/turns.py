@@ -1,0 +1,75 @@
+"""What one turn of a loop brings, and what the loop goes over: seen through `enumerate` and progress bars."""
+
+from __future__ import annotations
+
+import ast
+from typing import NamedTuple
+
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.scopes import Context
+
+
+class Turn(NamedTuple):
+    """`for number, brought in enumerate(over, start)`; `number` is None where the loop does not count."""
+
+    brought: ast.expr
+    over: ast.expr
+    number: ast.expr | None = None
+    start: ast.expr | None = None
+
+
+class Item(NamedTuple):
+    """Item `key` of what a loop brings from `over`: `y` of `for x, y in loader`, `b["y"]` of `for b in loader`."""
+
+    key: int | str
+    over: ast.expr
+    loop: Context
+
+
+def turn_of(loop: ast.For | ast.AsyncFor | ast.comprehension) -> Turn:
+    turn = Turn(loop.target, loop.iter)
+    while isinstance(turn.over, ast.Call) and turn.over.args:
+        call = turn.over
+        name = last_name(call.func)
+        if name == "tqdm":
+            turn = turn._replace(over=call.args[0])
+        elif name == "enumerate" and isinstance(turn.brought, ast.Tuple) and len(turn.brought.elts) == 2:
+            starts = [*call.args[1:], *(word.value for word in call.keywords)]
+            turn = Turn(turn.brought.elts[1], call.args[0], turn.brought.elts[0], starts[0] if starts else None)
+        else:
+            break
+    return turn
+
+
+def item_of_turn(node: ast.expr, context: Context) -> Item | None:
+    """Which item of a turn's batch a name or a subscript stands for, if a loop around it brings one."""
+    batch, key = node, None
+    match node:
+        case ast.Subscript(value=inner, slice=ast.Constant(value=int() | str() as asked)):
+            batch, key = inner, asked
+    if not isinstance(batch, ast.Name):
+        return None
+    for outer in context.outwards():
+        if outer.kind == "function":
+            return None
+        if not isinstance(outer.node, ast.For):
+            continue
+        turn = turn_of(outer.node)
+        parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
+        places = [place for place, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == batch.id]
+        if key is None and len(places) == 1:
+            return Item(places[0], turn.over, outer)
+        if key is not None and isinstance(turn.brought, ast.Name) and turn.brought.id == batch.id:
+            return Item(key, turn.over, outer)
+    return None
+
+
+def part_of(made: ast.expr, key: int | str) -> ast.expr | None:
+    """The item of a tuple or of a dictionary that is written down."""
+    match made:
+        case ast.Tuple(elts=parts) if isinstance(key, int) and key < len(parts):
+            return parts[key]
+        case ast.Dict(keys=keys, values=values):
+            held = [k.value if isinstance(k, ast.Constant) else None for k in keys]
+            return values[held.index(key)] if key in held else None
+    return None
