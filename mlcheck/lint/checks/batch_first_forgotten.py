@@ -66,7 +66,7 @@ def _last_of_batch(call: Call) -> Iterator[Finding]:
     if forward is None or not call.name.endswith(("LSTM", "GRU", "RNN")):
         return
     layers = {f"self.{name}" for name in _attributes_with(forward.cls, call)} if forward.cls is not None else set()
-    body = list(walk(forward.node))
+    body = forward.nodes
     results: set[str] = set()
     stores = [node.id for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     for node in body:

@@ -80,7 +80,7 @@ def _turns_gradients(function: Function) -> bool:
 
 def _signs(function: Function, node: ast.expr, followed: frozenset[str] = frozenset()) -> set[int] | None:
     """The signs with which what `node` comes to enters a loss; None where that cannot be followed."""
-    around = {child: outer for outer in walk(function.node) for child in ast.iter_child_nodes(outer)}
+    around = {child: outer for outer in function.nodes for child in ast.iter_child_nodes(outer)}
     sign: int = 1
     inner: ast.AST = node
     while True:

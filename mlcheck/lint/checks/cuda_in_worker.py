@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 
@@ -21,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if not loader.workers or loader.call.argument("multiprocessing_context", 10) is not None:
             continue
         for function in _run_by_workers(loader):
-            for node in walk(function.node):
+            for node in function.nodes:
                 if isinstance(node, ast.Call) and _uses_cuda(function.file, node, function.inner):
                     yield Finding(
                         f"`{function.name}` runs in worker processes and uses the GPU: a forked process cannot",

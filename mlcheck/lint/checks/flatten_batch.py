@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
 from mlcheck.lint.sites.guards import in_forward
 from mlcheck.lint.sites.latest import latest
@@ -46,7 +45,7 @@ def _is_whole(call: Call) -> bool:
 
 
 def _feeds_linear(file: File, function: Function, call: Call) -> bool:
-    for node in walk(function.node):
+    for node in function.nodes:
         if not isinstance(node, ast.Call) or len(node.args) != 1 or not _is_linear(file, node.func, call):
             continue
         given = node.args[0]

@@ -72,4 +72,8 @@ def _is_read(file: File, scope: ast.AST, name: str, own: Nodes) -> bool:
         return True
     if any(word in file.text for word in ("locals()", "globals()", "vars()")):
         return True
-    return any(isinstance(n, ast.Name) and n.id == name and not isinstance(n.ctx, ast.Store) for n in walk(scope))
+    return any(_reads(node, name) for node in own(scope)) or any(_reads(node, name) for node in walk(scope))
+
+
+def _reads(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Store)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_attribute, walk
+from mlcheck.lint.nodes import before_methods, is_attribute
 from mlcheck.lint.sites import Call, Function, Sites, canonical
 from mlcheck.lint.sites.guards import conditions, in_forward, only_where_asked, own_attribute
 from mlcheck.lint.sites.layers.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
@@ -155,7 +155,7 @@ def _is_applied_at_once(call: Call) -> bool:
     assert call.function is not None
     return any(
         isinstance(node, ast.Call) and node is not call.node and before_methods(node.func, _MOVES) is call.node
-        for node in walk(call.function.node)
+        for node in call.function.nodes
     )
 
 
@@ -163,16 +163,16 @@ def _is_used_here(call: Call) -> bool:
     """Called at once, or held by a local name that is only ever called, or by an attribute that is called."""
     function = call.function
     assert function is not None
-    for node in walk(function.node):
+    for node in function.nodes:
         if isinstance(node, ast.Call) and before_methods(node.func, _MOVES) is call.node and node is not call.node:
             return True
         if isinstance(node, ast.Return) and node.value is call.node:
             return _is_called_at_once(function)
         if isinstance(node, ast.Assign) and before_methods(node.value, _MOVES) is call.node and len(node.targets) == 1:
             target = ast.unparse(node.targets[0])
-            uses = [n for n in walk(function.node) if isinstance(n, ast.expr) and _reads(n, target)]
-            called = {id(n.func) for n in walk(function.node) if isinstance(n, ast.Call)}
-            moved = {id(n.value) for n in walk(function.node) if isinstance(n, ast.Attribute) and n.attr in _MOVES}
+            uses = [n for n in function.nodes if isinstance(n, ast.expr) and _reads(n, target)]
+            called = {id(n.func) for n in function.nodes if isinstance(n, ast.Call)}
+            moved = {id(n.value) for n in function.nodes if isinstance(n, ast.Attribute) and n.attr in _MOVES}
             return any(id(n) in called for n in uses) and all(id(n) in called | moved for n in uses)
     return False
 

@@ -42,7 +42,7 @@ def _is_plain(call: Call, function: Function) -> bool:
         for outer in call.context.outwards()
     ):
         return False
-    line = next((line for line in walk(function.node) if _is_line_of(line, call.node)), None)
+    line = next((line for line in function.nodes if _is_line_of(line, call.node)), None)
     text = ast.unparse(line) if line is not None else ""
     return not any(word in text for word in _SAID)
 

@@ -191,7 +191,7 @@ def _appended(function: Function, change: Overwriting) -> ast.stmt | None:
 
 def _others(function: Function, change: Overwriting) -> Iterator[tuple[str, ast.stmt]]:
     """Names that were given to the same tensor before: `identity = x`."""
-    for node in walk(function.node):
+    for node in function.nodes:
         if not isinstance(node, ast.Assign) or node.lineno >= change.node.lineno or len(node.targets) != 1:
             continue
         target = node.targets[0]

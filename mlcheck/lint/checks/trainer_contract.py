@@ -123,7 +123,7 @@ def _step(cls: Class, function: Function) -> Iterator[Finding]:
     text = cls.file.module.text_of(function.node)
     if any(word in text for word in _BACKWARD) or not list(returns(function)):
         return
-    own = [node for node in walk(function.node) if isinstance(node, ast.Call) and _is_own_method(node, function)]
+    own = [node for node in function.nodes if isinstance(node, ast.Call) and _is_own_method(node, function)]
     if not own:
         yield Finding(
             "`training_step` runs no backward pass, and the Trainer leaves that to it: no weight changes",

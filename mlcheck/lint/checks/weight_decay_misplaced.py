@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.alike_groups import alike, told_apart_later
@@ -108,7 +108,7 @@ def _kind(node: ast.expr | None) -> str:
 def _sorted_the_wrong_way(file: File) -> Iterator[Finding]:
     """`if name.endswith("bias"): decay.append(p)`, and the rest into `no_decay`."""
     for function in file.functions:
-        for node in walk(function.node):
+        for node in function.nodes:
             if not isinstance(node, ast.If) or not node.orelse:
                 continue
             test = ast.unparse(node.test)

@@ -54,7 +54,7 @@ def _is_drawn(cls: Class, assigned: AttributeSet) -> bool:
 
 def _index_by(forward: Function, name: str) -> ast.AST | None:
     """`x[:, self.order]`."""
-    for node in walk(forward.node):
+    for node in forward.nodes:
         if isinstance(node, ast.Subscript):
             if any(is_attribute(part, forward.receiver, name) for part in walk(node.slice)):
                 return node

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.model import Call, Class, Function
 
 BATCH_SIZE = pattern(r"(?:batch(?:_?size)?|bsz?|b|B|n|N)|\w+\.(?:size\(0\)|shape\[0\])|len\(\w+\)")
@@ -41,7 +40,7 @@ def state_views(layer: Call, attributes: set[str]) -> Iterator[StateView]:
 
 def _states(forward: Function, attributes: set[str]) -> set[str]:
     found = set[str]()
-    for node in walk(forward.node):
+    for node in forward.nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             target = node.targets[0]
             if ast.unparse(node.value.func) in attributes and isinstance(target, ast.Tuple) and len(target.elts) == 2:
@@ -52,7 +51,7 @@ def _states(forward: Function, attributes: set[str]) -> set[str]:
 
 
 def _handed_on(forward: Function, cls: Class, states: set[str]) -> Iterator[tuple[Function, set[str]]]:
-    for node in walk(forward.node):
+    for node in forward.nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         method = cls.methods.get(node.func.attr) if ast.unparse(node.func.value) == "self" else None
@@ -63,7 +62,7 @@ def _handed_on(forward: Function, cls: Class, states: set[str]) -> Iterator[tupl
 
 def _views(layer: Call, function: Function, states: set[str], stores: int) -> Iterator[StateView]:
     """Those of names that are bound so often above, and so are still what the layer gave."""
-    body = walk(function.node)
+    body = function.nodes
     names = [node for node in body if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     for node in body:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or len(node.args) < 2:

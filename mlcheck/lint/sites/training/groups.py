@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.training.optimizers import optimizers
@@ -49,7 +48,7 @@ def _is_only_filled(function: Function, name: str, first: int) -> bool:
     later = [node for node in function.nodes if isinstance(node, ast.Name) and node.id == name and node.lineno > first]
     filled = {
         node.value
-        for node in walk(function.node)
+        for node in function.nodes
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "params"
     }
     return bool(later) and all(node in filled for node in later)

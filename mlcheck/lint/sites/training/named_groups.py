@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters, is_module
 from mlcheck.lint.sites.model import Call, Class
@@ -83,7 +82,7 @@ def _layers(made: Call, model: ast.expr) -> list[str]:
     forward = cls.find("forward") if isinstance(cls, Class) and is_module(cls) else None
     if forward is None or not isinstance(cls, Class) or len(cls.line) > 1:
         return []
-    called = {ast.unparse(node.func) for node in walk(forward.node) if isinstance(node, ast.Call)}
+    called = {ast.unparse(node.func) for node in forward.nodes if isinstance(node, ast.Call)}
     return [
         name
         for name, sets in cls.attributes.items()
