@@ -207,6 +207,17 @@ def test_a_copy_that_is_the_model() -> None:
     assert "lie in the model's own memory" in fault(averaged(lambda *_: None, model, shared)).summary
 
 
+def test_the_state_dict_of_the_model_is_a_copy_only_where_it_is_named_one() -> None:
+    model = mlp()
+    trial = averaged(lambda *_: None, model, model.state_dict())
+    assert "`Holder.ema` lie in the model's own memory" in fault(trial).summary
+    state, target = model.state_dict(), deepcopy(model)
+    trial = averaged(lambda live, _: average(live, target), model)
+    trial.objects = ({"policy_state": state, "target": target, "target_state": target.state_dict()},)
+    verdict = ask(COPY, trial)
+    assert verdict.outcome is Outcome.PASS, verdict
+
+
 def test_an_average_kept_in_a_dict_that_is_made_anew() -> None:
     model = mlp()
     shadow = {name: weight.detach().clone() for name, weight in model.named_parameters()}

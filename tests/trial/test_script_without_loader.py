@@ -394,3 +394,39 @@ def test_after_a_batch_that_the_script_refuses_it_begins_anew(
                 for optimizer in trial.optimizers.values():
                     optimizer.param_groups[0]["lr"] = 0.0
                 trial.train_step([batch * factor, labels], 0)
+
+
+FOLLOWED_BY_A_TARGET = """
+target = Net()
+target.load_state_dict(model.state_dict())
+memory = []
+for step in range(400):
+    state = x[step % 96 : step % 96 + 1]
+    model.eval()
+    with torch.no_grad():
+        chosen = model(state).argmax(1)
+    model.train()
+    memory.append((state, chosen))
+    if len(memory) >= 8:
+        states, actions = (torch.cat(part) for part in zip(*memory[-8:]))
+        value = model(states).gather(1, actions[:, None])
+        with torch.no_grad():
+            wanted = 1.0 + 0.9 * target(states).amax(1, keepdim=True)
+        loss = F.mse_loss(value, wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("clears", "outcome"), [("optimizer.zero_grad()", Outcome.PASS), ("pass", Outcome.FAIL)])
+def test_a_network_that_is_asked_within_a_step_is_not_evaluated_there(
+    load_script: LoadScript, clears: str, outcome: Outcome
+) -> None:
+    trial = load_script(HEAD + FOLLOWED_BY_A_TARGET.replace("optimizer.zero_grad()", clears))
+    assert trial.evaluate_step is not None and trial.validation_batches is not None
+    with restored(trial):
+        for turn in list(trial.validation_batches())[:4]:
+            trial.evaluate_step(turn)
+            trial.train_step(turn, 0)
+    assert ask("missing-zero-grad", trial).outcome is outcome

@@ -25,7 +25,10 @@ def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
     findings = _not_copied(seen.aliases)
     if not findings and not seen.copies:
         return Verdict(Outcome.SKIP, reason="there is no second copy of the model's weights")
-    for copy in seen.copies:
+    copies = tuple(copy for copy in seen.copies if not copy.viewed or _is_average(copy))
+    if not findings and not copies:
+        return Verdict(Outcome.SKIP, reason="what has the model's form is its own state dict")
+    for copy in copies:
         for message, help_ in _faults(copy, seen.steps):
             findings.append(Finding(message, seen.place, help=help_))
     if findings:
@@ -33,24 +36,28 @@ def check(seen: AveragedCopies, run: ShortRun | None) -> Verdict:
         only_statistics = all("running statistics" in finding.message for finding in findings)
         outcome = Outcome.WARN if only_statistics and not seen.straight else Outcome.FAIL
         return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=seen.steps)
-    moving = [copy for copy in seen.copies if copy.decays]
-    for copy in seen.copies:
-        if copy not in moving and copy.read and _AVERAGE.search(copy.name.rpartition(".")[2].lower()):
+    moving = [copy for copy in copies if copy.decays]
+    for copy in copies:
+        if copy not in moving and copy.read and _is_average(copy):
             told = f"`{copy.name}` is used in evaluation and did not move in {plural(seen.steps, 'step')}"
             return _not_updated(told, seen)
         if copy not in moving and copy.read and run and _evaluates_alike(run):
             told = f"`{copy.name}` is used in evaluation and does not move: after {plural(run.steps, 'training step')}"
             return _not_updated(f"{told} ({run.epochs:.2g} epochs) every metric is what it was, bit for bit", seen)
-    if not any(copy.decays or copy.begins_alike or copy.read for copy in seen.copies):
+    if not any(copy.decays or copy.begins_alike or copy.read for copy in copies):
         return Verdict(Outcome.SKIP, reason="what has the model's form has had other weights from the start")
     if not moving:
-        names = ", ".join(f"`{copy.name}`" for copy in seen.copies)
+        names = ", ".join(f"`{copy.name}`" for copy in copies)
         reason = (
             f"{names} did not move in {plural(seen.steps, 'step')} and an evaluation: it may be meant to stay as it is"
         )
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=seen.steps)
     told = "; ".join(f"`{copy.name}` keeps {_range(copy.decays)} of itself at a step" for copy in moving)
     return Verdict(Outcome.PASS, f"{told}, with nothing left behind", looked_at=seen.steps)
+
+
+def _is_average(copy: Copy) -> bool:
+    return bool(_AVERAGE.search(copy.name.rpartition(".")[2].lower()))
 
 
 def _not_updated(told: str, seen: AveragedCopies) -> Verdict:

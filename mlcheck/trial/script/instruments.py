@@ -24,7 +24,8 @@ class Instruments:
     """While installed, every loop of `run` over a DataLoader asks for its batches, and `on_*` hear what happens.
 
     It also waits for each of the deeds in `waits_for`, see `Did`: with `forward` after `turn` calls of backward, and
-    not at the `lead` calls of a model that come before it trains.
+    not at the `lead` calls of a model that come before it trains. While it is `in_step`, between a call that trains
+    and its backward, a call without gradients (of a target network, a teacher) is part of the step.
     Compilation is left out: a compiled module shows nothing of what happens inside.
     """
 
@@ -39,6 +40,7 @@ class Instruments:
         self.left_out: dict[str, None] = {}
         self._stack = ExitStack()
         self._inside = self.backwards = 0
+        self.in_step = False
 
     def install(self) -> None:
         self._replace(DataLoader, "__init__", self._counted(DataLoader.__init__))
@@ -58,6 +60,7 @@ class Instruments:
         self.run = run
         self.loaders = Loaders()
         self.backwards = 0
+        self.in_step = False
 
     @property
     def has_trained(self) -> bool:
@@ -123,6 +126,7 @@ class Instruments:
             original(*args, **kwargs)
             if self.run and self.run.is_here:
                 self.backwards += 1
+                self.in_step = False
                 self.on_backward()
 
         return backward
@@ -153,8 +157,9 @@ class Instruments:
             finally:
                 outermost = True
             if _has_parameters(module):
+                self.in_step |= module.training and torch.is_grad_enabled()
                 self.on_call(module)
-                if not torch.is_grad_enabled():
+                if not torch.is_grad_enabled() and not self.in_step:
                     self._wait("call")
             return output
 

@@ -127,7 +127,7 @@ class Scout:
             sight = self._sights[next(reversed(self._group))]
             sight.called[id(module)] = module
             sight.called_at = self._backwards
-        elif not torch.is_grad_enabled():
+        elif not torch.is_grad_enabled() and not self._instruments.in_step:
             self._calls_in_a_row += 1
             if self._calls_in_a_row >= FEW_BATCHES:
                 self._called[id(module)] = module

@@ -24,7 +24,8 @@ class Copy:
     """One copy, by the name it hangs on. `decays` and `residuals` are those of the steps that moved it.
 
     `still` are weights and `still_statistics` running statistics that never moved although the model's did;
-    `shared` lie in the model's own memory. `read` says that evaluation calls the copy, `reads_statistics` that it
+    `shared` lie in the model's own memory; where all of them are plain tensors, as in `model.state_dict()`, the copy is
+    `viewed` only. `read` says that evaluation calls the copy, `reads_statistics` that it
     does so in evaluation mode, in which batch norm uses what it has stored. `left` is, for each training step, the
     part of the optimizer's step that remains where the program then draws the model back towards the copy;
     `overwritten` says that the model was the copy, bit for bit, after each of them.
@@ -38,6 +39,7 @@ class Copy:
     still: tuple[str, ...] = ()
     still_statistics: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    viewed: bool = False
     left: list[float] = field(default_factory=list)
     overwritten: bool = True
     read: bool = False
@@ -59,7 +61,9 @@ class Follow:
         self._updated: dict[str, Tensor] | None = None
         drawn = [key for key in self._weights if (self._own[key] != self._own[key].flatten()[:1]).any()]
         alike = not drawn or any(torch.equal(self._copy[key], self._own[key]) for key in drawn)
-        self._seen = Copy(name, len(self._weights), shared=tuple(self._shared(tensors)), begins_alike=alike)
+        shared = tuple(self._shared(tensors))
+        viewed = bool(shared) and not any(isinstance(tensors[f"{name}.{key}"], nn.Parameter) for key in shared)
+        self._seen = Copy(name, len(self._weights), shared=shared, viewed=viewed, begins_alike=alike)
 
     def _live(self) -> dict[str, Tensor]:
         return {name: value.detach().clone() for name, value in self._model.state_dict().items()}
