@@ -16,7 +16,7 @@ from mlcheck.core.signoff import UNSIGNED
 from mlcheck.report import digest
 from mlcheck.report.rows import Row, printed
 from mlcheck.report.safe import one_line
-from mlcheck.report.terminal_item import MARGIN, STYLE, alarm, calm, label_of, under
+from mlcheck.report.terminal_item import MARGIN, STYLE, alarm, calm, label_of, stop_of, stopped_alike, under
 
 _HELD = {"kept": "green", "BROKEN": "bold red"}
 _STAGE_MARGIN = max(len(stage.value) for stage in Stage) + 2
@@ -97,10 +97,13 @@ def _causes(found: list[Cause]) -> Iterator[Row]:
     if found:
         yield from _heading("what is wrong")
     told: set[str] = set()
+    stops: dict[tuple[str, str], str] = {}
     for position, cause in enumerate(found):
         if position:
             yield Row(Text())
-        yield from alarm(cause.item)
+        stop, rule = stop_of(cause.item.decided), cause.item.decided.rule
+        again = stop is not None and stops.setdefault(stop, rule) != rule
+        yield from stopped_alike(cause.item, stops[stop]) if stop and again else alarm(cause.item)
         if cause.symptoms:
             sure = cause.item.outcome is not Outcome.WARN
             yield under(Text("this explains:" if sure else "this may explain:", style="bold"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rich.text import Text
@@ -27,6 +28,7 @@ STYLE = {
     Outcome.PASS: "green",
 }
 MARGIN = 9
+_NUMBER = re.compile(r"\d+")
 _SHOWN_FINDINGS = 5
 _SHOWN_TRACEBACK_LINES = 40
 
@@ -52,6 +54,20 @@ def alarm(item: Item) -> Iterator[Row]:
     yield from _overruled(item)
 
 
+def stop_of(result: Result) -> tuple[str, str] | None:
+    """What stopped a probe, and where: the same for those that one fault of the program stops."""
+    if result.outcome is not Outcome.ERROR or not result.traceback or not result.findings:
+        return None
+    return str(result.findings[0].location), _NUMBER.sub("", result.summary)
+
+
+def stopped_alike(item: Item, rule: str) -> Iterator[Row]:
+    """A probe that stopped where another did, whose traceback is told."""
+    yield _title(item)
+    yield under(Text(f"stopped by the same error at the same place as {one_line(rule, 80)} above"))
+    yield from _overruled(item)
+
+
 def _title(item: Item) -> Row:
     result = item.decided
     rule = f"{one_line(result.rule, 80)} ({result.by.value})"
@@ -71,7 +87,7 @@ def _evidence(result: Result) -> Iterator[Row]:
     told = [finding.message for finding in result.findings]
     counted = result.by is By.LINT and result.findings  # `2 findings in 9 files`, and here they are
     for said in dict.fromkeys((result.reason, "" if counted else result.summary)):
-        if said and said not in told and said != UNSIGNED:
+        if said and said != UNSIGNED and not any(said in message for message in told):
             yield under(Text(one_line(said)))
     if result.options:
         yield under(Text(one_line(digest.options(result)), style="dim"))

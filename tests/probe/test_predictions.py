@@ -69,6 +69,24 @@ def test_an_evaluation_that_only_counts_hits_is_read_by_its_output() -> None:
     assert ", loss " in verdict.figures[0].data["rows"][0][0]
 
 
+@pytest.mark.parametrize(("answers", "outcome"), [(1.0, Outcome.PENDING), (0.0, Outcome.SKIP)])
+def test_an_evaluation_that_adds_up_squared_errors_is_read_by_its_output(answers: float, outcome: Outcome) -> None:
+    """Numbers, not the yes and no of two classes."""
+    x = torch.randn(160, 8, generator=torch.Generator().manual_seed(0))
+    y = x[:, :1] * answers + (x[:, 1:2] > 0)
+    net = nn.Linear(8, 1)
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"rmse": float(((net(batch[0]) - batch[1]) ** 2).mean().sqrt())}
+
+    trial = trial_of(net, batches((x, y)), lambda m, b: F.mse_loss(m(b[0]), b[1]), evaluate=evaluate)
+    trial.validation_batches = lambda: iter(batches((x, y)))
+    verdict = ask(WORST, trial)
+    assert verdict.outcome is outcome
+    assert verdict.looked_at == (160 if outcome is Outcome.PENDING else 0)
+
+
 @pytest.mark.parametrize(("name", "kind"), [("lenet", "images"), ("lstm", "text"), ("regression", "table")])
 def test_samples_are_shown_as_what_they_are(name: str, kind: str) -> None:
     verdict = ask(WORST, SOUND[name]())

@@ -155,6 +155,22 @@ def test_a_symptom_of_two_causes_is_told_once(report):
     assert "FAIL  cannot-overfit: see above" in text
 
 
+def test_probes_that_one_error_stops_tell_it_once(report):
+    def stopped(rule, version, line):
+        said = f"RuntimeError: is at version {version}"
+        finding = Finding(f"the probe stopped at {said}", Location("train.py", line))
+        traceback = f"Traceback (most recent call last):\n{said}"
+        common = replace(report.results[-1], outcome=Outcome.ERROR, reason="", traceback=traceback)
+        return replace(common, rule=rule, summary=said, findings=(finding,))
+
+    results = (stopped("first", 2, 7), stopped("second", 14, 7), stopped("third", 2, 8))
+    text = terminal.render(replace(report, results=results), width=100, color=False)
+    assert text.count("Traceback") == 2
+    assert "stopped by the same error at the same place as first above" in text
+    assert "version 14" not in text
+    assert text.count("the probe stopped at") == 4  # the verdict, first and last; `first` and `third`
+
+
 @pytest.fixture
 def sound(report):
     """Twenty-one that passed, six skipped for one reason, a note and an open question."""

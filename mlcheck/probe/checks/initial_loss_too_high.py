@@ -13,7 +13,7 @@ TIMES = 2.5
 _CLASSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
 REGRESSION_TIMES = 10.0
 FEW = 8
-_IN_ORDER = "the program draws its batches itself, in the order of its data: the first are not like all"
+_IN_ORDER = "the program draws its batches itself, others every time: the first may not be like all"
 
 
 def check(seen: FirstLoss) -> Verdict:

@@ -35,7 +35,7 @@ def check(seen: Evaluation, first: FirstLoss | None) -> Verdict:
         finding = Finding(message, (*seen.hiding, *seen.jittering)[0], help="do so only where self.training is True")
         return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=2)
     if not seen.repeats and not seen.draws:
-        reason = "the program draws its batches itself, in the order of its data: none can be evaluated twice"
+        reason = "the program draws its batches itself, others every time: none can be evaluated twice"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=2)
     drawn = ", ".join(f"{name} at {place}" for name, place in seen.draws[:2])
     source = f"it draws {drawn}" if drawn else f"something draws random numbers{where}"

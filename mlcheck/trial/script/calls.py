@@ -23,12 +23,16 @@ def calls_through(call: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def watched_calls(see: Callable[[list[torch.Tensor]], None]) -> Iterator[None]:
-    """While entered, `see` gets copies of the tensors that any module is given by position or by name."""
+    """While entered, `see` gets copies of the tensors that any module is given by position or by name, to train on.
+
+    What it sees without gradients, a look at validation data after a step, goes by what the step has learnt.
+    """
     original = nn.Module.__call__
 
     def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
-        see([value.detach().clone() for value in given if not value.requires_grad])
+        if torch.is_grad_enabled():
+            see([value.detach().clone() for value in given if not value.requires_grad])
         return original(module, *args, **kwargs)
 
     with calls_through(call):

@@ -21,7 +21,9 @@ def small_batch(trial: Trial) -> tuple[Any, int]:
     Raises NotMeasured for a program that gives itself another batch every time.
     """
     if not trial.repeats_batches:
-        raise inconclusive("the program draws its batches itself, in the order of its data: none can be had twice")
+        own = "the program draws its batches itself, others every time: none can be had twice"
+        together = "its steps take batches of several loaders, each its own: none can be given to them twice"
+        raise inconclusive(own if trial.draws_batches else together)
     batch = first_batches(trial, 1)[0]
     size = batch_size(batch)
     if size is None:

@@ -132,9 +132,16 @@ def _read(batch: Any, losses: LossWatch, modules: ModuleWatch) -> tuple[str, Ten
 
 
 def _unspoken(batch: Any, calls: list[ModelCall]) -> LossCall | None:
-    """Where the evaluation only counts hits: the cross entropy of its one output a class and the batch's one label."""
+    """Where the evaluation only counts hits, or errors: the loss of its one output and the batch's one label.
+
+    That is the cross entropy of an output a class, and the squared error of a number a sample.
+    """
     output = calls[0].output if len(calls) == 1 else None
-    if not isinstance(output, Tensor) or output.ndim != 2 or not output.is_floating_point() or output.shape[1] < 2:
+    if not isinstance(output, Tensor) or not output.is_floating_point():
+        return None
+    if output.ndim == 1 or output.shape[1:] == (1,):
+        return _counted_by_hand(batch, output.detach())
+    if output.ndim != 2:
         return None
     samples, classes = output.shape
     whole = [leaf for _, leaf in leaves(batch) if leaf.dtype is torch.int64 and leaf.shape == (samples,)]
@@ -143,6 +150,14 @@ def _unspoken(batch: Any, calls: list[ModelCall]) -> LossCall | None:
     scores = output.detach().float()
     are_chances = bool((scores >= 0).all()) and bool(((scores.sum(1) - 1).abs() < 1e-3).all())
     return LossCall("cross_entropy", scores.clamp_min(1e-12).log() if are_chances else scores, whole[0].detach())
+
+
+def _counted_by_hand(batch: Any, output: Tensor) -> LossCall | None:
+    """Of numbers, that is, and not of the chances of a yes or no."""
+    alike = [leaf for _, leaf in leaves(batch) if leaf.shape == output.shape and leaf.is_floating_point()]
+    if len(alike) != 1 or len(alike[0].unique()) <= 2:
+        return None
+    return LossCall("mse_loss", output, alike[0].detach())
 
 
 def _input(first: ModelCall, call: LossCall) -> tuple[str, Tensor] | None:
