@@ -259,3 +259,32 @@ def test_a_long_rollout_before_the_first_step_is_waited_for(load_script: LoadScr
     with restored(trial):
         for index, batch in zip(range(6), trial.train_batches()):
             trial.train_step(batch, index)
+
+
+TWO_TRAININGS = """
+def fit(net, loader, evaluated):
+    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
+    for epoch in range(3):
+        net.train()
+        for data, target in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(net(data), target).backward()
+            optimizer.step()
+        net.eval()
+        with torch.no_grad():
+            for data, target in evaluated:
+                print((net(data).argmax(1) == target).float().mean().item())
+
+fit(model, train_loader, [])
+other = DataLoader(TensorDataset(7 * x, y), 16)
+fit(OTHER, DataLoader(TensorDataset(9 * x, y), 16), other)
+"""
+
+
+@pytest.mark.parametrize(("other", "evaluates"), [("Net()", False), ("nn.Sequential(model, nn.Linear(5, 5))", True)])
+def test_the_evaluation_of_another_model_is_not_that_of_the_training(
+    load_script: LoadScript, other: str, evaluates: bool
+) -> None:
+    trial = load_script(HEAD + TWO_TRAININGS.replace("OTHER", other))
+    assert trial.loaders["training"].dataset.tensors[0].shape == (64, 8)
+    assert (trial.evaluate_step is not None) is evaluates

@@ -424,7 +424,8 @@ def test_a_network_that_is_asked_within_a_step_is_not_evaluated_there(
     load_script: LoadScript, clears: str, outcome: Outcome
 ) -> None:
     trial = load_script(HEAD + FOLLOWED_BY_A_TARGET.replace("optimizer.zero_grad()", clears))
-    assert trial.evaluate_step is not None and trial.validation_batches is not None
+    assert trial.evaluate_step is not None
+    assert trial.validation_batches is not None
     with restored(trial):
         for turn in list(trial.validation_batches())[:4]:
             trial.evaluate_step(turn)

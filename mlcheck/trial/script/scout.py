@@ -15,7 +15,7 @@ from mlcheck.trial.script.outputs import Outputs
 from mlcheck.trial.script.plan import ENOUGH_BATCHES, FEW_BATCHES, Plan
 from mlcheck.trial.script.program import Program
 from mlcheck.trial.script.requests import Answer, Did, Ended, LoopKey, Pass, Request, WantsBatch
-from mlcheck.trial.script.sight import Sight
+from mlcheck.trial.script.sight import Sight, calls_one_of
 from mlcheck.trial.script.turns import never_again, stack_of
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import EntryError
@@ -148,8 +148,11 @@ class Scout:
         self._note_first()
         self._updates += 1
         self._group_is_used = True
+        trained = {id(p): p for held in optimizer.param_groups for p in held["params"]}
+        self._trained |= trained
         for key in self._group:
             self._sights[key].steps += 1
+            self._sights[key].trained |= trained
         group = frozenset(self._group)
         self._groups[group] = self._groups.get(group, 0) + 1
         if self._first_optimizer in (0, id(optimizer)):
@@ -157,7 +160,6 @@ class Scout:
             self._turns.append(self._backwards - self._turn_began)
             self._forwards_of_turns.append(self._forwards)
             self._turn_began, self._forwards = self._backwards, 0
-        self._trained.update((id(p), p) for held in optimizer.param_groups for p in held["params"])
 
     def _begin_anew_with_a_loader(self) -> None:
         """What was trained without a loader, before the first loop over one, prepares it: a backbone, a teacher."""
@@ -199,14 +201,14 @@ class Scout:
                 "that returns the parts of the program (module:build)"
             )
         training, companions = self._training()
-        evaluating, watching = self._evaluating()
+        evaluating, watching = self._evaluating(training)
         return Plan(
             training=training,
             companions=companions,
             others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions)
             | watching,
             evaluating=frozenset(evaluating),
-            evaluates_by_calls=training is None and self._evaluates(self._called),
+            evaluates_by_calls=training is None and calls_one_of(self._called, self._trained),
             turn=self._turn(),
             lead=self._lead() if training is None else 0,
             error=error_line(end.error) if end and end.error else "",
@@ -220,9 +222,13 @@ class Scout:
         again = [s for k, s in self._sights.items() if k.is_later(training) or training.is_later(k)]
         return any(not begin_alike(sight.loader.dataset, mine) for sight in again)
 
-    def _evaluating(self) -> tuple[list[LoopKey], frozenset[LoopKey]]:
-        """The loops over validation data; where there are some, those that watch how well training data is learnt."""
-        found = [key for key, seen in self._sights.items() if not seen.trains and self._evaluates(seen.called)]
+    def _evaluating(self, training: LoopKey | None) -> tuple[list[LoopKey], frozenset[LoopKey]]:
+        """The loops over validation data; where there are some, those that watch how well training data is learnt.
+
+        A loop that calls nothing that `training` trains goes with another training of the same program.
+        """
+        trained = (self._sights[training].trained if training else {}) or self._trained
+        found = [key for key, seen in self._sights.items() if not seen.trains and calls_one_of(seen.called, trained)]
         learnt = {id(seen.loader.dataset) for seen in self._sights.values() if seen.trains}
         watches = {key for key in found if key.of_training or all_of(self._sights[key].loader, learnt)}
         validating = [key for key in found if key not in watches]
@@ -255,8 +261,3 @@ class Scout:
         if len(self._turns) < 2 or self._turns[0] != self._turns[1]:
             return 0
         return max(0, self._forwards_of_turns[0] - self._forwards_of_turns[1])
-
-    def _evaluates(self, called: dict[int, nn.Module]) -> bool:
-        if not self._trained:
-            return bool(called)
-        return any(id(p) in self._trained for module in called.values() for p in module.parameters())

@@ -155,7 +155,7 @@ def _unspoken(batch: Any, calls: list[ModelCall]) -> LossCall | None:
 def _counted_by_hand(batch: Any, output: Tensor) -> LossCall | None:
     """Of numbers, that is, and not of the chances of a yes or no."""
     alike = [leaf for _, leaf in leaves(batch) if leaf.shape == output.shape and leaf.is_floating_point()]
-    if len(alike) != 1 or len(alike[0].unique()) <= 2:
+    if len(alike) != 1 or len(set(alike[0].flatten().tolist())) <= 2:
         return None
     return LossCall("mse_loss", output, alike[0].detach())
 
