@@ -194,7 +194,11 @@ class Own(argparse.ArgumentParser):
             OWN_PARSER + "p = Own(); p.add_argument('--rate', required=True); p.parse_args()",
             "refuses its arguments: the following arguments are required: --rate; give others after `--`",
         ),
-        ("import torch; torch.nn.Linear(2, 2)(torch.ones(2)); raise SystemExit", "give it other arguments"),
+        ("import torch, sys; print(sys.argv); torch.nn.Linear(2, 2)(torch.ones(2))", "give it other arguments"),
+        (
+            "import torch; torch.nn.Linear(2, 2)(torch.ones(2)); raise SystemExit",
+            r"change \w+\.py or its configuration",
+        ),
     ],
 )
 def test_a_script_that_does_not_train(load_script: LoadScript, text: str, told: str) -> None:

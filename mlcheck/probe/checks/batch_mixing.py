@@ -11,6 +11,8 @@ from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING
 from mlcheck.probe.measure.model.independence import ROUNDING, BatchIndependence
 from mlcheck.probe.measure.names import part_of
 
+_MANY = 1e3
+
 
 def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
     if seen.displaced:
@@ -37,8 +39,8 @@ def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
         else ""
     )
     message = (
-        f"the output for a sample changes by {exact or seen.deviation:.2g} (relative) with the other samples "
-        f"of its batch{where}, in evaluation mode{spread}"
+        f"the output for a sample changes by {_size(exact or seen.deviation)} with the other samples of its "
+        f"batch{where}, in evaluation mode{spread}"
     )
     how = "look for a mean, softmax, norm, view or attention over dimension 0"
     return _failed(seen, message, how, {"deviation": exact or seen.deviation})
@@ -70,11 +72,16 @@ def _strayed(pairing: Pairing) -> Verdict:
 def _displaced(seen: BatchIndependence) -> Verdict:
     where = f", first in {seen.first_module}" if seen.first_module else ""
     message = (
-        f"the output for a sample changes by {seen.displaced:.2g} (relative) with its place in the batch{where}: with "
-        f"the same {seen.rows} samples in the opposite order each gets another answer, in evaluation mode"
+        f"the output for a sample changes by {_size(seen.displaced)} with its place in the batch{where}: with the same "
+        f"{seen.rows} samples in the opposite order each gets another answer, in evaluation mode"
     )
     how = "look at what is added or indexed along dimension 0: positions of a sequence belong to its own dimension"
     return _failed(seen, message, how, {"displaced": seen.displaced})
+
+
+def _size(relative: float) -> str:
+    """What was nothing before changes by any factor."""
+    return f"{relative:.2g} (relative)" if relative < _MANY else "many times its size"
 
 
 def _failed(seen: BatchIndependence, message: str, how: str, numbers: dict[str, float]) -> Verdict:

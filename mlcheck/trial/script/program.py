@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import linecache
 import os
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,6 +18,8 @@ from mlcheck.core.notebook import NoNotebook, is_notebook, read_notebook
 from mlcheck.core.source_text import is_code, read_source
 from mlcheck.trial.importing import find_module, no_file
 from mlcheck.trial.trial import EntryError
+
+_READS_ARGUMENTS = re.compile(r"argv|parse|get_args|\b(?:absl|click|docopt|fire|hydra|tyro|typer)\b")
 
 
 class Program(Protocol):
@@ -45,7 +48,9 @@ class Script:
 
     @property
     def change(self) -> str:
-        return f"give it other arguments (mlcheck probe {self.module or self.path} -- ARGUMENTS)"
+        if self.arguments or _READS_ARGUMENTS.search(self.path.read_text("utf-8", "replace")):
+            return f"give it other arguments (mlcheck probe {self.module or self.path} -- ARGUMENTS)"
+        return f"change {self.path.name} or its configuration"
 
     def run(self) -> None:
         path = self.path.resolve()
