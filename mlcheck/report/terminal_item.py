@@ -29,6 +29,7 @@ STYLE = {
 }
 MARGIN = 9
 _NUMBER = re.compile(r"\d+")
+_VALUE = re.compile(r"-?\d[\d,.]*(?:e[+-]\d+)?(?<![,.])")
 _SHOWN_FINDINGS = 5
 _SHOWN_TRACEBACK_LINES = 40
 
@@ -95,11 +96,9 @@ def _evidence(result: Result) -> Iterator[Row]:
 
 def _finding(finding: Finding) -> Iterator[Row]:
     yield under(Text(one_line(finding.message)))
-    numbers = ", ".join(
-        f"{one_line(name, 60)} {digest.number(value)}" for name, value in list(finding.numbers.items())[:8]
-    )
-    if numbers:
-        yield under(Text(numbers, style="dim"))
+    numbers = {one_line(name, 60): digest.number(value) for name, value in list(finding.numbers.items())[:8]}
+    if not set(_VALUE.findall(finding.message)).issuperset(numbers.values()):
+        yield under(Text(", ".join(f"{name} {value}" for name, value in numbers.items()), style="dim"))
     place = str(finding.location)
     if place:
         also = "".join(f", {one_line(str(other), 200)}" for other in finding.related[:4])

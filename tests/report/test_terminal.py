@@ -155,6 +155,16 @@ def test_a_symptom_of_two_causes_is_told_once(report):
     assert "FAIL  cannot-overfit: see above" in text
 
 
+def test_numbers_that_the_message_names_are_not_told_twice(report):
+    finding = Finding("300 of 1,600 samples are shared", numbers={"shared": 300, "samples": 1600})
+    result = replace(report.results[0], findings=(finding,))
+    told = terminal.render(replace(report, results=(result,)), width=100, color=False)
+    assert "shared 300" not in told
+    other = replace(result, findings=(replace(finding, numbers={"shared": 300, "by chance": 0.25}),))
+    told = terminal.render(replace(report, results=(other,)), width=100, color=False)
+    assert "shared 300, by chance 0.25" in told
+
+
 def test_probes_that_one_error_stops_tell_it_once(report):
     def stopped(rule, version, line):
         said = f"RuntimeError: is at version {version}"
