@@ -33,7 +33,24 @@ GAMES: dict[str, tuple[Of, Of, Of]] = {
 }
 
 
-def game(real: Of, made: Of, aim: Of, frozen: bool = False, every: int = 1, conditional: bool = False) -> Trial:
+def in_one(real: Tensor, made: Tensor) -> None:
+    (real + made).backward()
+
+
+def apart(real: Tensor, made: Tensor) -> None:
+    real.backward()
+    made.backward()
+
+
+def turned(real: Tensor, made: Tensor) -> None:
+    (-made).backward(torch.tensor(-1.0))
+    (-2 * real).backward(torch.tensor(-0.5))
+
+
+def game(
+    real: Of, made: Of, aim: Of, frozen: bool = False, every: int = 1, conditional: bool = False,
+    backward: Callable[[Tensor, Tensor], None] = in_one,
+) -> Trial:  # fmt: skip
     torch.manual_seed(5)
     maker, judge = nn.Linear(4, 8), nn.Sequential(nn.Linear(16 if conditional else 8, 16), nn.Tanh(), nn.Linear(16, 1))
     opt_m, opt_j = (torch.optim.Adam(net.parameters(), lr=1e-3) for net in (maker, judge))
@@ -45,8 +62,8 @@ def game(real: Of, made: Of, aim: Of, frozen: bool = False, every: int = 1, cond
         x = batch[0]
         fake = maker(torch.randn(len(x), 4))
         opt_j.zero_grad()
-        loss = real(asked(x, x)) + made(asked(fake.detach(), x))
-        loss.backward()
+        terms = real(asked(x, x)), made(asked(fake.detach(), x))
+        backward(*terms)
         opt_j.step()
         if (index + 1) % every == 0:
             judge.requires_grad_(not frozen)
@@ -54,7 +71,7 @@ def game(real: Of, made: Of, aim: Of, frozen: bool = False, every: int = 1, cond
             aim(asked(fake, x)).backward()
             opt_m.step()
             judge.requires_grad_(True)
-        return {"loss": loss.detach()}
+        return {"loss": sum(terms).detach()}
 
     trial = trial_of(judge, classes(8), cross_entropy, opt_j, step)
     trial.models = {"maker": maker, "judge": judge}
@@ -76,6 +93,15 @@ def test_a_judge_that_is_told_the_same_of_both(name: str, turned: str) -> None:
     real, made, aim = GAMES[name]
     trial = game(real, real, aim) if turned == "made" else game(made, made, aim)
     says(ask(RULE, trial), Outcome.WARN, "`judge` learns to say the same of real samples and of what `maker` makes")
+
+
+@pytest.mark.parametrize("backward", [apart, turned])
+@pytest.mark.parametrize("name", ["non-saturating", "Wasserstein", "the other way round"])
+def test_a_judge_that_is_told_of_real_and_made_apart(name: str, backward: Callable[[Tensor, Tensor], None]) -> None:
+    real, made, aim = GAMES[name]
+    assert ask(RULE, game(real, made, aim, backward=backward)).outcome is Outcome.PASS
+    assert ask(RULE, game(real, made, lambda s: -aim(s), backward=backward)).outcome is Outcome.FAIL
+    assert ask(RULE, game(real, real, aim, backward=backward)).outcome is Outcome.WARN
 
 
 def test_a_maker_that_steps_more_seldom() -> None:

@@ -6,7 +6,7 @@ other way; a maker that pushes as the judge does works for it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -81,7 +81,10 @@ class _Answer:
 
 
 class _Game:
-    """Follows one step: who was asked about whose output, and what each backward pass wants of the answers."""
+    """Follows one step: who was asked about whose output, and what each backward pass wants of the answers.
+
+    A judge may be told of real and of made samples in a pass each: `_apart` is the way that it was told of the real.
+    """
 
     def __init__(self, trial: Trial) -> None:
         self.pushes: list[Push] = []
@@ -89,6 +92,7 @@ class _Game:
         self._models = dict(trial.models)
         self._owners = {id(p): name for name, model in trial.models.items() for p in model.parameters()}
         self._answers: list[_Answer] = []
+        self._apart: dict[str, int] = {}
         self.modules = ModuleWatch(reply=self._keep)
 
     def _keep(self, output: Any) -> Any:
@@ -105,6 +109,8 @@ class _Game:
         reached = [answer for answer in self._answers if answer.output.grad_fn in nodes]
         made = [(one, maker) for one in reached if (maker := self._maker(one))]
         if not made:
+            for model in trained.intersection(one.model for one in reached):
+                self._told_apart(model, _ways(root, [one for one in reached if one.model == model]))
             return
         judge, maker = made[0][0].model, made[0][1]
         about = [one for one in reached if one.model == judge and not self._maker(one)]
@@ -112,7 +118,17 @@ class _Game:
         who = MAKER if maker in trained and self._feeds(made[0][0], maker) else JUDGE
         if ways[0] and (who == MAKER or judge in trained):
             self.pair = (maker, judge)
-            self.pushes.append(Push(who, ways[0], ways[1], user_location()))
+            real = ways[1] if about or who == MAKER else self._apart.get(judge, 0)
+            self.pushes.append(Push(who, ways[0], real, user_location()))
+
+    def _told_apart(self, model: str, way: int) -> None:
+        if not way:
+            return
+        self._apart[model] = way
+        if self.pair and self.pair[1] == model:
+            self.pushes = [
+                replace(push, real=way) if push.who == JUDGE and not push.real else push for push in self.pushes
+            ]
 
     def _maker(self, answer: _Answer) -> str:
         """Whose output the model was asked about, by its numbers: a detached one has no other trace."""

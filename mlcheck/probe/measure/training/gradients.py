@@ -114,7 +114,7 @@ class GradientWatch:
                 self.backwards.append(Backward(root.detach(), place))
                 self._now, self._since = (self.turn, place), (len(self.backwards), self._foreign_steps)
                 if self._on_backward:
-                    self._on_backward(root)
+                    self._on_backward(_weighed(root, tensors, *args, **kwargs))
             original(tensors, *args, **kwargs)
 
         torch.autograd.backward = backward
@@ -235,6 +235,13 @@ class _Before(NamedTuple):
     full: bool
     gradient: torch.Tensor | None
     version: int
+
+
+def _weighed(root: torch.Tensor, tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> torch.Tensor:
+    """What `root.backward(weights)` goes down from: -1 turns it."""
+    if isinstance(tensors, torch.Tensor) and isinstance(grad_tensors, torch.Tensor) and bool((grad_tensors != 1).any()):
+        return root * grad_tensors
+    return root
 
 
 def _version(gradient: torch.Tensor | None) -> int:
