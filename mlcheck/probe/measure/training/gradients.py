@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.autograd_graph import weighed
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.training.extents import Extent, extent_of, filled, magnitudes
@@ -114,7 +115,7 @@ class GradientWatch:
                 self.backwards.append(Backward(root.detach(), place))
                 self._now, self._since = (self.turn, place), (len(self.backwards), self._foreign_steps)
                 if self._on_backward:
-                    self._on_backward(_weighed(root, tensors, *args, **kwargs))
+                    self._on_backward(weighed(root, tensors, *args, **kwargs))
             original(tensors, *args, **kwargs)
 
         torch.autograd.backward = backward
@@ -235,13 +236,6 @@ class _Before(NamedTuple):
     full: bool
     gradient: torch.Tensor | None
     version: int
-
-
-def _weighed(root: torch.Tensor, tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> torch.Tensor:
-    """What `root.backward(weights)` goes down from: -1 turns it."""
-    if isinstance(tensors, torch.Tensor) and isinstance(grad_tensors, torch.Tensor) and bool((grad_tensors != 1).any()):
-        return root * grad_tensors
-    return root
 
 
 def _version(gradient: torch.Tensor | None) -> int:
