@@ -97,8 +97,9 @@ def _is_unscaled(node: Any) -> bool:
     return node is not None and node.name().split("Backward")[0] in ("Add", "Sub")
 
 
-def weighed(root: torch.Tensor, tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> torch.Tensor:
+def weighed(root: torch.Tensor, *weights: object) -> torch.Tensor:
     """What `root.backward(weights)` goes down from: -1 turns it."""
-    if isinstance(tensors, torch.Tensor) and isinstance(grad_tensors, torch.Tensor) and bool((grad_tensors != 1).any()):
-        return root * grad_tensors
+    for given in weights:
+        if isinstance(given, torch.Tensor) and bool((given != 1).any()):
+            return root * given
     return root

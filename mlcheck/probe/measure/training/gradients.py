@@ -115,7 +115,7 @@ class GradientWatch:
                 self.backwards.append(Backward(root.detach(), place))
                 self._now, self._since = (self.turn, place), (len(self.backwards), self._foreign_steps)
                 if self._on_backward:
-                    self._on_backward(weighed(root, tensors, *args, **kwargs))
+                    self._on_backward(weighed(root, *args[:1], kwargs.get("grad_tensors")))
             original(tensors, *args, **kwargs)
 
         torch.autograd.backward = backward
