@@ -199,6 +199,37 @@ def test_a_copy_that_runs_away() -> None:
     assert "moves away from the model" in fault(averaged(lambda model, ema: average(model, ema, 1.1))).summary
 
 
+def test_an_average_whose_parts_do_not_add_up_to_one() -> None:
+    def parts(of_itself: float, of_the_model: float) -> Update:
+        @torch.no_grad()
+        def update(model: nn.Module, ema: nn.Module) -> None:
+            for mine, theirs in zip(ema.parameters(), model.parameters(), strict=True):
+                mine.mul_(of_itself).add_(theirs, alpha=of_the_model)
+
+        return update
+
+    told = fault(averaged(parts(0.95, 1.0), mlp())).summary
+    assert "what it keeps of itself at a step and takes of the model add up to 1.95, not to 1" in told
+    assert "add up to 0.981" in fault(averaged(parts(0.98, 0.001), mlp())).summary
+    assert ask(COPY, averaged(parts(0.98, 0.02), mlp())).outcome is Outcome.PASS
+    assert ask(COPY, averaged(parts(1.0, 1.0), mlp(), evaluate=False)).outcome is Outcome.PASS
+
+
+def test_a_sum_of_weights_that_evaluation_divides_passes() -> None:
+    steps, model = count(1), mlp()
+    total, used = deepcopy(model), deepcopy(model)
+
+    @torch.no_grad()
+    def update(model: nn.Module, _: nn.Module) -> None:
+        number = next(steps) + 1
+        for added, mean, theirs in zip(total.parameters(), used.parameters(), model.parameters(), strict=True):
+            mean.copy_(added.add_(theirs) / number)
+
+    trial = averaged(update, model, used)
+    trial.objects = (Holder(used), Holder(total))
+    assert ask(COPY, trial).outcome is Outcome.PASS
+
+
 def test_a_copy_that_is_the_model() -> None:
     model = mlp()
     shared = mlp()

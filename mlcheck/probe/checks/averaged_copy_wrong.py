@@ -99,7 +99,10 @@ def _faults(copy: Copy, steps: int) -> Iterator[tuple[str, str]]:
         told = f"the running statistics of `{copy.name}` never move (`{copy.still_statistics[0]}`), its weights do"
         help_ = "copy the model's buffers as well: AveragedModel(use_buffers=True), or update_bn before evaluating"
         yield f"{told}, and evaluation normalises with them", help_
-    if averages and max(copy.decays) > 1.0 + _FITS:
+    if copy.read_as_kept and len(copy.parts) >= _FEW and min(abs(part - 1.0) for part in copy.parts) > _FITS:
+        told = f"`{copy.name}` is no average: what it keeps of itself at a step and takes of the model add up to"
+        yield f"{told} {_range(copy.parts)}, not to 1", "copy = decay * copy + (1 - decay) * model"
+    elif averages and max(copy.decays) > 1.0 + _FITS:
         yield (
             f"`{copy.name}` moves away from the model: it keeps {max(copy.decays):.4g} of its distance at a step",
             "the decay lies between 0 and 1: copy = decay * copy + (1 - decay) * model",

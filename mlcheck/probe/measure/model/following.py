@@ -1,7 +1,8 @@
 """One copy of a model and the model, step by step: which weights move, and by what rule.
 
 Where a step moves the copy, the decay d is the one that fits copy' = d copy + (1 - d) model best; the residual says
-whether that recurrence describes the step at all (Polyak averaging; torch.optim.swa_utils.AveragedModel).
+whether that recurrence describes the step at all (Polyak averaging; torch.optim.swa_utils.AveragedModel). Where it
+does not, copy' = a copy + b model may, with parts a and b that do not add up to 1.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ class Copy:
     part of the optimizer's step that remains where the program then draws the model back towards the copy;
     `overwritten` says that the model was the copy, bit for bit, after each of them.
     `begins_alike` says that weights of more than one value were the model's when it was first looked at.
+    `parts` is, for each of the steps that moved it, what its own part and the model's add up to (nan: no such sum);
+    `read_as_kept` says that evaluation calls the copy with the weights that the steps left in it.
     """
 
     name: str
     weights: int
     decays: list[float] = field(default_factory=list)
     residuals: list[float] = field(default_factory=list)
+    parts: list[float] = field(default_factory=list)
     still: tuple[str, ...] = ()
     still_statistics: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
@@ -44,6 +48,7 @@ class Copy:
     overwritten: bool = True
     read: bool = False
     reads_statistics: bool = False
+    read_as_kept: bool = False
     begins_alike: bool = True
 
 
@@ -94,9 +99,11 @@ class Follow:
         self._moved |= moved
         weights = [name for name in self._weights if name in moved]
         if weights:
-            decay, residual = _decay([(before[name], copy[name], model[name]) for name in weights])
+            triples = [(before[name], copy[name], model[name]) for name in weights]
+            decay, residual = _decay(triples)
             self._seen.decays.append(decay)
             self._seen.residuals.append(residual)
+            self._seen.parts.append(1.0 if residual < _FITS else _parts(triples))
 
     def _drawn_back(self, copy: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """After the optimizer's step: model' - copy = left (model - copy). Returns the model that the copy followed."""
@@ -116,12 +123,13 @@ class Follow:
             module
             for module in _modules(objects)
             for weight in module.parameters(recurse=False)
-            if id(module) not in live and weight.shape == first.shape and torch.equal(weight, first)
+            if id(module) not in live and _same(weight, first)
         ]
 
         def called(module: nn.Module, _inputs: object) -> None:
             self._seen.read = True
             self._seen.reads_statistics |= not module.training
+            self._seen.read_as_kept |= any(_same(weight, first) for weight in module.parameters(recurse=False))
 
         return [module.register_forward_pre_hook(called) for module in owners]
 
@@ -147,6 +155,19 @@ def _decay(triples: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[float, float]:
     decay = float(before @ after) / square
     scale = max(float(after.norm()), float(before.norm()))
     return decay, float((after - decay * before).norm()) / scale
+
+
+def _parts(triples: list[tuple[Tensor, Tensor, Tensor]]) -> float:
+    """a + b of least squares in copy' = a copy + b model; nan where that leaves more than rounding of the move."""
+    before, after, model = (torch.cat([tensor.double().flatten() for tensor in side]) for side in zip(*triples))
+    both = torch.stack([before, model], dim=1)
+    parts = torch.linalg.pinv(both.T @ both, hermitian=True) @ (both.T @ after)
+    left = float((after - both @ parts).norm())
+    return float(parts.sum()) if left < _FITS * float((after - before).norm()) else math.nan
+
+
+def _same(weight: Tensor, other: Tensor) -> bool:
+    return weight.shape == other.shape and torch.equal(weight, other)
 
 
 def _modules(objects: Iterable[object]) -> Iterator[nn.Module]:
