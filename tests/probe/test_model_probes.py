@@ -38,6 +38,31 @@ def test_a_last_layer_of_zeros_moves_apart() -> None:
     says(ask("weights-start-equal", on_classes(model)), Outcome.PASS, "`4.weight` began at zero and moved apart")
 
 
+class Pairs(nn.Module):
+    """Two tables, the scores their products."""
+
+    def __init__(self, *starts: float) -> None:
+        super().__init__()
+        self.centre, self.context = nn.Embedding(20, 8), nn.Embedding(20, 8)
+        for table, spread in zip((self.centre, self.context), starts, strict=True):
+            nn.init.normal_(table.weight, std=spread)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.centre(tokens[:, 0]) @ self.context.weight.T
+
+
+def test_of_two_tables_one_may_begin_at_zero() -> None:
+    def started(rate: float = 0.1, **spread: float) -> Any:
+        model = Pairs(spread.get("centre", 0.0), spread.get("context", 0.0))
+        batches = [(torch.randint(20, (32, 1)), torch.randint(20, (32,))) for _ in range(3)]
+        return trial_of(model, batches, cross_entropy, torch.optim.SGD(model.parameters(), lr=rate))
+
+    says(ask("weights-start-equal", started()), Outcome.FAIL, "`centre.weight`", "zero as well, every gradient is 0")
+    for one in ("centre", "context"):
+        assert ask("weights-start-equal", started(**{one: 0.1})).outcome is not Outcome.FAIL
+    assert ask("weights-start-equal", started(rate=0.0, centre=0.1)).outcome is not Outcome.FAIL
+
+
 class Language(nn.Module):
     """A bag-of-tokens model with an embedding and a head of the same shape."""
 

@@ -8,11 +8,14 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.model.parameters import Parameters, WeightStory
 from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.training.training_steps import TrainingSteps
 
 FEW = 4
 
 
-def check(seen: Parameters) -> Verdict:
+def check(seen: Parameters, steps: TrainingSteps | None) -> Verdict:
+    if steps and (tables := _dead_tables(seen, steps)):
+        return Verdict(Outcome.FAIL, tables.message, findings=(tables,), looked_at=len(seen.weights))
     judged = [weight for weight in seen.weights if weight.trained and weight.ran and weight.kind != "Embedding"]
     if not judged:
         return Verdict(Outcome.SKIP, reason="no trained weight of two dimensions or more was used")
@@ -33,6 +36,24 @@ def check(seen: Parameters) -> Verdict:
         Outcome.PASS,
         f"{plural(len(judged), 'weight')} whose units differ after {plural(seen.updates, 'update')}{note}",
         looked_at=len(judged),
+    )
+
+
+def _dead_tables(seen: Parameters, steps: TrainingSteps) -> Finding | None:
+    """Tables that begin at zero beside another weight of zeros, and whose gradients arrive and are all zero.
+
+    One table may begin there: what it is multiplied with moves it. Where both are zero, neither is ever moved.
+    """
+    untouched = {s.name for s in steps.parameters if s.optimizers and s.trace.arrivals and not s.trace.nonzero}
+    dead = [w for w in seen.weights if w.constant == 0 and not w.changed and w.name in untouched]
+    if seen.updates < FEW or len(dead) < 2 or all(weight.kind != "Embedding" for weight in dead):
+        return None
+    told = f"{listed([w.name for w in dead])} are all zero at the start and still are after"
+    return Finding(
+        f"{told} {plural(seen.updates, 'update')}: what one is multiplied with is zero as well, every gradient is 0",
+        Location(symbol=dead[0].name.removesuffix(".weight")),
+        help="initialise all of them but one at random: nn.init.normal_(table.weight, std=0.1)",
+        numbers={"weights": float(len(dead))},
     )
 
 
