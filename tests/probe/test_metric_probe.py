@@ -247,6 +247,28 @@ def test_a_share_that_is(name: str) -> None:
     says(ask("metric-wrong", masked(ALIKE[name])), Outcome.PASS, "finite on 3 batches")
 
 
+def paired(near: bool) -> Trial:
+    """A score a sample, counted as yes where it is small: a distance, or by a slip what training makes large."""
+    model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))
+    batches = [(x, (y > 2).long()) for x, y in classes(8)]
+
+    def loss(net: nn.Module, batch: Any) -> Tensor:
+        score, same = net(batch[0]), batch[1]
+        contrast = same * score.square() + (1 - same) * F.relu(1 - score).square()
+        return contrast.mean() if near else F.binary_cross_entropy_with_logits(score, same.float())
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        with torch.no_grad():
+            return {"pair_accuracy": float(((model(batch[0]) < 0.5) == (batch[1] == 1)).float().mean())}
+
+    return trial_of(model, batches, loss, evaluate=evaluate)
+
+
+def test_a_distance_says_yes_where_it_is_small() -> None:
+    assert ask("metric-wrong", paired(near=True)).outcome is Outcome.PASS
+    says(ask("metric-wrong", paired(near=False)), Outcome.WARN, "is 0 where every prediction is right")
+
+
 def test_a_class_that_no_mask_holds_may_count_as_nothing() -> None:
     def mean(scores: Tensor, mask: Tensor) -> dict[str, Any]:
         parts = [overlap(scores, mask, k) for k in range(3)]

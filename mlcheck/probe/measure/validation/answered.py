@@ -1,11 +1,13 @@
 """The metrics of validation batches where every prediction is made right, and where every one is made wrong.
 
 The evaluation is the program's own; the output of its model is replaced by the classes of the batch, one a sample, a
-pixel or a token. A share of right answers is 1 then, whatever the model, and less where all are wrong.
+pixel or a token. A share of right answers is 1 then, whatever the model, and less where all are wrong. Training tells
+whether an output says yes where it is large: a distance says so where it is small.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
@@ -13,9 +15,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch
+from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
 from mlcheck.probe.measure.validation.logged import metrics_of
 from mlcheck.trial.generators import seed_all
@@ -65,6 +69,8 @@ class Answered:
         found = [answers for batch in batches if (answers := _answers(trial, batch)) is not None]
         if not found:
             raise NotMeasured("no one output of a model answers the classes of a validation batch")
+        if _learned_upside_down(trial):
+            raise NotMeasured("training has its least loss where the output says the opposite of the label")
         return cls(tuple(found))
 
 
@@ -72,27 +78,74 @@ def _answers(trial: Trial, batch: Any) -> Answers | None:
     losses = LossWatch()
     with losses:
         given, outputs = _evaluated(trial, batch, None)
+    pair = _pair(batch, outputs, losses)
+    if pair is None or not given:
+        return None
+    output, label = pair
+    said, others = _said_and_not(label)
+    classes = _classes(output, label)
+    right, wrong = (
+        tuple(_evaluated(trial, batch, _scores(output, one, classes, scale))[0] for scale in SCALES)
+        for one in (said, others)
+    )
+    if label.ndim == 2 and output.ndim == 3:  # a program may compare each place with the label of the next
+        ahead = _scores(output, said.roll(-1, 1), classes, SCALES[-1])
+        right = (*right, _evaluated(trial, batch, ahead)[0])
+    worst = {name: min(metrics.get(name, value) for metrics in wrong) for name, value in wrong[0].items()}
+    return Answers(len(label), given, worst, right, _holds_all(label, max(2, classes)))
+
+
+def _pair(batch: Any, outputs: list[Tensor], losses: LossWatch) -> tuple[Tensor, Tensor] | None:
+    """The one output of the model that answers labels of the batch, and these."""
     labels = [leaf for _, leaf in leaves(batch) if _is_classes(leaf)]
     labels += [leaf[:, 1:] for leaf in labels if leaf.ndim == 2 and leaf.shape[1] > 2]  # what follows a decoder's start
     pairs = [(output, label) for output in outputs for label in labels if _classes(output, label)]
     if pairs and pairs[0][0].shape[:-1] == pairs[0][1].shape and pairs[0][0].ndim > 2:  # or else codes of something
         scored = [call.input.flatten() for call in losses.calls if call.kind == "cross_entropy"]
         pairs = [pair for pair in pairs if any(torch.equal(one, pair[0].flatten()) for one in scored)]
-    if len(pairs) != 1 or not given:
-        return None
-    output, label = pairs[0]
-    classes = _classes(output, label)
+    return pairs[0] if len(pairs) == 1 else None
+
+
+def _said_and_not(label: Tensor) -> tuple[Tensor, Tensor]:
+    """The classes of the labels, and for each another one."""
     known = label.long().clamp(min=0)  # below 0 is what a loss leaves out
-    others = (known + 1) % max(2, int(label.max()) + 1)
+    return known, (known + 1) % max(2, int(label.max()) + 1)
+
+
+def _learned_upside_down(trial: Trial) -> bool:
+    """Whether the loss of a training batch is larger where every answer is right than where every one is wrong."""
+    losses, batch = LossWatch(), first_batches(trial, 1)[0]
+    with losses:
+        _, outputs = _trained(trial, batch, None)
+    pair = _pair(batch, outputs, losses)
+    if pair is None:
+        return False
+    output, label = pair
     right, wrong = (
-        tuple(_evaluated(trial, batch, _scores(output, said, classes, scale))[0] for scale in SCALES)
-        for said in (known, others)
+        [_trained(trial, batch, _scores(output, one, _classes(output, label), scale))[0] for scale in SCALES]
+        for one in _said_and_not(label)
     )
-    if label.ndim == 2 and output.ndim == 3:  # a program may compare each place with the label of the next
-        ahead = _scores(output, known.roll(-1, 1), classes, SCALES[-1])
-        right = (*right, _evaluated(trial, batch, ahead)[0])
-    worst = {name: min(metrics.get(name, value) for metrics in wrong) for name, value in wrong[0].items()}
-    return Answers(len(label), given, worst, right, _holds_all(label, max(2, classes)))
+    return all(best > worst for best, worst in zip(right, wrong))
+
+
+def _trained(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[float, list[Tensor]]:
+    """The loss of a training step on the batch and what its models gave; NaN where an answer is refused."""
+    given: list[Tensor] = []
+
+    def reply(output: Any) -> Any:
+        if isinstance(output, Tensor):
+            given.append(output.detach())
+        fits = answer is not None and isinstance(output, Tensor) and output.shape == answer.shape
+        return output - output.detach() + answer.to(output) if fits and answer is not None else output
+
+    watch = GradientWatch([])
+    try:
+        with restored(trial), ModuleWatch(reply=reply), watch:
+            seed_all(0)
+            trial.train_step(copied(batch), 0)
+    except Exception:
+        return math.nan, []
+    return loss_of_step(watch.backwards), given
 
 
 def _evaluated(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[Metrics, list[Tensor]]:
