@@ -76,6 +76,9 @@ class Reader(nn.Module):
         packed = pack_padded_sequence(self.embed(tokens), lengths, batch_first=True, enforce_sorted=False)
         return self.rnn(packed, (torch.randn(1, len(tokens), 16), torch.zeros(1, len(tokens), 16)))[1][0][-1]
 
+    def _per_sample(self, tokens: Tensor, mask: Any, lengths: Tensor | None) -> Tensor:
+        return self._masked_mean(tokens, mask, lengths) * 16 / len(tokens)
+
     def _fixed(self, tokens: Tensor, mask: Tensor | None, lengths: Tensor | None) -> Tensor:
         return self.flat(self.embed(tokens).flatten(1))
 
@@ -141,6 +144,7 @@ def test_answers_that_change_whatever_the_padding() -> None:
     """Rows that are left in another order, and noise: the padding has no part in it."""
     says(ask(RULE, reading("left_sorted", "lengths")), Outcome.INCONCLUSIVE, "with the other samples of its batch")
     says(ask("batch-mixing", reading("left_sorted", "lengths")), Outcome.FAIL, "with the other samples")
+    says(ask(RULE, reading("per_sample", "mask")), Outcome.INCONCLUSIVE, "with the other samples of its batch")
     says(ask(RULE, reading("random_start", "lengths")), Outcome.INCONCLUSIVE, "draws random numbers in evaluation too")
 
 

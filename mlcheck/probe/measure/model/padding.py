@@ -133,23 +133,31 @@ def _largest_change(call: CapturedCall, lengths: Tensor, places: int) -> tuple[f
         change = _between(whole, _alone(call, row, length, places), row, length, places)
         if change > worst:
             worst, where = change, row
-    if worst > SAME and _between(whole, _among_its_like(call, where, lengths), where, places, places) > SAME:
+    others = _in_other_company(call, where, lengths) if worst > SAME else ()
+    if any(_between(whole, other, where, places, places) > SAME for other in others):
         raise inconclusive("a sample's answer changes with the other samples of its batch, whatever their padding")
     return worst, where
 
 
-def _among_its_like(call: CapturedCall, row: int, lengths: Tensor) -> list[Tensor]:
-    """The sample's own answer where all others, but the longest, are copies of it: padded as before."""
-    order = torch.full_like(lengths, row)
+def _in_other_company(call: CapturedCall, row: int, lengths: Tensor) -> Iterator[list[Tensor]]:
+    """The sample's own answer, padded as before: all others, but the longest, copies of it; it and the longest only."""
     longest = int(lengths.argmax())
+    order = torch.full_like(lengths, row)
     order[longest] = longest
+    yield _answer(call, order, row)
+    with suppress(Exception):  # a model may be told how many samples there are
+        yield _answer(call, torch.tensor([row, longest]), 0)
+
+
+def _answer(call: CapturedCall, order: Tensor, place: int) -> list[Tensor]:
+    """What the model says of the sample at `place` in a batch of these samples."""
 
     def exchange(tensor: Tensor) -> Tensor:
         fits = tensor.ndim and tensor.shape[0] == call.rows
         return tensor.index_select(0, order.to(tensor.device)) if fits else tensor
 
     return [
-        tensor[row : row + 1] if tensor.ndim else tensor
+        tensor[place : place + 1] if tensor.ndim else tensor
         for tensor in call.replay(map_tensors((copied(call.args), copied(call.kwargs)), exchange))
     ]
 
