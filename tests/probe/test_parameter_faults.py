@@ -202,6 +202,42 @@ def test_gradients_that_are_all_zero(begins: int, outcome: Outcome) -> None:
     assert ("in 64 training steps every gradient was 0" in verdict.summary) is (outcome is Outcome.WARN)
 
 
+class Rounded(nn.Module):
+    """A body, a function of its values, and a head."""
+
+    def __init__(self, between: Any) -> None:
+        super().__init__()
+        self.body, self.head, self.between = mlp(8, 8), nn.Linear(8, 5), between
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.between(self.body(x)))
+
+
+def test_a_body_behind_a_function_of_steps() -> None:
+    for steps in (torch.sign, lambda h: (4 * h).round() / 4):
+        verdict = fails("parameter-without-gradient", trial_of(Rounded(steps), classes(8), cross_entropy))
+        assert "in all of 3 steps: what lies behind goes in steps" in verdict.summary
+        assert "body." in verdict.summary
+
+
+def test_zeros_that_are_a_slope() -> None:
+    """A straight-through estimate, units that are dead, a shift that softmax takes away, a gate of zero."""
+    gate = nn.Parameter(torch.zeros(1))
+    betweens = [
+        lambda h: h + (h.sign() - h).detach(),
+        lambda h: F.relu(h - 100.0),
+        lambda h: gate * h,
+        lambda h: (h - h.mean().detach()).clamp(-0.001, 0.001),
+    ]
+    for between in betweens:
+        model = Rounded(between)
+        if between is betweens[2]:
+            model.gate = gate
+        verdict = ask("parameter-without-gradient", trial_of(model, classes(8), cross_entropy))
+        assert "goes in steps" not in verdict.summary
+        assert verdict.outcome is not Outcome.FAIL, verdict.summary
+
+
 def with_target(target: nn.Module, copied: bool = True, follows: float = 0.0) -> Trial:
     """As in deep Q-learning, the target's values not detached, and with an optimizer that every network makes."""
     model = mlp(8, 1)

@@ -9,6 +9,8 @@ from mlcheck.core.plural import plural
 from mlcheck.probe.measure.names import listed
 from mlcheck.probe.measure.training.training_steps import MANY_STEPS, ParameterStory, TrainingSteps
 
+_STEP_FUNCTION = "what lies behind goes in steps, whose slope is 0 (sign, round, floor, the one best of several)"
+
 
 def check(steps: TrainingSteps) -> Verdict:
     idle = {name for name, count in steps.updates.items() if not count} if any(steps.updates.values()) else set()
@@ -24,7 +26,13 @@ def check(steps: TrainingSteps) -> Verdict:
     frozen = [s for s in silent if s.influences and s.under_no_grad]
     unused = [s for s in silent if s.influences is False]
     unknown = [s for s in silent if s.influences is None]
+    stepped = [s for s in held if s.is_flat and s.influences]
     findings = [
+        *_finding(
+            stepped,
+            f"changes the loss and gets a gradient of 0 in all of {plural(steps.steps, 'step')}: {_STEP_FUNCTION}",
+            f"change the loss and get gradients of 0 in all of {plural(steps.steps, 'step')}: {_STEP_FUNCTION}",
+        ),
         *_finding(
             cut,
             "changes the loss but gets no gradient: the graph is cut on the way (detach, .data, .item, numpy)",
@@ -48,7 +56,7 @@ def check(steps: TrainingSteps) -> Verdict:
         return Verdict(
             Outcome.PASS, f"{plural(len(held), 'trained parameter')}, and all got gradients{note}", looked_at=len(held)
         )
-    outcome = Outcome.FAIL if cut else Outcome.WARN
+    outcome = Outcome.FAIL if cut or stepped else Outcome.WARN
     return Verdict(outcome, findings[0].message, findings=tuple(findings), looked_at=len(held))
 
 

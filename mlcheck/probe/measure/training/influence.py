@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,21 +14,35 @@ from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
 
 _MOST = 64
+_NO_ROUNDING = 1e-4
 
 
-def influences(trial: Trial, batch: Any, parameters: Sequence[Tensor], trained: Sequence[Tensor]) -> list[bool | None]:
-    """For each of the parameters; None where that cannot be told. `trained` are all that a step may change."""
+def influences(
+    trial: Trial, batch: Any, parameters: Sequence[Tensor], trained: Sequence[Tensor], share: float = 0.0
+) -> list[bool | None]:
+    """For each of the parameters; None where that cannot be told. `trained` are all that a step may change.
+
+    A parameter is moved by about 1, or by a `share` of its own size, and then the loss must change by more than rounds.
+    """
     reference = _losses_with(trial, batch, None, trained)
     if reference is None or _losses_with(trial, batch, None, trained) != reference:
         return [None] * len(parameters)  # another batch, or other random numbers: nothing to compare with
     found: list[bool | None] = []
     for parameter in parameters[:_MOST]:
-        changed = _losses_with(trial, batch, parameter, trained)
-        found.append(None if changed is None else changed != reference)
+        changed = _losses_with(trial, batch, parameter, trained, share)
+        found.append(None if changed is None else _differ(reference, changed, _NO_ROUNDING if share else 0.0))
     return found + [None] * (len(parameters) - len(found))
 
 
-def _losses_with(trial: Trial, batch: Any, perturbed: Tensor | None, trained: Sequence[Tensor]) -> list[float] | None:
+def _differ(one: list[float], other: list[float], rounding: float) -> bool:
+    if not rounding or len(one) != len(other):
+        return one != other
+    return any(not math.isclose(a, b, rel_tol=rounding) for a, b in zip(one, other))
+
+
+def _losses_with(
+    trial: Trial, batch: Any, perturbed: Tensor | None, trained: Sequence[Tensor], share: float = 0.0
+) -> list[float] | None:
     """The values backward was called on in one seeded step, with one parameter moved before it."""
     state = [(p, p.detach().clone()) for p in trained]
     buffers = [(b, b.detach().clone()) for model in trial.models.values() for b in model.buffers()]
@@ -36,7 +51,8 @@ def _losses_with(trial: Trial, batch: Any, perturbed: Tensor | None, trained: Se
     try:
         if perturbed is not None:
             with torch.no_grad():
-                perturbed.add_(torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2)))
+                size = share * float(perturbed.square().mean().sqrt()) if share else 1.0
+                perturbed.add_(size * torch.randn(perturbed.shape, generator=torch.Generator().manual_seed(2)))
         seed_all(1)
         with watch:
             trial.train_step(batch, 0)

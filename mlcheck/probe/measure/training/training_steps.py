@@ -25,13 +25,15 @@ ENOUGH_UPDATES = 3
 FEW_STEPS = 12
 MANY_STEPS = 64
 _TO_COME_S = 3.0
+_SLIGHT = 0.05
 
 
 @dataclass(slots=True)
 class ParameterStory:
     """What the steps did with one parameter.
 
-    `influences` says whether the loss changed when the parameter was changed: None where that cannot be told.
+    `influences` says whether the loss changed when the parameter was changed: None where that cannot be told. Where
+    gradients arrive and all are zeros while others' are not, it was changed by a twentieth of its size.
     `module_ran` and `under_no_grad` are about the module that owns it. `rounded` says that it changes at ten thousand
     times its learning rate: its updates are there and smaller than its own rounding.
     """
@@ -49,6 +51,11 @@ class ParameterStory:
     influences: bool | None = None
     rounded: bool = False
     dtype: torch.dtype = torch.float32
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether gradients arrived, step by step, and not one was other than zeros."""
+        return self.trace.arrivals >= ENOUGH_UPDATES and not self.trace.nonzero
 
     @property
     def stuck(self) -> bool:
@@ -215,14 +222,16 @@ class _Run:
         )
 
     def _try_influence(self, stories: list[ParameterStory]) -> None:
-        """For parameters that never got a gradient: does the loss change when they do?"""
+        """For parameters without gradients, or with zeros alone: does the loss change when they do?"""
         by_name = {self.names.parameter(p): p for p in self.registered}
-        silent = [s for s in stories if s.requires_grad and s.optimizers and not s.trace.arrivals]
-        if not silent or not self.watch.backwards:
-            return
-        batch, parameters = first_batches(self.trial, 1)[0], [by_name[story.name] for story in silent]
-        for story, told in zip(silent, influences(self.trial, batch, parameters, self.watch._parameters)):
-            story.influences = told
+        held = [s for s in stories if s.requires_grad and s.optimizers]
+        flat = [s for s in held if s.is_flat] if any(s.trace.nonzero for s in held) else []
+        for group, share in (([s for s in held if not s.trace.arrivals], 0.0), (flat, _SLIGHT)):
+            if group and self.watch.backwards:
+                batch, parameters = first_batches(self.trial, 1)[0], [by_name[story.name] for story in group]
+                told = influences(self.trial, batch, parameters, self.watch._parameters, share)
+                for story, moves in zip(group, told):
+                    story.influences = moves
 
     def _try_larger_steps(self, stories: list[ParameterStory]) -> None:
         """For parameters that stay what they were: is it only that their updates are rounded away?"""
