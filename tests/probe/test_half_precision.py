@@ -46,6 +46,26 @@ def test_what_fits_into_float16_passes(mask: float) -> None:
     assert "float16" in verdict.summary
 
 
+class Halved(nn.Module):
+    """Inputs brought to length one, in float16 as the program itself turns them."""
+
+    def __init__(self, gain: float, dtype: torch.dtype = torch.float16) -> None:
+        super().__init__()
+        self.head, self.gain, self.dtype = nn.Linear(8, 5), gain, dtype
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = (x * self.gain).to(self.dtype)
+        return self.head((x / x.square().sum(1, keepdim=True).sqrt()).float())
+
+
+def test_what_a_program_turns_to_float16_itself() -> None:
+    verdict = ask(HALF, trial_of(Halved(1000.0), classes(8), cross_entropy))
+    assert verdict.outcome is Outcome.FAIL, verdict
+    assert "in float16 the result overflows" in verdict.summary
+    assert ask(HALF, trial_of(Halved(1.0), classes(8), cross_entropy)).outcome is Outcome.PASS
+    assert ask(HALF, trial_of(Halved(1000.0, torch.bfloat16), classes(8), cross_entropy)).outcome is Outcome.SKIP
+
+
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_a_mask_that_does_not_fit(device: str) -> None:
     verdict = ask(HALF, mixed(Masked(-1e9), torch.float16, device))

@@ -1,7 +1,8 @@
 """A training step in half precision, beside the same step in float32: what overflows, what is lost.
 
 Runs on the CPU where there is no GPU. Only what float16 does on either is looked at: the products that autocast
-computes in it, and sums, differences, products and masks of half-precision values.
+computes in it, and sums, differences, products and masks of half-precision values. Where the program makes its own
+float16 values, without autocast, every operation on them is one that any device computes in float16.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from mlcheck.probe.measure.drive import first_batches, inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.place import raised_at, user_location
 from mlcheck.probe.measure.precision.lost_guards import LostGuards
-from mlcheck.probe.measure.training.called import AUTOCAST
-from mlcheck.probe.measure.tree import copied, leaves
+from mlcheck.probe.measure.training.called import AUTOCAST, FLOAT16
+from mlcheck.probe.measure.tree import copied, leaves, map_tensors
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.half_precision import Requests, recorded_autocast
 from mlcheck.trial.sandbox import restored
@@ -32,6 +33,7 @@ _SMALLEST = 2.0**-24
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mkldnn_linear")
 _CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution")
 _SUMS = ("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "masked_fill", "masked_fill_")
+_WITHOUT_VALUES = ("empty", "new_empty")
 _SAME_ON_BOTH = frozenset((*_PRODUCTS, *_CONVOLUTIONS, *_SUMS))
 
 
@@ -57,7 +59,7 @@ class HalfPrecision:
 
     @classmethod
     def absent(cls, called: frozenset[str]) -> str:
-        return "" if AUTOCAST in called else _NONE
+        return "" if {AUTOCAST, FLOAT16} & called else _NONE
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - two steps, whatever the limit
@@ -66,6 +68,8 @@ class HalfPrecision:
         (batch,) = first_batches(trial, 1)
         with restored(trial):
             requests = _asked(trial, batch)
+            if not requests.dtypes:
+                return cls._by_hand(trial, batch)
             gradients = _gradients(trial)
         watch, guards = _Overflow(), LostGuards()
         error, place = "", Location()
@@ -91,15 +95,24 @@ class HalfPrecision:
             guard_place=guards.place,
         )
 
+    @classmethod
+    def _by_hand(cls, trial: Trial, batch: Any) -> Self:
+        """A step of a program that turns values to float16 itself: what it loses so, it would not in float32."""
+        watch = _Overflow(by_hand=True)
+        seed_all(_SEED)
+        with watch:
+            trial.train_step(copied(batch), 0)
+        if not watch.met:
+            raise NotMeasured(_NONE)
+        return cls("float16", True, "", watch.told, watch.place, lost=0.0, gradients=0)
+
 
 def _asked(trial: Trial, batch: Any) -> Requests:
-    """What the program wants of autocast, from a step in float32, which must succeed."""
+    """What the program wants of autocast, nothing perhaps, from a step in float32, which must succeed."""
     seed_all(_SEED)
     with recorded_autocast(act_out=False) as requests:
         metrics = trial.train_step(copied(batch), 0)
-    if not requests.dtypes:
-        raise NotMeasured(_NONE)
-    if torch.float16 not in requests.dtypes:
+    if requests.dtypes and torch.float16 not in requests.dtypes:
         raise NotMeasured("autocast computes in bfloat16, whose range is that of float32")
     if not _finite(metrics):
         raise inconclusive("the step is not finite in float32 either")
@@ -121,18 +134,25 @@ def _gradients(trial: Trial) -> list[Tensor]:
 
 
 class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the first half-precision result that is not finite though all that went in was."""
+    """Notes the first half-precision result that is not finite though all that went in was.
 
-    def __init__(self) -> None:
+    Of values that were made `by_hand` any operation counts that gives finite numbers in float32.
+    """
+
+    def __init__(self, by_hand: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._by_hand = by_hand
+        self.met = False
         self.told = ""
         self.place = Location()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if not self.told and isinstance(result, Tensor) and result.dtype is torch.float16:
+            self.met = True
             name = func.__name__.partition(".")[0]
-            if name in _SAME_ON_BOTH and not bool(torch.isfinite(result).all()):
+            counts = name in _SAME_ON_BOTH or (self._by_hand and _fits_float32(func, args, kwargs or {}))
+            if counts and not bool(torch.isfinite(result).all()):
                 inputs = [tensor for _, tensor in leaves(list(args)) if tensor.is_floating_point()]
                 numbers = [value for value in args if isinstance(value, float)]
                 if all(bool(torch.isfinite(tensor).all()) for tensor in inputs) and all(map(_is_finite, numbers)):
@@ -140,6 +160,16 @@ class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self.told = f"{name.strip('_')} of values up to {largest:.4g}"
                     self.place = user_location()
         return result
+
+
+def _fits_float32(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether the same operation on the same values in float32 is one, and gives finite numbers."""
+    if func.__name__.startswith(_WITHOUT_VALUES) or func.__name__.partition(".")[0].endswith("_"):
+        return False
+    wide = map_tensors(list(args), lambda tensor: tensor.float() if tensor.is_floating_point() else tensor)
+    options = {**kwargs, "dtype": torch.float32} if kwargs.get("dtype") is torch.float16 else kwargs
+    result = func(*wide, **options)
+    return isinstance(result, Tensor) and bool(torch.isfinite(result).all())
 
 
 def _is_finite(value: float) -> bool:

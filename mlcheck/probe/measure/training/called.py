@@ -15,12 +15,14 @@ from mlcheck.probe.measure.simplified import replaced, stilled
 from mlcheck.trial.half_precision import recorded_autocast
 from mlcheck.trial.trial import Trial
 
-AUTOCAST, SCALER = "autocast", "GradScaler"
+AUTOCAST, SCALER, FLOAT16 = "autocast", "GradScaler", "float16"
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The names of the functions and methods (`ctc_loss`, `__matmul__`), `autocast` and `GradScaler` among them."""
+    """The names of the functions and methods (`ctc_loss`, `__matmul__`), `autocast` and `GradScaler` among them, and
+    `float16` where the program itself makes such values, without autocast.
+    """
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 1
@@ -53,4 +55,7 @@ class _Names(TorchFunctionMode):
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         self.seen.add(getattr(func, "__name__", ""))
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.dtype is torch.float16:
+            self.seen.add(FLOAT16)
+        return result
