@@ -144,3 +144,36 @@ def test_what_a_recurrent_layer_gets_packed(level: float, outcome: Outcome) -> N
     batches = [((level + one, many), torch.randint(0, 5, (16,))) for one, many in zip(x, length)]
     trial = trial_of(Packed(), batches, lambda model, batch: F.cross_entropy(model(*batch[0]), batch[1]))
     says(ask("inputs-not-scaled", trial), outcome, "`lstm (LSTM)`")
+
+
+class Tokens(nn.Module):
+    """Each feature times a vector of its own, and the tokens' mean into a head."""
+
+    def __init__(self, start: float = 0.3) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(start * torch.randn(8, 16))
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head((x.unsqueeze(-1) * self.weight).mean(1))
+
+
+class Times(nn.Module):
+    """One number a sample, and frequencies that are learnt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frequency, self.head = nn.Parameter(torch.rand(16)), nn.Linear(16, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.sin(x[:, :1] * self.frequency))
+
+
+def test_a_product_with_a_parameter_is_a_first_layer_too() -> None:
+    def large(x: Tensor) -> Tensor:
+        return 400 * x + 128
+
+    says(ask("inputs-not-scaled", fed(large, Tokens())), Outcome.WARN, "go straight into `weight`")
+    assert ask("inputs-not-scaled", fed(large, Tokens(start=1e-3))).outcome is Outcome.SKIP
+    assert ask("inputs-not-scaled", fed(lambda x: x, Tokens())).outcome is Outcome.SKIP
+    assert ask("inputs-not-scaled", fed(large, Times())).outcome is Outcome.SKIP

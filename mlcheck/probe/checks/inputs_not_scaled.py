@@ -14,7 +14,7 @@ ALIKE = 0.2
 
 
 def check(seen: FirstInputs, *, rms: float = LARGE) -> Verdict:
-    findings = tuple(finding for one in seen.inputs if (finding := _fault(one, rms)))
+    findings = tuple(finding for one in (*seen.inputs, *seen.own) if (finding := _fault(one, rms)))
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.inputs))
     told = ", ".join(f"`{one.layer}` {one.low:.3g} to {one.high:.3g} (rms {one.rms:.3g})" for one in seen.inputs[:3])

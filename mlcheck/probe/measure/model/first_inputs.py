@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from mlcheck.probe.measure.data.pixel_order import PixelOrder, pixel_order
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.model.own_products import OwnProducts, own_parameters
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.simplified import stilled
 from mlcheck.probe.measure.tree import leaves
@@ -53,12 +54,13 @@ class FirstInput:
 
 @dataclass(frozen=True, slots=True)
 class FirstInputs:
-    """Layers that see the data itself, in three batches."""
+    """Layers that see the data itself, in three batches; `own` are parameters that do, without a layer around them."""
 
     reach: ClassVar[Reach] = "step"
     order: ClassVar[int] = 7
 
     inputs: tuple[FirstInput, ...]
+    own: tuple[FirstInput, ...] = ()
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - three steps, whatever the limit
@@ -81,8 +83,9 @@ class FirstInputs:
             for module in model.modules()
             if isinstance(module, _WEIGHTED)
         ]
+        products = OwnProducts(own_parameters(trial.models.values(), names))
         try:
-            with stilled(trial), torch.enable_grad():
+            with stilled(trial), torch.enable_grad(), products:
                 seed_all(0)
                 for index, batch in enumerate(first_batches(trial, BATCHES)):
                     columns[:] = _columns(batch)
@@ -91,11 +94,12 @@ class FirstInputs:
             for hook in hooks:
                 hook.remove()
         found = tuple(_input(names.module(module), module, given) for module, given in kept.items())
-        if not found:
+        own = tuple(_input(name, nn.Identity(), given) for name, given in products.given.items())
+        if not found and not own:
             raise NotMeasured(
                 "no layer with weights gets numbers straight from the data (embeddings, norms come first)"
             )
-        return cls(found)
+        return cls(found, own)
 
 
 def _columns(batch: Any) -> list[Tensor]:
