@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from loop_programs import loop, scheduled
 from probe_programs import Asked, ask, classes, cross_entropy, mlp, says, trial_of
 from sound_programs import SOUND
-from torch import nn
+from torch import Tensor, nn
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import learning_rate_too_high, learning_rate_too_low
@@ -126,5 +126,22 @@ FAR_OFF = [0.16, *(500.0 * 0.92**index for index in range(39))]
 def test_a_loss_that_has_passed_its_peak_is_not_at_its_end(losses: list[float], outcome: Outcome) -> None:
     lower = RateTrial(0.1, tuple(0.16 - 0.001 * index for index in range(40)), diverged=False)
     seen = RateTrials(0.003, 40, (RateTrial(1.0, tuple(losses), diverged=False), lower), warms_up=False)
-    verdict = learning_rate_too_high.check(seen)
+    verdict = learning_rate_too_high.check(seen, None)
     assert verdict.outcome is outcome, verdict
+
+
+def test_a_logarithm_of_zero_is_no_divergence() -> None:
+    """The loss saturates and is no number; with one weight more than it can bear it grows first."""
+    targets = (torch.rand(12, 32, generator=torch.Generator().manual_seed(1)) < 0.5).float()
+    batches = [(x, target) for (x, _), target in zip(classes(8), targets)]
+    model = nn.Sequential(nn.Linear(8, 1), nn.Flatten(0))
+
+    def by_hand(net: nn.Module, batch: Any) -> Tensor:
+        chance = torch.sigmoid(40 * net(batch[0]))
+        return -(batch[1] * chance.log() + (1 - batch[1]) * (1 - chance).log()).mean()
+
+    def trial() -> Any:
+        return trial_of(model, batches, by_hand, torch.optim.Adam(model.parameters(), lr=0.05))
+
+    says(ask("learning-rate-too-high", trial()), Outcome.INCONCLUSIVE, "suddenly no number")
+    assert ask("non-finite-gradient", trial()).outcome is Outcome.FAIL

@@ -10,14 +10,19 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.training.rate_range import rate_curves, rate_range
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
+from mlcheck.probe.measure.training.short_run import ShortRun
 
 HALF = 0.5
 NEAR = 4.0
 CHANCE = 1e-3
+MODERATE = 100.0
 
 
-def check(seen: RateTrials) -> Verdict:
+def check(seen: RateTrials, run: ShortRun | None) -> Verdict:
     mine = seen.of(1.0)
+    if mine.diverged and run and run.source and run.source.largest < MODERATE:
+        told = f"the loss is suddenly no number, where no weight and no output is larger than {run.source.largest:.3g}"
+        return Verdict(Outcome.INCONCLUSIVE, reason=f"{told}: it did not grow beyond all bounds")
     if mine.plunged:
         told = (
             f"the loss falls from {mine.losses[0]:.3g} to {min(mine.losses):.3g} in {plural(len(mine.losses), 'step')}"

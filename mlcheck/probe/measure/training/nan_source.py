@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -28,7 +29,8 @@ class NanSource:
 
     `during` is `forward`, `backward` or empty where it was not seen again; `what` is a module or an operation, or empty
     where no module made it but what the program does with their outputs;
-    `from_input` says that the batch itself holds such values.
+    `from_input` says that the batch itself holds such values. `largest` is the largest number by magnitude among the
+    weights before that step and among what modules made in it, finite ones; infinite where that was not seen.
     """
 
     step: int
@@ -36,6 +38,7 @@ class NanSource:
     what: str = ""
     place: Location = field(default_factory=Location)
     from_input: bool = False
+    largest: float = math.inf
 
 
 def find_source(trial: Trial, step: int) -> NanSource:
@@ -52,8 +55,10 @@ def _watched(trial: Trial, batch: Any, step: int) -> NanSource:
         return NanSource(step, "forward", "the batch", from_input=True)
     names = Names(trial.models)
     made: list[tuple[str, Location]] = []
+    sizes = [_size(weight) for model in trial.models.values() for weight in model.parameters()]
 
     def observe(module: nn.Module, output: Any) -> None:
+        sizes.extend(_size(tensor) for _, tensor in leaves(output) if not _bad(tensor))
         if not made and any(_bad(tensor) for _, tensor in leaves(output)):
             made.append((names.module(module), watch.calls[-1].place if watch.calls else Location()))
 
@@ -73,15 +78,26 @@ def _watched(trial: Trial, batch: Any, step: int) -> NanSource:
             if "returned nan values" in str(error) and not behind:
                 operation = re.search(r"Function '(\w+)'", str(error))
                 place = _forward_place(told) or raised_at(error)
-                return NanSource(step, "backward", operation[1] if operation else "", place)
+                return NanSource(
+                    step, "backward", operation[1] if operation else "", place, largest=max(sizes, default=math.inf)
+                )
+    largest = max(sizes, default=math.inf)
     if made and made[0][0]:
-        return NanSource(step, "forward", *made[0])
-    return NanSource(step, "forward" if _no_loss(gradients) else "")
+        return replace(NanSource(step, "forward", *made[0]), largest=largest)
+    return NanSource(step, "forward" if _no_loss(gradients) else "", largest=largest)
 
 
 def _no_loss(watch: GradientWatch) -> bool:
     """Whether backward was called on what is no finite number: what it then makes of it is no cause."""
     return any(_bad(backward.root) for backward in watch.backwards)
+
+
+def _size(tensor: Tensor) -> float:
+    """The largest magnitude; infinite where a number is none."""
+    values = tensor.detach()
+    if not values.is_floating_point() or not values.numel():
+        return 0.0
+    return float(values.abs().max().nan_to_num(math.inf, math.inf))
 
 
 def _bad(tensor: Tensor) -> bool:
