@@ -174,7 +174,16 @@ def walk_definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[Definition, ast
                     todo.extend((handler.body, owner) for handler in node.handlers)
 
 
-_LIBRARIES = frozenset(["torch", "torchvision", "torchaudio", "numpy", "transformers", "lightning", "accelerate"])
+# Libraries, each with a module that it has and a folder that is merely called like it has not.
+_LIBRARIES = {
+    "torch": "torch.nn",
+    "torchvision": "torchvision.models",
+    "torchaudio": "torchaudio.functional",
+    "numpy": "numpy.linalg",
+    "transformers": "transformers.models",
+    "lightning": "lightning.pytorch",
+    "accelerate": "accelerate.accelerator",
+}
 
 
 class Program:
@@ -213,7 +222,8 @@ class Program:
         return self._resolved[key]
 
     def _search(self, name: str, importer: str) -> str | None:
-        if name.partition(".")[0] in _LIBRARIES and name not in self.modules:
+        part = _LIBRARIES.get(name.partition(".")[0], "")
+        if part and not (name in self.modules and part in self.modules):
             # `utils/torch.py` of the project is not what `import torch` means.
             return None
         prefix = importer

@@ -50,7 +50,7 @@ def _sharded_state(sites: Sites) -> Iterator[Finding]:
     """The weights of a sharded model, which all ranks put together, asked for by one."""
     for call in sites.calls(*_GATHERED):
         guard = _guard(call)
-        if guard is not None and call.argument("group") is None:
+        if guard is not None and call.argument("group") is None and not _is_sharded_later(call):
             yield Finding(
                 f"`{call.name.rpartition('.')[2]}` gathers the shards of all ranks, and this branch is taken by one: "
                 "it waits for ever",
@@ -58,6 +58,19 @@ def _sharded_state(sites: Sites) -> Iterator[Finding]:
                 help="gather on all ranks, and save on one",
                 related=(call.file.place(guard.test, call.context).location,),
             )
+
+
+def _is_sharded_later(call: Call) -> bool:
+    """Whether the model is still whole here: it is given to `fully_shard(model)` further down."""
+    given = call.argument("model", 0)
+    name = ast.unparse(given) if isinstance(given, ast.expr) else ""
+    return any(
+        isinstance(node, ast.Call)
+        and node.lineno > call.node.lineno
+        and any(word in ast.unparse(node.func).lower() for word in ("shard", "fsdp"))
+        and any(ast.unparse(arg) == name for arg in node.args)
+        for node in (call.function.nodes if call.function is not None else ())
+    )
 
 
 def _called_by_one(call: Call) -> Iterator[Finding]:

@@ -43,7 +43,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
     for forward in facts.forwards:
         if forward.place[0::2] in spoken or forward.frozen or forward.trained:
             continue
-        if forward.unread and forward.loop is None:  # a warm-up, once: what it recorded is gone at once
+        if forward.unread and not _is_repeated(forward):  # a warm-up, once: what it recorded is gone at once
             continue
         if _is_shown(forward) or _takes_leaves(facts, forward):
             continue
@@ -61,6 +61,12 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
+
+
+def _is_repeated(forward: Forward) -> bool:
+    """Whether a loop of its own function is around it: a function that warms up may well be called in a loop."""
+    loop = forward.loop
+    return loop is not None and any(part is forward.place.node for part in walk(loop.node))
 
 
 def _is_shown(forward: Forward) -> bool:

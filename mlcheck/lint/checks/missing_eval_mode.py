@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if isinstance(forward.place.node, ast.Call) and isinstance(forward.place.node.func, ast.Call):
             continue  # `Mask(p=1.0)(batch)`: a module that is made for this one call does what its name says
-        if _is_told_its_mode(forward):
+        if _is_told_its_mode(forward) or _is_source_of_noise(forward):
             continue
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
@@ -52,6 +52,11 @@ def _made_elsewhere(forward: Forward) -> str:
     if made is None or made.path == forward.place.path:
         return ""
     return f"the model made at {made.path}:{made.location.line} comes here: "
+
+
+def _is_source_of_noise(forward: Forward) -> bool:
+    """`dropout(torch.ones(x.shape)) * x`: a layer by itself, part of no network, that makes holes in a picture."""
+    return isinstance(forward.module, Object) and forward.module.type.startswith("torch.nn.Dropout")
 
 
 def _is_told_its_mode(forward: Forward) -> bool:

@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if any(_age(owner) >= loop.first or _age(owner) == 0 for owner in made.owners):
             continue
-        if _is_of_new_model(facts, made, loop):
+        if _is_of_new_model(facts, made, loop) or _is_made_once(facts, made):
             continue
         if _is_step_of_training(facts, made, loop) and not _RESTARTS.search(ast.unparse(loop.node)):
             yield _finding(made)
@@ -63,6 +63,19 @@ def _is_of_new_model(facts: Facts, made: Optimizer, loop: Loop) -> bool:
     first = bindings[0] if bindings else None
     own = first is not None and call.file.function_around(first.context) is function
     return own and first is not None and first.kind == "value" and isinstance(first.value, ast.Call)
+
+
+def _is_made_once(facts: Facts, made: Optimizer) -> bool:
+    """`if model is None:`, where the model is made right there: the next turn finds it."""
+    call = facts.sites.call_at(made.place)
+    for outer in call.context.outwards() if call is not None else ():
+        test = outer.node.test if isinstance(outer.node, ast.If) and outer.arm == "body" else None
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is) and isinstance(outer.node, ast.If):
+            asked = ast.unparse(test.left)
+            targets = (node.targets[0] for node in outer.node.body if isinstance(node, ast.Assign))
+            if any(ast.unparse(target) == asked for target in targets):
+                return True
+    return False
 
 
 def _is_step_of_training(facts: Facts, made: Optimizer, loop: Loop) -> bool:

@@ -20,6 +20,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in facts.sites.calls("torch.save"):
         if any(word in call.file.text for word in _SHARDED) or _names_rank(call) or _is_in_memory(call):
             continue
+        if _is_of_own_share(call):
+            continue
         if runs_on_every_rank(facts.sites, call):
             yield Finding(
                 "Every process writes this file at once: it can end up broken, or from any of the ranks",
@@ -33,6 +35,13 @@ def _is_in_memory(call: Call) -> bool:
     target = call.argument("f", 1)
     value, context = call.file.value(target, call.context) if target is not None else (None, call.context)
     return isinstance(value, ast.Call) and call.file.resolve(value.func, context) == "io.BytesIO"
+
+
+def _is_of_own_share(call: Call) -> bool:
+    """In a loop, with `names = shares[rank]` above it: each rank goes through its own share of the work."""
+    function = call.function
+    lines = (n for n in function.nodes if isinstance(n, ast.Assign)) if function is not None and call.loops else ()
+    return any(isinstance(line.value, ast.Subscript) and mentions_rank(line.value.slice) for line in lines)
 
 
 def _names_rank(call: Call) -> bool:

@@ -22,6 +22,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         places += [function.place(node) for function in file.functions for node in _by_key(function)]
     for place in places:
         where = facts.sites.at(place.path)
+        if where is not None and not _is_gone_through(where, place.node):
+            continue
         alias = _alias(where, place.node) if where is not None else None
         yield Finding(
             "Both sides are the weights of one and the same module: this changes nothing"
@@ -31,6 +33,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             help="take the weights from the model that is trained, and make the other with `copy.deepcopy`",
             related=() if alias is None else (place.location,),
         )
+
+
+def _is_gone_through(file: File, node: ast.AST) -> bool:
+    """`for p, q in zip(...)`; pairs that are kept in a list are not copied by that."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) != "zip":
+        return True
+    loops = (each for each in walk(file.module.source.tree) if isinstance(each, ast.For | ast.comprehension))
+    return any(part is node for loop in loops for part in walk(loop.iter))
 
 
 def _alias(file: File, copied: ast.AST) -> Place | None:

@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
-from mlcheck.lint.nodes import last_name, loads
+from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.data.drawn_orders import not_followed
 from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
@@ -233,8 +233,17 @@ def _shuffles_only_with_others(loader: Loader) -> bool:
     if not alone or len(alone) + len(others) != len(found):
         return False
     asked = {_asks(origin) for origin in others}
-    certain = loader.trained or loader.split == "train"
+    certain = loader.trained or (loader.split == "train" and not _is_only_counted(loader))
     return bool(asked) and (asked == {"asked"} or (asked == {"default"} and certain))
+
+
+def _is_only_counted(loader: Loader) -> bool:
+    """`steps = len(loader)`, and nothing else is done with it."""
+    call = loader.call
+    around = list(call.function.nodes if call.function is not None else walk(call.file.module.source.tree))
+    counted = [n.args[0] for n in around if isinstance(n, ast.Call) and last_name(n.func) == "len" and n.args]
+    reads = [n for n in around if isinstance(n, ast.Name) and (n.id,) == loader.names and isinstance(n.ctx, ast.Load)]
+    return bool(reads) and all(any(read is each for each in counted) for read in reads)
 
 
 def _asks(origin: Origin) -> str:

@@ -18,6 +18,7 @@ _METHODS = ("iterdir", "rglob", "glob")
 _SORTS = pattern(r"sort", re.IGNORECASE)
 _LABELS = pattern(r"label|class|target|categor|tensor\(", re.IGNORECASE)
 _COMPOUND = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.With, ast.Try)
+_COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 _KEEPS_ORDER = ("list", "tuple", "filter", "map", "array", "asarray", "Path", "str")
 
 
@@ -167,16 +168,25 @@ def _pairs(held: dict[tuple[str, object, str], Call]) -> Iterator[Finding]:
                 )
 
 
+def _counted_inside(outer: ast.AST) -> set[str]:
+    """The variables of the loops within: two of them may both count by `i`, each for itself."""
+    loops = (node for node in walk(outer) if isinstance(node, ast.For | ast.comprehension) and node is not outer)
+    own = [id(each) for each in outer.generators] if isinstance(outer, _COMPREHENSIONS) else []
+    targets = (walk(loop.target) for loop in loops if id(loop) not in own)
+    return {part.id for target in targets for part in target if isinstance(part, ast.Name)}
+
+
 def _read_together(scope: ast.AST, one: str, two: str) -> ast.AST | None:
     """`one[i]` and `two[i]` with the same index in one function, or `zip(one, two)`."""
     for function in walk(scope):
         if isinstance(function, ast.Call) and getattr(function.func, "id", "") == "zip":
             if {one, two} <= {ast.unparse(arg) for arg in function.args}:
                 return function
-        if isinstance(function, ast.FunctionDef | ast.For):
+        if isinstance(function, ast.FunctionDef | ast.For | _COMPREHENSIONS):
             found: dict[str, dict[str, ast.AST]] = {one: {}, two: {}}
+            counted = _counted_inside(function)
             for node in walk(function):
-                if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
+                if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) and node.slice.id not in counted:
                     found.get(ast.unparse(node.value), {})[node.slice.id] = node
             both = found[one].keys() & found[two].keys()
             if both:

@@ -137,7 +137,7 @@ def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
             sign = -sign
         elif isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Mult | ast.Div):
             other = outer.right if outer.left is node else outer.left
-            sign = -sign if isinstance(other, ast.UnaryOp) and isinstance(other.op, ast.USub) else sign
+            sign *= _sign_of_product(other)
         elif not isinstance(outer, ast.Assign | ast.Attribute | ast.Call):
             return ""
         node = outer
@@ -150,6 +150,13 @@ def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
     if set(sums) != {1} or not ("kl" in last_name(target).lower() or _is_minimised(lines, sums[1], above)):
         return ""
     return f"`{name}` is never positive, and is added to the loss: its minus sign is missing"
+
+
+def _sign_of_product(node: ast.expr) -> int:
+    """-1 for `-0.5` and `-0.5 * beta`, where every name stands for something positive."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        return _sign_of_product(node.left) * _sign_of_product(node.right)
+    return -_sign_of_product(node.operand) if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else 1
 
 
 def _is_minimised(lines: Stretch, node: ast.AST, above: dict[int, ast.AST]) -> bool:

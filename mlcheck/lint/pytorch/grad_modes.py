@@ -7,10 +7,16 @@ import ast
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret.conditions import truth
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.values import Const, Object
+from mlcheck.lint.values import NONE, Const, Object, Value
 
 MANAGERS = frozenset(["torch.no_grad", "torch.inference_mode", "torch.enable_grad"])
 SWITCHES = MANAGERS | {"torch.set_grad_enabled"}
+
+
+def by_hand(m: Machine, value: Object, name: str, node: ast.AST) -> Value:
+    """`torch.no_grad().__enter__()`, which stays on until somebody leaves it."""
+    m.store.set(("grad",), of(m, value, node) if name == "__enter__" else GradMode("unknown", m.place(node)))
+    return NONE
 
 
 def of(m: Machine, value: Object, node: ast.AST) -> GradMode:

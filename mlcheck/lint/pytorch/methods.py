@@ -12,6 +12,7 @@ from mlcheck.lint.pytorch import (
     datasets,
     frameworks,
     freezing,
+    grad_modes,
     gradients,
     graph,
     heads,
@@ -75,6 +76,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
                 return _module(m, owner, name, args, kwargs, node)
             if gradients.is_optimizer(m, owner):
                 return optimizers.call(m, owner, name, args, kwargs, node)
+            if owner.type in grad_modes.MANAGERS and name in ("__enter__", "__exit__"):
+                return grad_modes.by_hand(m, owner, name, node)
             if owner.type == snapshots.STATE and name in ("copy", "items", "values"):
                 return snapshots.view(m, owner, name)
             if schedulers.is_scheduler(m, owner):

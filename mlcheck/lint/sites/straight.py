@@ -14,13 +14,13 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def read_after(function: _Function, node: ast.AST, name: str) -> ast.Name | None:
     """The first use of what `name` holds after the statement of `node` that is certain to follow on it."""
     path = _path(function, node)
-    for block, index in reversed(path):
+    own = path[-1][0][path[-1][1]] if path else None
+    for block, index in reversed(path if not isinstance(own, ast.Return | ast.Raise) else []):
         for statement in block[index + 1 :]:
             for use in _uses(statement, name):
                 return use
             if stores(statement, name) or isinstance(statement, ast.Return | ast.Raise):
                 return None
-    own = path[-1][0][path[-1][1]] if path else None
     return _beside(own, node, name) if own is not None else None
 
 
