@@ -60,7 +60,7 @@ def _differentiated_before(facts: Facts, backward: Backward, forward: Forward, e
         earlier in other.forwards
         and (loop := backward.when.later_turn(other.when)) is not None
         and forward.when.later_turn(earlier.when) is loop
-        and not _LETS_GO.search(ast.unparse(loop.node))
+        and not any(_LETS_GO.search(ast.unparse(each.node)) for each in (loop, *forward.loops))
         and (not _retains(backward) or any(loop.node is around.node for s in facts.steps for around, _ in s.when.loops))
         for other in facts.backwards
     )

@@ -4,9 +4,11 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.shapes.algebra import position
 from mlcheck.lint.sites import Call, Context, File, canonical
+from mlcheck.lint.sites.guards import conditions
 from mlcheck.lint.sites.latest import source
 
 LOOKS_AT = "softmax layer"
@@ -18,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     places = []
     for softmax in facts.softmaxes:
         at = position(softmax.shape, softmax.dim)
-        if at is not None and softmax.shape.dims[at] == 1:
+        if at is not None and softmax.shape.dims[at] == 1 and not _is_one_way_of_several(facts, softmax.place):
             places.append(softmax.place)
     facts.sites.seen[LOOKS_AT] = 0
     for file in facts.sites.mentioning(["softmax("]):
@@ -33,6 +35,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             place.location,
             help="normalise over the dimension that is to add up to one; for a single score use `sigmoid`",
         )
+
+
+def _is_one_way_of_several(facts: Facts, place: Place) -> bool:
+    """`if task == "multiclass": softmax(x)`, of a function whose other ways are for models of other sizes."""
+    call = facts.sites.call_at(place)
+    tests = conditions(call.context) if call is not None else []
+    return any(isinstance(part, ast.Constant) and isinstance(part.value, str) for test in tests for part in walk(test))
 
 
 def _over_last(call: Call) -> ast.expr | None:

@@ -120,6 +120,8 @@ def _together(m: Machine, answers: set[str], held: Iterable[Value], depth: int) 
 
 def _moded_type(m: Machine, value: Object) -> str:
     name = value.type.rpartition(".")[2]
+    if value.kwargs.get("track_running_stats") == Const(False):
+        return "no"
     if name.startswith(_MODED):
         p = value.args[0] if value.args else value.kwargs.get("p")
         return "no" if "Dropout" in name and isinstance(p, Const) and p.value in (0, 0.0) else "yes"
