@@ -186,7 +186,11 @@ def _read_together(scope: ast.AST, one: str, two: str) -> ast.AST | None:
             found: dict[str, dict[str, ast.AST]] = {one: {}, two: {}}
             counted = _counted_inside(function)
             for node in walk(function):
-                if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name) and node.slice.id not in counted:
+                if (
+                    isinstance(node, ast.Subscript)
+                    and isinstance(node.slice, ast.Name)
+                    and node.slice.id not in counted
+                ):
                     found.get(ast.unparse(node.value), {})[node.slice.id] = node
             both = found[one].keys() & found[two].keys()
             if both:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import File
 
 LOOKS_AT = "logarithm or exponential"
 WORDS = ("torch.log(", "torch.exp(")
+_WHOLE = ("floor", "ceil", "round", "trunc")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -26,8 +27,11 @@ def check(facts: Facts) -> Iterator[Finding]:
                         call.place.location,
                         help=f"use `{better}`",
                     )
+        rounded = [arg for call in file.calls(*_WHOLE) for arg in call.node.args]
         for node in walk(file.module.source.tree):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and _is_one(node.right):
+                if any(node is arg for arg in rounded):
+                    continue
                 if _is_call(node.left, "torch.exp", file):
                     yield Finding(
                         f"`{ast.unparse(node)}` loses all digits near zero",
@@ -40,6 +44,8 @@ def _better(file: File, node: ast.expr) -> str:
     """The function for `log(1 + x)` and `log(sum(exp(x)))`."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and (_is_one(node.left) or _is_one(node.right)):
         other = node.right if _is_one(node.left) else node.left
+        if isinstance(other, ast.Call) and last_name(other.func) in _WHOLE:
+            return ""
         return "F.softplus" if _is_call(other, "torch.exp", file) else "torch.log1p"
     if isinstance(node, ast.Call) and node.args and _is_call(node, "torch.sum", file):
         return "torch.logsumexp" if _is_call(node.args[0], "torch.exp", file) else ""
