@@ -11,7 +11,8 @@ from mlcheck.lint.sites import Sites
 LOOKS_AT = "reproducibility flag"
 WORDS = ("deterministic", "seed")
 _SEEDS = pattern(
-    r"manual_seed|seed_everything|set_seed|seed_all|random_seed|\w*seed\w*\(|initial_seed|fork_rng|set_determinism|seed=\w+\.seed"
+    r"manual_seed|seed_everything|set_seed|seed_all|random_seed|\w*seed\w*\(|initial_seed|fork_rng"
+    r"|set_determinism|seed=\w+\.seed"
 )
 _TRAINS = (".backward(", "Trainer(", ".fit(")
 

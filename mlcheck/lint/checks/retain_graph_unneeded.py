@@ -46,7 +46,8 @@ def _is_computed_anew(call: Call) -> bool:
     if any(isinstance(part, ast.BinOp) or (isinstance(part, ast.Call) and part.args) for part in walk(given)):
         targets += [loop.target] if isinstance(loop, ast.For) else []  # computed right here, of what the turn brings
     made = {ast.unparse(part) for target in targets for part in walk(target)}
-    return any(ast.unparse(part) in made for part in walk(given))
+    inside = {id(part) for node in walk(given) if isinstance(node, ast.Subscript) for part in walk(node.slice)}
+    return any(ast.unparse(part) in made for part in walk(given) if id(part) not in inside)
 
 
 def _is_alone(call: Call) -> bool:

@@ -45,6 +45,7 @@ from mlcheck.lint.values import (
     Tensor,
     Tuple,
     Value,
+    live,
     owner_key,
     split_of,
     traces_of,
@@ -195,7 +196,7 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
     if name in _PARAMETERS:
         m.store.set(("owner", owner.key), True)
         return _module(m, owner, name, args, kwargs, node)
-    if name == "backward" and args:
+    if name == "backward" and args and not live(traces_of(owner)):  # `accelerator.backward(loss)`
         gradients.backward(m, node, args[0])
         gradients.zero_anything(m, node)
         return NONE

@@ -14,6 +14,8 @@ from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tenso
 
 _F = "torch.nn.functional."
 _FACTORIES = frozenset(["zeros", "ones", "empty", "full", "rand", "randn", "randint"])
+_SHAPED_ALIKE = frozenset(["torch.ones_like", "torch.zeros_like"])
+"""What they are given tells the shape; no graph leads back to it."""
 
 
 def made_object(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Object:
@@ -53,6 +55,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
             if last == "Sequential" and isinstance(node, ast.Call) and node.args:
                 m.store.set(("tail", made.id), _last_layer(m, args, node.args[-1]))
         return made
+    if name in _SHAPED_ALIKE:
+        return Symbol(m.fresh(), "", split)
     copied = cuts.copied(m, name, first, node)
     if copied is not None:
         return copied
