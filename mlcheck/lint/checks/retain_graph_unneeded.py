@@ -41,6 +41,8 @@ def _is_computed_anew(call: Call) -> bool:
     """Whether each turn of the innermost loop has a graph of its own: not one loss after the other of the same."""
     func, loop = call.node.func, call.loops[0].node
     given = func.value if isinstance(func, ast.Attribute) else func
+    if any(isinstance(part, ast.Call) and isinstance(part.func, ast.Name) for part in walk(given)):
+        return True  # `model(x).mean().backward(retain_graph=True)`
     lines = (n for n in walk(loop) if isinstance(n, ast.Assign | ast.AugAssign))
     targets = [t for n in lines for t in (n.targets if isinstance(n, ast.Assign) else [n.target])]
     if any(isinstance(part, ast.BinOp) or (isinstance(part, ast.Call) and part.args) for part in walk(given)):
