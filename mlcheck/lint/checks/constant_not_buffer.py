@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
@@ -16,6 +17,7 @@ from mlcheck.lint.sites.layers.random_orders import random_orders
 LOOKS_AT = "module class"
 _RANDOM = ("torch.rand", "torch.randn")
 _ELSEWHERE = ("cuda", "to(device", "device=", "LightningModule", "accelerat", "mps", ".double()", ".half()", "bfloat16")
+_SPREADS = ("view", "reshape", "unsqueeze", "expand", "repeat")
 _PROGRAM = (".backward(", ".step(", "__main__")  # modules alone are made for programs that will move them
 _WITH_TENSORS = frozenset(
     ["cdist", "matmul", "bmm", "mm", "linear", "conv1d", "conv2d", "mse_loss", "cosine_similarity"]
@@ -82,15 +84,15 @@ def _is_parameter(cls: Class, function: Function, assigned: AttributeSet) -> boo
 
 
 def _is_spread(used: ast.AST, name: str) -> bool:
-    """`x * self.anchors[i].view(1, 2, 1, 1)`: what is brought into a shape has more than one element."""
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("view", "reshape")
-        and last_name(_bare(node)) == name
-        and any(isinstance(size, ast.Constant) and size.value != 1 for size in node.args)
-        for node in walk(used)
-    )
+    """`x * self.weight.view(1, -1)`, `x + self.bias[None]`: it has a dimension, and works from no other device."""
+    return any(_has_dimension(node) and last_name(_bare(node)) == name for node in walk(used))
+
+
+def _has_dimension(node: ast.AST) -> TypeGuard[ast.expr]:
+    if isinstance(node, ast.Subscript):
+        return any(isinstance(part, ast.Slice) or is_none(part) for part in walk(node.slice))
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(node, ast.Call) and isinstance(func, ast.Attribute) and func.attr in _SPREADS and bool(node.args)
 
 
 def _mentions(sites: Sites, words: tuple[str, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 import ast
 
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, is_none
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.tensors import is_on_cpu
 from mlcheck.lint.sites.model import Class, Function
@@ -11,7 +11,9 @@ from mlcheck.lint.sites.scopes import AttributeSet, Context
 
 _NAMES = "tensor zeros ones full eye arange linspace randn rand FloatTensor Tensor"
 _FACTORIES = frozenset(f"torch.{name}" for name in _NAMES.split())
-_SPREADS = frozenset(["view", "reshape", "unsqueeze", "repeat", "expand", "transpose", "t", "tril", "triu"])
+_SPREADS = frozenset(
+    ["view", "reshape", "unsqueeze", "repeat", "expand", "expand_as", "transpose", "t", "tril", "triu"]
+)
 _KEEPS = _SPREADS | {"float", "double", "long", "bool", "clone", "div", "log", "exp", "sqrt", "pow", "abs", "cumsum"}
 _KEEPS |= {"sin", "cos"}
 _NUMBERS = ("numpy.pi", "math.pi", "numpy.e", "math.e", "math.tau", "torch.pi")
@@ -29,6 +31,8 @@ def made_by(cls: Class, assigned: AttributeSet) -> str | None:
     while todo:
         node, context = todo.pop()
         spread = False
+        if isinstance(node, ast.IfExp) and is_none(node.orelse):
+            node = node.body
         if isinstance(node, ast.Call) and node.args and cls.file.resolve(node.func, context) in _WRAPPERS:
             node = node.args[0]
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPS:
@@ -52,9 +56,10 @@ def made_by(cls: Class, assigned: AttributeSet) -> str | None:
             return None
         todo += [(value, where) for value, where in held if value not in seen]
         seen.update(value for value, _ in held)
-    if joined and None not in found:
-        return "torch.tensor"
-    return found.pop() if len(found) == 1 else None
+    if len(found) == 1 and not joined:
+        return found.pop()
+    known = bool(found) and found.isdisjoint([None, ANY])
+    return "torch.tensor" if known or (joined and None not in found) else None
 
 
 def _joined(cls: Class, parts: ast.expr, context: Context) -> list[tuple[ast.expr, Context]]:
@@ -75,6 +80,9 @@ def _factory(cls: Class, node: ast.expr, context: Context) -> str | None:
     if isinstance(node, ast.BinOp):
         return _of_sides(cls, node, context)
     made = cls.file.resolve(node.func, context) if isinstance(node, ast.Call) else None
+    if made == "torch.pow" and isinstance(node, ast.Call) and len(node.args) == 2:
+        base, exponent = node.args
+        return _factory(cls, _unnamed(cls, exponent if isinstance(base, ast.Constant) else base, context), context)
     if isinstance(made, Function) and made.cls is None:
         given = list(returns(made))
         on_cpu = bool(given) and all(is_on_cpu(made.file, each, made.inner) for each in given)
