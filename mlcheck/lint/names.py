@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections.abc import Hashable
 from functools import lru_cache
 
 from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
@@ -142,9 +143,12 @@ def module_attribute(
 def load(m: Machine, module: ModuleInfo) -> None:
     """Interpret a module's top level, once; `if __name__ == "__main__"` waits for its own turn."""
     name = m.program.name_of(module)
+    rivals = m.store.get(("optimizers",)) or ()
     if m.store.get(("loaded", name)):
+        _stand_beside(m, rivals, optimizers_of(m, module))
         return
     m.store.set(("loaded", name), True)
+    m.store.set(("optimizers",), ())
     m.loaded.add(name)
     frames, loops, inside, moment = m.frames, m.loops, m.inside_module, m.moment
     m.frames, m.loops, m.inside_module = [Frame(module, name, Sink(m.store.mark()), m.fresh())], [], 0
@@ -157,5 +161,19 @@ def load(m: Machine, module: ModuleInfo) -> None:
         pass
     finally:
         m.frames, m.loops, m.inside_module, m.moment = frames, loops, inside, moment
+        own = m.store.get(("optimizers",)) or ()
+        m.store.set(("optimizers of", name), own)
+        _stand_beside(m, rivals, own)
         if grad is not None and frames:
             m.store.set(("grad",), grad)
+
+
+def _stand_beside(m: Machine, rivals: tuple[Hashable, ...], own: tuple[Hashable, ...]) -> None:
+    both = tuple(dict.fromkeys([*rivals, *own]))
+    if both != m.store.get(("optimizers",)):
+        m.store.set(("optimizers",), both)
+
+
+def optimizers_of(m: Machine, module: ModuleInfo) -> tuple[Hashable, ...]:
+    """Those that the top level of a module made, or of one it imports: no other script's stand beside them."""
+    return m.store.get(("optimizers of", m.program.name_of(module))) or ()

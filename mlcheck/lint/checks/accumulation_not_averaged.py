@@ -7,10 +7,11 @@ from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts, Grads, Place, Step
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.facts import Facts, Forward, Grads, Place, Step
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.training import steps_by_choice
+from mlcheck.lint.values import Object
 
 LOOKS_AT = "accumulated step"
 _SHRINKS = pattern(r"^[ \t]*(\w+) (?:= \1 /|/=)", re.MULTILINE)
@@ -24,16 +25,19 @@ def check(facts: Facts) -> Iterator[Finding]:
     steps = steps_by_choice(facts)
     for step in facts.steps:
         for grads in step.grads:
-            choice = grads.choice
-            if choice is None or grads.loop is None or grads.place is None:
+            choice, loop = grads.choice, grads.loop
+            counted = _is_counted(step, grads)
+            if grads.place is None or loop is None or (choice is None and not counted):
                 continue
-            if not _is_plain(facts, step, _is_clipped(facts, step, grads.loop)):
+            clipped = _is_clipped(facts, step, step.when.loops[-1][0].node if counted else loop)
+            if not _is_plain(facts, step, clipped):
                 continue
-            if (step.key, choice.spot, not choice.holds) in steps:
+            if choice is not None and (step.key, choice.spot, not choice.holds) in steps:
                 continue
-            around = [grads.loop, *_functions(files, grads.place), *_functions(files, step.place)]
+            functions = [*_functions(files, grads.place), *_functions(files, step.place)]
+            around = [loop] if counted else [loop, *functions]
             if not any(map(_divides, around)) and _is_mean(facts, grads):
-                grows = "norm that is clipped" if _is_clipped(facts, step, grads.loop) else "step"
+                grows = "norm that is clipped" if clipped else "step"
                 yield Finding(
                     f"The gradients of several batches add up here, and nothing divides them: the {grows} grows with "
                     "their number",
@@ -41,6 +45,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="divide the loss by the number of batches that make one step",
                     related=(step.place.location,),
                 )
+
+
+def _is_counted(step: Step, grads: Grads) -> bool:
+    """`for _ in range(accumulation_steps): ... backward()`, and beneath that loop, in another, a step."""
+    outer = [loop.node for loop, _ in step.when.loops]
+    if grads.loop in outer or grads.choice is not None or not isinstance(grads.loop, ast.For):
+        return False
+    over = grads.loop.iter
+    named = isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange") and "accum" in ast.unparse(over)
+    return named and any(grads.loop in walk(loop) for loop in outer)
 
 
 def _divided_too_late(facts: Facts) -> Iterator[Finding]:
@@ -128,5 +142,17 @@ def _divides(code: ast.AST) -> bool:
 def _is_mean(facts: Facts, grads: Grads) -> bool:
     """Whether the loss behind the backward is known, and takes the mean as losses do by default."""
     calls = {call for backward in facts.backwards if backward.place == grads.place for call in backward.forwards}
-    known = [loss for loss in facts.losses if not calls.isdisjoint(getattr(loss.input, "traces", ()))]
+    inside = {spot for call in calls if (spot := _forward_of(call))}
+    known = [
+        loss
+        for loss in facts.losses
+        if (loss.place.path, loss.place.symbol) in inside or not calls.isdisjoint(getattr(loss.input, "traces", ()))
+    ]
     return bool(known) and not any({"reduction", "size_average", "reduce", "**"} & set(loss.settings) for loss in known)
+
+
+def _forward_of(call: Forward) -> tuple[str, str] | None:
+    """File and name of the `forward` that is called, which may make the loss: `logits, loss = model(x, y)`."""
+    cls = call.module.cls if isinstance(call.module, Object) else None
+    forward = cls.find("forward") if cls is not None else None
+    return (forward.module.source.path, forward.qualname) if forward is not None else None

@@ -8,8 +8,8 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.layers.modules import is_module, is_module_name
-from mlcheck.lint.sites.turns import turn_of
 
 LOOKS_AT = "model call"
 _RETURN_SELF = ("eval", "train", "to", "cuda", "cpu", "half", "float", "double", "requires_grad_")
@@ -125,9 +125,9 @@ def _is_in_list(call: Call, owner: ast.expr) -> bool:
 def _walked(loop: ast.AST, name: str) -> ast.expr | None:
     """What a loop or a comprehension takes the variable from, through `enumerate` and `zip`."""
     if isinstance(loop, ast.ListComp | ast.GeneratorExp) and len(loop.generators) == 1:
-        turn = turn_of(loop.generators[0])
+        turn = iteration_of(loop.generators[0])
     elif isinstance(loop, ast.For):
-        turn = turn_of(loop)
+        turn = iteration_of(loop)
     else:
         return None
     over, brought = turn.over, turn.brought

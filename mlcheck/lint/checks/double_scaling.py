@@ -9,8 +9,8 @@ from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.data.transforms import name_of, transforms_of
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin
-from mlcheck.lint.sites.turns import turn_of
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -54,7 +54,7 @@ def _in_loops(loader: Loader) -> Iterator[tuple[File, ast.AST, Context]]:
     file = loader.call.file
     for name in loader.names:
         for loop, _ in file.walk.loops:
-            turn = turn_of(loop) if isinstance(loop, ast.For) else None
+            turn = iteration_of(loop) if isinstance(loop, ast.For) else None
             if turn is None or not isinstance(turn.over, ast.Name) or turn.over.id != name:
                 continue
             first = _first(turn.brought)

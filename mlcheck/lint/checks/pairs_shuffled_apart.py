@@ -8,9 +8,9 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, origins
-from mlcheck.lint.sites.turns import turn_of
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning(["zip("]):
         for call in file.calls("zip"):
             loop = next((loop for loop, _ in file.walk.loops if _goes_over(loop, call.node)), None)
-            pair = _pair(turn_of(loop).brought) if isinstance(loop, ast.For) else None
+            pair = _pair(iteration_of(loop).brought) if isinstance(loop, ast.For) else None
             if pair is None or not isinstance(loop, ast.For) or len(call.node.args) != 2:
                 continue
             made = [_shuffled(file, arg, call.context) for arg in call.node.args]
@@ -45,7 +45,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _goes_over(loop: ast.AST, over: ast.Call) -> bool:
     """`for x, y in zip(...)`, `for i, (x, y) in enumerate(zip(...))`."""
-    return isinstance(loop, ast.For) and turn_of(loop).over is over
+    return isinstance(loop, ast.For) and iteration_of(loop).over is over
 
 
 def _pair(target: ast.expr) -> tuple[str, str] | None:

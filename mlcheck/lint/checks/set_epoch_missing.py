@@ -10,9 +10,9 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, Sites
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned
-from mlcheck.lint.sites.turns import turn_of
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "distributed sampler"
@@ -159,7 +159,7 @@ def _same_number(teller: Call) -> str:
 
 def _counted(loop: ast.AST, number: ast.expr) -> ast.expr | None:
     """The loader of `for number, batch in enumerate(loader)` where the loop goes through all of it."""
-    turn = turn_of(loop) if isinstance(loop, ast.For) else None
+    turn = iteration_of(loop) if isinstance(loop, ast.For) else None
     if turn is None or turn.number is None or turn.start is not None or ast.unparse(turn.number) != ast.unparse(number):
         return None
     return None if any(isinstance(node, ast.Break) for node in walk(loop)) else turn.over

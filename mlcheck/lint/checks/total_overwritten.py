@@ -8,7 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
-from mlcheck.lint.sites.turns import turn_of
+from mlcheck.lint.sites.iteration import iteration_of
 
 LOOKS_AT = "loop with a mean behind it"
 _LOSS = pattern(r"loss|criterion|cross_entropy|nll|mse")
@@ -178,7 +178,7 @@ def _overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
 
 def _of_turn(loop: ast.For) -> set[str]:
     """The names of what the turn brought and of what is computed from it; its number counts all turns before."""
-    turn = turn_of(loop)
+    turn = iteration_of(loop)
     counts = isinstance(turn.over, ast.Call) and last_name(turn.over.func) in ("enumerate", "trange", "range")
     brought = ast.Tuple([]) if counts else turn.brought
     names = {node.id for node in walk(brought) if isinstance(node, ast.Name)}

@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, File, Function
-from mlcheck.lint.sites.turns import turn_of
+from mlcheck.lint.sites.iteration import iteration_of
 
 LOOKS_AT = "folder listing"
 WORDS = ("listdir", "scandir", "iterdir", "glob")
@@ -132,7 +132,7 @@ def _numbered(call: Call, name: str) -> ast.AST | None:
 
 def _numbers(loop: ast.For | ast.comprehension, name: str) -> tuple[str, str] | None:
     """The number and the item of `for number, item in enumerate(name)`."""
-    turn = turn_of(loop)
+    turn = iteration_of(loop)
     if turn.number is None or ast.unparse(turn.over) != name:
         return None
     return ast.unparse(turn.number), ast.unparse(turn.brought)

@@ -61,6 +61,7 @@ def is_main_guard(node: ast.If) -> bool:
 def _top_level(m: Machine, module: ModuleInfo) -> None:
     _prepare(m)
     m.store.set(("grad",), GradMode("on"))
+    m.store.set(("optimizers",), ())
     try:
         names.load(m, module)
     except (OutOfSteps, RecursionError):
@@ -81,6 +82,7 @@ def _scratch(m: Machine, module: ModuleInfo, run: Callable[[], object], steps: i
         names.load(m, m.program.modules[name])
     names.load(m, module)
     m.kept.update(name for name in m.loaded - m.kept if m.store.get(("loaded", name)))
+    m.store.set(("optimizers",), names.optimizers_of(m, module))
     _prepare(m, steps)
     mark = m.store.mark()
     scope = m.program.name_of(module)

@@ -132,6 +132,8 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
                 return found.items[index.value]
     elif isinstance(found, Table) and found.items and not found.open and len(found.items) <= _UNROLL:
         return _any_of(m, list(found.items.values()), index)
+    if isinstance(found, Table) and list(map(type, found.items.values())) == [Params]:
+        return next(iter(found.items.values()))  # `named[key]` of `named = {n: p for n, p in model.named_parameters()}`
     if isinstance(found, Tuple) and found.items and not isinstance(index, Const | Tuple):
         return element(m, owner)
     if isinstance(owner, Tensor):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.nodes import is_length, walk
+from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.model import Function
-from mlcheck.lint.sites.turns import turn_of
 
 
 def mean_over_loop(function: Function, name: str, before: int) -> ast.AST | None:
@@ -76,4 +76,4 @@ def _counts(number: ast.expr, loop: ast.For) -> bool:
     """`len(loader)` of what the loop runs over, itself or numbered."""
     if not is_length(number) or not isinstance(number, ast.Call) or not number.args:
         return False
-    return ast.dump(number.args[0]) == ast.dump(turn_of(loop).over)
+    return ast.dump(number.args[0]) == ast.dump(iteration_of(loop).over)

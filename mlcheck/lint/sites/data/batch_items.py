@@ -9,10 +9,10 @@ from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import item_of_iteration, part_of
 from mlcheck.lint.sites.model import OPEN, Call, Class
 from mlcheck.lint.sites.origins import Origin, origins, returns
 from mlcheck.lint.sites.scopes import Binding, Context
-from mlcheck.lint.sites.turns import item_of_turn, part_of
 
 _MOVES = ("to", "cuda", "cpu")
 _TENSORS = "torch.utils.data.TensorDataset"
@@ -41,7 +41,7 @@ def _is_move(origin: Origin) -> bool:
 
 
 def _samples(file: File, node: ast.expr, context: Context) -> Iterator[Origin]:
-    item = item_of_turn(node, context)
+    item = item_of_iteration(node, context)
     name = next((part.id for part in ast.walk(node) if isinstance(part, ast.Name)), "")
     if item is None:
         return

@@ -7,11 +7,11 @@ import ast
 from mlcheck.lint.nodes import before_methods
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import item_of_iteration, part_of
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import origins, returns
 from mlcheck.lint.sites.scopes import Context
-from mlcheck.lint.sites.turns import item_of_turn, part_of
 
 _PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
 _SAME_VALUES = frozenset(["view", "reshape", "flatten", "transpose", "permute", "contiguous", "t"])
@@ -28,7 +28,7 @@ def padded_by_collate(file: File, node: ast.expr, context: Context) -> Call | No
                 break
             continue
         node = node.value
-    item = item_of_turn(node, context)
+    item = item_of_iteration(node, context)
     loader = _loader(file, item.over, item.loop) if item is not None else None
     collate = loader.argument("collate_fn", 6) if loader is not None else None
     if item is None or loader is None or not isinstance(collate, ast.expr) or collate is OPEN:

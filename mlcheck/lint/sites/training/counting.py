@@ -10,9 +10,9 @@ from typing import Any, Final
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import Iteration, iteration_of
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.scopes import Context
-from mlcheck.lint.sites.turns import Turn, turn_of
 
 _MANY: Final = 10**6
 """The length of a loader, and the end of a range: a number that no batch that is tried reaches."""
@@ -89,13 +89,13 @@ def _written(file: File, branch: Branch) -> tuple[str, bool]:
 
 def _counter(loop: ast.AST) -> tuple[str, int] | None:
     """The variable that numbers the turns of a loop, and its first value."""
-    turn = turn_of(loop) if isinstance(loop, ast.For) else None
+    turn = iteration_of(loop) if isinstance(loop, ast.For) else None
     match turn:
-        case Turn(number=ast.Name(id=name), start=None):
+        case Iteration(number=ast.Name(id=name), start=None):
             return name, 0
-        case Turn(number=ast.Name(id=name), start=ast.Constant(value=int() as start)):
+        case Iteration(number=ast.Name(id=name), start=ast.Constant(value=int() as start)):
             return name, start
-        case Turn(brought=ast.Name(id=name), over=ast.Call(func=ast.Name(id="range"), args=[_])):
+        case Iteration(brought=ast.Name(id=name), over=ast.Call(func=ast.Name(id="range"), args=[_])):
             return name, 0
     return None
 

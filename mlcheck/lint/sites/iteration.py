@@ -1,4 +1,4 @@
-"""What one turn of a loop brings, and what the loop goes over: seen through `enumerate` and progress bars."""
+"""What one iteration of a loop brings, and what the loop goes over: seen through `enumerate` and progress bars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.scopes import Context
 
 
-class Turn(NamedTuple):
+class Iteration(NamedTuple):
     """`for number, brought in enumerate(over, start)`; `number` is None where the loop does not count."""
 
     brought: ast.expr
@@ -26,8 +26,8 @@ class Item(NamedTuple):
     loop: Context
 
 
-def turn_of(loop: ast.For | ast.AsyncFor | ast.comprehension) -> Turn:
-    turn = Turn(loop.target, loop.iter)
+def iteration_of(loop: ast.For | ast.AsyncFor | ast.comprehension) -> Iteration:
+    turn = Iteration(loop.target, loop.iter)
     while isinstance(turn.over, ast.Call) and turn.over.args:
         call = turn.over
         name = last_name(call.func)
@@ -35,14 +35,14 @@ def turn_of(loop: ast.For | ast.AsyncFor | ast.comprehension) -> Turn:
             turn = turn._replace(over=call.args[0])
         elif name == "enumerate" and isinstance(turn.brought, ast.Tuple) and len(turn.brought.elts) == 2:
             starts = [*call.args[1:], *(word.value for word in call.keywords)]
-            turn = Turn(turn.brought.elts[1], call.args[0], turn.brought.elts[0], starts[0] if starts else None)
+            turn = Iteration(turn.brought.elts[1], call.args[0], turn.brought.elts[0], starts[0] if starts else None)
         else:
             break
     return turn
 
 
-def item_of_turn(node: ast.expr, context: Context) -> Item | None:
-    """Which item of a turn's batch a name or a subscript stands for, if a loop around it brings one."""
+def item_of_iteration(node: ast.expr, context: Context) -> Item | None:
+    """Which item of an iteration's batch a name or a subscript stands for, if a loop around it brings one."""
     batch, key = node, None
     match node:
         case ast.Subscript(value=inner, slice=ast.Constant(value=int() | str() as asked)):
@@ -54,7 +54,7 @@ def item_of_turn(node: ast.expr, context: Context) -> Item | None:
             return None
         if not isinstance(outer.node, ast.For):
             continue
-        turn = turn_of(outer.node)
+        turn = iteration_of(outer.node)
         parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
         places = [place for place, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == batch.id]
         if key is None and len(places) == 1:
