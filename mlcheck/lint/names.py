@@ -30,6 +30,7 @@ _SHORT = (
     ("torch.nn.parallel.data_parallel.", "torch.nn.parallel."),
     ("lightning.pytorch.core.", "lightning.pytorch."),
     ("pytorch_lightning.", "lightning.pytorch."),
+    ("transformers.optimization.", "transformers."),
     ("lightning.LightningModule", "lightning.pytorch.LightningModule"),
 )
 

@@ -11,6 +11,7 @@ from mlcheck.lint.interpret import guards
 from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import cuts, freezing, graph, holding, keeping, mixing, modes, scaling, snapshots
+from mlcheck.lint.pytorch.library_names import OPTIMIZER_LIBRARIES
 from mlcheck.lint.training import Clearing, Optimizer
 from mlcheck.lint.values import (
     Const,
@@ -27,7 +28,6 @@ from mlcheck.lint.values import (
 
 _UNKNOWN = frozenset([Grads("unknown")])
 _OLD = ("used", "stale", "added")
-_LIBRARIES = ("torch.optim.", "transformers.Adam", "bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.")
 
 
 def is_optimizer(m: Machine, value: Value) -> bool:
@@ -36,7 +36,7 @@ def is_optimizer(m: Machine, value: Value) -> bool:
         if value.cls is not None:
             return _is_of_optimizers(value.cls.libraries)
         last = value.type.rpartition(".")[2]
-        return value.type.startswith(_LIBRARIES) and "lr_scheduler" not in value.type and last[:1].isupper()
+        return value.type.startswith(OPTIMIZER_LIBRARIES) and "lr_scheduler" not in value.type and last[:1].isupper()
     if isinstance(value, Symbol):
         if m.store.get(("grads", value.key)) is not None:
             return True
@@ -135,8 +135,7 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     """Whether a backward through these forwards reaches this optimizer: yes, no, maybe, unseen, or wrapped.
 
     Unseen: the loss may come from code that is not known. Wrapped: an unknown module, which by its name has the
-    optimizer's own inside. Lightning's `toggle_optimizer` switches off the gradients of what only other optimizers
-    hold.
+    optimizer's own inside. Lightning's `toggle_optimizer` switches off gradients of what only other optimizers hold.
     """
     owned = m.store.get(("owns", key)) or frozenset()
     toggled = m.store.get(("toggled",))
@@ -152,9 +151,12 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
     around = {outer for inner in touched for outer in modes.ancestors(m, inner)}
     if not owned.isdisjoint(around):
         return "yes"
-    if any(isinstance(trace.module, Symbol) and modes.WRAPPER.search(trace.name) for trace in traces):
+    unknown = [trace for trace in traces if isinstance(trace.module, Symbol)]
+    if any(modes.WRAPPER.search(trace.name) for trace in unknown):
         return "wrapped"
-    return "unseen" if graph.UNSEEN in traces else "no"
+    wholes = {outer for part in owned for outer in modes.ancestors(m, part)}
+    called = {owner_key(trace.module) for trace in unknown}  # and nobody saw which of its parts each of them called
+    return "no" if graph.UNSEEN not in traces and called.isdisjoint(wholes) else "unseen"
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:

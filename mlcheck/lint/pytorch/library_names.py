@@ -1,5 +1,7 @@
 """Library names whose meaning the interpreter knows. Tables only."""
 
+OPTIMIZER_LIBRARIES: tuple[str, ...] = ("torch.optim.", "transformers.Adam", "pytorch_transformers.Adam")
+OPTIMIZER_LIBRARIES += ("bitsandbytes.optim.", "apex.optimizers.", "torch_optimizer.", "lion_pytorch.Lion")
 ACTIVATIONS = {
     "softmax": "softmax",
     "sigmoid": "sigmoid",

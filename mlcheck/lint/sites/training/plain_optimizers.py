@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from mlcheck.core.patterns import pattern
+from mlcheck.lint.names import canonical
+from mlcheck.lint.pytorch.library_names import OPTIMIZER_LIBRARIES
 from mlcheck.lint.sites.model import Call, Class
 from mlcheck.lint.sites.origins import Origin, origins
 
-_OPTIM = "torch.optim."
 _NOT_ONE_STEP = ("torch.optim.LBFGS", "torch.optim.swa_utils.", "torch.optim.lr_scheduler.")
 _BASE = frozenset(["torch.optim.Optimizer", "torch.optim.optimizer.Optimizer"])
 _MORE = pattern(r"backward|zero_grad|set_to_none|\.grad\s*=|zero_\(|autograd|\bdel\b|setattr")
@@ -24,8 +25,8 @@ def is_plain_optimizer(call: Call) -> bool:
 
 
 def _is_plain(origin: Origin) -> bool:
-    if origin.name:
-        return origin.name.startswith(_OPTIM) and not origin.name.startswith(_NOT_ONE_STEP)
+    if name := canonical(origin.name):
+        return name.startswith(OPTIMIZER_LIBRARIES) and not name.startswith(_NOT_ONE_STEP)
     made = _class_of(origin)
     return made is not None and only_steps(made)
 
