@@ -58,7 +58,7 @@ def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
     for node in nodes:
         if isinstance(node, ast.If) and node.test is test:
             flags = [line for line in node.body if isinstance(line, ast.Assign) and ast.unparse(line.value) == "True"]
-            if _KEEPS.search("\n".join(map(ast.unparse, node.body))):
+            if _KEEPS.search("\n".join(map(ast.unparse, node.body))) or any(map(_names_best, node.body)):
                 return True
         elif isinstance(node, ast.Assign) and node.value is test:
             flags = [node]
@@ -68,6 +68,13 @@ def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
         if any(_is_saved_by(other, names) for other in nodes):
             return True
     return False
+
+
+def _names_best(line: ast.stmt) -> bool:
+    """`best_settings = {"lr": lr}`: what goes with the best score is written down."""
+    if not isinstance(line, ast.Assign) or isinstance(line.value, ast.Constant):
+        return False
+    return any(_BEST.search(last_name(target)) for target in line.targets)
 
 
 def _is_saved_by(node: ast.AST, flags: set[str]) -> bool:
