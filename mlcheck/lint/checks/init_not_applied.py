@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, has_any
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes
@@ -97,7 +97,31 @@ def _is_initialised_otherwise(cls: Class) -> bool:
 
 def _is_named_elsewhere(sites: Sites, function: Function) -> bool:
     """Whether its name stands anywhere but in its definition: a call, an import, a string, an heir."""
-    return sites.is_named(function.name, times=2)
+    if not sites.is_named(function.name, times=2):
+        return False
+    if function.cls is None or _is_part_initialised(function.cls, function.name):
+        return True
+    return sites.is_named(function.name, times=2 + _meant_by_strangers(sites, function))
+
+
+def _is_part_initialised(cls: Class, name: str) -> bool:
+    """Whether it is a whole of parts that have a method of that name themselves, and may need no other."""
+    assigned = (each for sets in cls.attributes.values() for _, each in sets)
+    made = (cls.file.resolve(each.value.func, each.context) for each in assigned if isinstance(each.value, ast.Call))
+    return any(isinstance(part, Class) and part.find(name) is not None for part in made)
+
+
+def _meant_by_strangers(sites: Sites, function: Function) -> int:
+    """How often modules that are no kin of this one define a method of that name, and call it on themselves."""
+    kin = {cls for heir in sites.classes if function.cls in heir.line for cls in heir.line}
+    methods = [
+        method
+        for cls in sites.classes
+        if cls not in kin and cls.libraries == {MODULE} and function.name in cls.methods
+        for method in cls.methods.values()
+    ]
+    calls = sum(is_attribute(node, method.receiver, function.name) for method in methods for node in method.nodes)
+    return calls + sum(method.name == function.name for method in methods)
 
 
 def _is_one_of_several(sites: Sites, function: Function) -> bool:

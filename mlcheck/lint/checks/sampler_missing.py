@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, owned, starts
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
+_TELLS = ("print", "str", "repr", "len", "format", "info", "debug")
 _SHARED = pattern(
     r"^(?!\s*(?:from|import)\b).*(?:shard|num_replicas|split_dataset|rank::|[\w)\]]\[(?:\w+_)?rank\b|world_size\]"
     r"|distributed_sampler|DistributedBatch|Sampler\b)|torchdata",
@@ -79,7 +81,7 @@ def _forgotten(sites: Sites) -> Iterator[Finding]:
         names = names or _arms(sampler)
         if len(names) != 1 or not isinstance(data, ast.Name | ast.Attribute) or function is None:
             continue
-        calls = [node for node in function.nodes if isinstance(node, ast.Call)]
+        calls = [node for node in function.nodes if isinstance(node, ast.Call) and last_name(node.func) not in _TELLS]
         if any(names[0] in ast.unparse(part) for call in calls for part in (*call.args, *call.keywords)):
             continue
         for loader in sites.once(loaders):

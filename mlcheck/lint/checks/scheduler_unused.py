@@ -158,9 +158,14 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
     if isinstance(target, ast.Name) and (handed := _returned_to(facts, scheduler.place, target.id)) is not None:
         return any(_is_read_by(facts, call, bound) for call, bound in handed)
     if isinstance(target, ast.Name):
-        word = re.compile(rf"\b{re.escape(target.id)}\b")
+        name = target.id
+        if (function := _owner_of_variable(facts, scheduler.place, name)) is not None:
+            return _does_something(function.file, name, function.node)
+        word = re.compile(rf"\b{re.escape(name)}\b")
         others = (file for file in facts.sites.files.values() if file not in files)
-        return any(word.search(file.text) for file in others) or _does_something(files[0], target.id)
+        if any(word.search(file.text) for file in others) or _is_spoken(files[0].text, name):
+            return True
+        return _does_something(files[0], name, files[0].module.source.tree)
     if isinstance(target, ast.Attribute):
         name = target.attr
         texts = [file for file in facts.sites.files.values() if name in file.text]
@@ -177,9 +182,19 @@ def _is_spoken(text: str, name: str) -> bool:
     return f'"{name}"' in rest or f"'{name}'" in rest
 
 
-def _does_something(file: File, name: str) -> bool:
-    """Whether the file may step what a variable holds: anything but saving it, and handing it to what leaves it be."""
-    nodes = walk(file.module.source.tree)
+def _owner_of_variable(facts: Facts, place: Place, name: str) -> Function | None:
+    """The function whose own variable it is; None where code elsewhere may read it by its name."""
+    call = facts.sites.call_at(place)
+    function = call.function if call is not None else None
+    if function is None or "locals()" in function.file.text:
+        return None
+    shared = (node for node in walk(function.node) if isinstance(node, ast.Global | ast.Nonlocal))
+    return None if any(name in node.names for node in shared) else function
+
+
+def _does_something(file: File, name: str, code: ast.AST) -> bool:
+    """Whether the code may step what a variable holds: anything but saving it, and handing it to what leaves it be."""
+    nodes = walk(code)
     idle: set[ast.AST] = set()
     for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in _ASKED:
@@ -193,8 +208,7 @@ def _does_something(file: File, name: str) -> bool:
             elif last_name(call.func) == "prepare":
                 idle.update(call.args)
     reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-    spoken = f'"{name}"' in file.text.replace(f'"{name}": {name}.state_dict()', "") or f"'{name}'" in file.text
-    return spoken or any(read not in idle for read in reads)
+    return any(read not in idle for read in reads)
 
 
 def _returned_to(facts: Facts, place: Place, name: str) -> list[tuple[Call, ast.expr]] | None:

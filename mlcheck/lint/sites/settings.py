@@ -89,6 +89,9 @@ def entries(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -
         return _made(file, node, context, depth)
     if isinstance(node, ast.Name):
         return _named(file, node, context, depth)
+    if isinstance(node, ast.IfExp):  # `{"pin_memory": True} if cuda else {}`: what else it may hold is nothing
+        arms = [entries(file, arm, context, depth - 1) for arm in (node.body, node.orelse)]
+        return {key: None for arm in arms for key in arm or ()} if None not in arms else None
     if isinstance(node, ast.Attribute) and node.attr == "__dict__":
         return entries(file, node.value, context, depth - 1)
     found = setting(file, node, context, depth) if isinstance(node, ast.Attribute | ast.Subscript) else None
