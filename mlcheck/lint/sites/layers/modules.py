@@ -36,8 +36,10 @@ def is_module_name(name: str) -> bool:
     parent, _, last = name.rpartition(".")
     if name.startswith("torch.nn.") and parent in ("torch.nn", "torch.nn.parallel"):
         return last[:1].isupper() and name not in _NOT_MODULES
-    if last in ("LightningModule", "PreTrainedModel") or is_graph_layer(name):
+    if last == "LightningModule" or is_graph_layer(name):
         return True
+    if last.endswith("PreTrainedModel"):
+        return last == "PreTrainedModel" or (name.startswith("transformers.") and last[:2] not in ("TF", "Fl"))
     return parent == "torchvision.models" and last[:1].isupper()
 
 
@@ -81,7 +83,7 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
         return holds_parameters(file, func.value, context, depth)
     named = file.resolve(func, context)
     if isinstance(named, Class):
-        return is_module(named) and learns(named, depth - 1)
+        return is_module(named) and (learns(named, depth - 1) or _is_filled(named, file, node, context, depth - 1))
     if isinstance(named, Function):
         made = list(returns(named))
         return bool(made) and all(holds_parameters(named.file, each, named.inner, depth - 1) for each in made)
@@ -96,6 +98,13 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
         return holds_parameters(file, node.args[0], context, depth - 1)
     parts = [*node.args, *(keyword.value for keyword in node.keywords)]
     return name in CONTAINERS and any(holds_parameters(file, part, context, depth - 1) for part in flat(parts))
+
+
+def _is_filled(cls: Class, file: File, made: ast.Call, context: Context, depth: int) -> bool:
+    """`class Steps(nn.Sequential)`, a container that takes what it is given, made with layers."""
+    if cls.libraries.isdisjoint(CONTAINERS) or cls.find("__init__") is not None:
+        return False
+    return any(holds_parameters(file, part, context, depth) for part in flat(made.args))
 
 
 def makes_module(file: File, node: ast.expr, context: Context) -> bool:
