@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for mode in forward.modes:
             if mode.kind != "eval" or mode.place is None or mode.when is None or _is_remembered(facts, mode.place):
                 continue
-            if _left_by_helper(facts, mode, forward):
+            if _left_by_helper(facts, mode, forward) or _left_by_evaluation(facts, mode, forward):
                 yield Finding(
                     f"`{forward.name}` is put into eval mode here, and the training after it never calls `train()`",
                     mode.place.location,
@@ -81,6 +81,24 @@ def _left_by_helper(facts: Facts, mode: Mode, forward: Forward) -> bool:
         and not other.touched.isdisjoint(forward.touched)
         for other in facts.forwards
     )
+
+
+def _left_by_evaluation(facts: Facts, mode: Mode, forward: Forward) -> bool:
+    """Whether a loop without gradients ran the model after `eval()`, in this turn and before the one that trains."""
+    if mode.when is None or not forward.learns or len(forward.modes) != 1 or forward.moded != "yes":
+        return False
+    around, calls = mode.when.loops, mode.when.calls
+    depth = len(around)
+    if not around or forward.when.loops[:depth] != around or forward.when.calls[: len(calls)] != calls:
+        return False
+    for other in facts.forwards:
+        if other is forward:
+            return False
+        apart = len(other.loops) > depth < len(forward.loops) and other.loops[depth] is not forward.loops[depth]
+        if apart and other.grad.kind == "off" and mode in other.modes and other.when.loops[:depth] == around:
+            if not other.touched.isdisjoint(forward.touched):
+                return True
+    return False
 
 
 def _of_a_later_phase(facts: Facts, switched: Place, forward: Forward) -> bool:

@@ -17,6 +17,9 @@ from mlcheck.lint.sites.training.optimizers import around, optimizers
 _TRAINED = pattern(r"(?<![\w.])([\w.]+)\.train\((?:True|mode=True)?\)")
 
 _ASKED = pattern(r"(?<![\w.])([\w.]+)\.(?:parameters|named_parameters|requires_grad_)\(")
+_IDLE = pattern(r"(?:numel\(\) for \w+ in |clip_grad_\w+\(\s*)[\w.]+\.parameters\(\)")
+"""Parameters that are counted, or clipped: that trains none."""
+_KIND = ("opt", "optim", "optimizer", "optimiser", "optimizers")
 _WORD = pattern(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
@@ -77,26 +80,42 @@ def _meant(first: Call, second: Call, owner: str) -> set[str]:
     names = [call.file.names_given(call.node) for call in (first, second)]
     if any(len(found) != 1 for found in names):
         return set()
-    one, other = (set(_parts(found[0].rpartition(".")[2])) for found in names)
+    root, _, last = owner.rpartition(".")
+    parts = _parts(last)
+    called = [[part for part in _parts(found[0].rpartition(".")[2]) if part not in _KIND] for found in names]
+    one, other = map(set, called)
+    if parts in called and len(one - other) > 0 < len(other - one):
+        if named := _named(first, second, owner, called[1 - called.index(parts)]):
+            return named
     if len(one - other) != 1 or len(other - one) != 1:
         return set()
     (mine,), (foreign,) = one - other, other - one
-    root, _, last = owner.rpartition(".")
-    parts = _parts(last)
     if any(_stands_for(foreign, part) for part in parts):  # it is the first that holds what is not its own
         mine, foreign = foreign, mine
-    asked = set(_ASKED.findall(first.file.text))
-    here = {ast.unparse(node) for node in walk(around(second)) if isinstance(node, ast.Name | ast.Attribute | ast.arg)}
     found = set()
-    for name in here - asked - {owner}:
+    for name in _unasked(first, second, owner):
         before, _, end = name.rpartition(".")
-        made_of = rf"(?<![\w.]){re.escape(name)}\s*=(?!=).*(?<![\w.]){re.escape(owner)}\b"
-        if re.search(made_of, first.file.text):
-            continue
         if before == root and _is_counterpart(parts, _parts(end), mine, foreign):
             if _parts(end) == [foreign if part == mine else part for part in parts] or _is_network(first, name):
                 found.add(name)
     return found
+
+
+def _named(first: Call, second: Call, owner: str, parts: list[str]) -> set[str]:
+    """`self.critic_2` of `critic_2_optimizer`, beside the optimizer that bears the owner's name."""
+    root = owner.rpartition(".")[0]
+    alike = {name for name in _unasked(first, second, owner) if _parts(name.rpartition(".")[2]) == parts}
+    return {name for name in alike if name.rpartition(".")[0] == root and _is_network(first, name)}
+
+
+def _unasked(first: Call, second: Call, owner: str) -> set[str]:
+    """The other names there whose parameters are asked for at most to count or to clip, not made of the owner."""
+    text = _IDLE.sub("", first.file.text)
+    here = {ast.unparse(node) for node in walk(around(second)) if isinstance(node, ast.Name | ast.Attribute | ast.arg)}
+    made_of = rf"(?<![\w.])%s\s*=(?!=).*(?<![\w.]){re.escape(owner)}\b"
+    flags = {ast.unparse(node.test) for node in walk(around(second)) if isinstance(node, ast.If | ast.IfExp)}
+    found = here - set(_ASKED.findall(text)) - flags - {owner}
+    return {name for name in found if not re.search(made_of % re.escape(name), text)}
 
 
 def _parts(name: str) -> list[str]:
@@ -121,7 +140,9 @@ def _is_counterpart(parts: list[str], others: list[str], mine: str, foreign: str
 
 
 def _is_network(call: Call, name: str) -> bool:
-    used = rf"(?<![\w.]){re.escape(name)}\.(?:train|eval|zero_grad|cuda|to|apply|state_dict|load_state_dict)\("
+    used = (
+        rf"(?<![\w.]){re.escape(name)}\.(?:train|eval|zero_grad|cuda|to|apply|state_dict|load_state_dict|parameters)\("
+    )
     return re.search(used, call.file.text) is not None
 
 

@@ -52,13 +52,13 @@ def _is_behind_backward(turn: _Turn) -> bool:
 
 
 def _is_before_backward(turn: _Turn) -> bool:
-    """`optimizer.zero_grad(); loss = ...; optimizer.step(); loss.backward()`: the next turn clears what is computed."""
+    """`loss = ...; optimizer.zero_grad(); optimizer.step(); loss.backward()`: the next turn clears what is computed."""
     owner = _owner(turn.clear.node)
     if any(owner in map(ast.unparse, call.args) for call in _all(turn.between) if isinstance(call, ast.Call)):
         return False
     for line in turn.behind:
         if _is_call(line, "backward") and isinstance(line, ast.Expr) and isinstance(line.value, ast.Call):
-            return any(stores(made, _owner(line.value)) for made in turn.between)
+            return any(stores(made, _owner(line.value)) for made in turn.between or turn.before)
         if not isinstance(line, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr) or _mentions(line, owner):
             return False
     return False
@@ -67,8 +67,8 @@ def _is_before_backward(turn: _Turn) -> bool:
 def stepped_on_nothing(sites: Sites) -> Iterator[tuple[Call, Call]]:
     """`optimizer.zero_grad(); loss = ...; optimizer.step()`, and nothing there that computes gradients."""
     for turn in _cleared_and_stepped(sites):
-        loop = turn.clear.loops[0].node
-        if not _is_plain(_owner(turn.clear.node), turn.between):
+        loop = turn.clear.loops[0].node if turn.clear.loops else None
+        if loop is None or not _is_plain(_owner(turn.clear.node), turn.between):
             continue
         if is_plain_optimizer(turn.clear) and not COMPUTES.search(ast.unparse(loop)):
             yield turn.clear, turn.step
@@ -83,16 +83,16 @@ def _is_plain(owner: str, between: list[ast.stmt]) -> bool:
 
 
 def _cleared_and_stepped(sites: Sites) -> Iterator[_Turn]:
-    """Clearings in loops, and the step that follows each with nothing between them that computes gradients."""
+    """Clearings in loops and functions, and the step behind each with nothing between that computes gradients."""
     reaching = sites.once(computing)
     for file in sites.mentioning([".zero_grad("]):
         steps = {id(call.node): call for call in file.calls("step")}
         for clear in file.calls("zero_grad"):
-            loop = clear.loops[0].node if clear.loops else None
+            around_it = clear.loops[0].node if clear.loops else clear.function.node if clear.function else None
             owner = _owner(clear.node)
-            if loop is None or not owner or is_of_project(clear):
+            if around_it is None or not owner or is_of_project(clear):
                 continue
-            block, index = _place(loop, clear.node)
+            block, index = _place(around_it, clear.node)
             for number, line in enumerate(block[index + 1 :], index + 1):
                 if _is_step_of(line, owner):
                     between = block[index + 1 : number]
