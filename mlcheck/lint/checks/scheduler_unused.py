@@ -11,12 +11,12 @@ from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites import Binding, Call, File, Function, canonical
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
+from mlcheck.lint.sites.training.twin_schedules import given_another
 from mlcheck.lint.training import Optimizer, Scheduler
 from mlcheck.lint.values import owner_key
 
 LOOKS_AT = "learning-rate scheduler"
 WORDS = ("schedule", "LR", "WarmRestarts")
-_KINDS = frozenset(["sched", "scheduler", "schedule", "lr", "opt", "optim", "optimizer", "optimiser", "schd"])
 _ASKED = ("state_dict", "load_state_dict", "get_last_lr")
 
 
@@ -49,37 +49,13 @@ def _idle(facts: Facts) -> Iterator[Finding]:
 
 def _of_another(facts: Facts) -> Iterator[Finding]:
     """`sched_d = StepLR(opt_g, 30)` beside `sched_g = StepLR(opt_g, 30)`, where `opt_d` has no schedule."""
-    made = [(call, name) for call in facts.sites.once(optimizers) for name in call.file.names_given(call.node)[:1]]
-    for file in facts.sites.mentioning(["lr_scheduler"]) if len(made) > 1 else ():
-        calls = [call for call in file.calls(*SCHEDULERS) if len(file.names_given(call.node)) == 1]
-        moved = [(call, last_name(call.argument("optimizer", 0)), file.names_given(call.node)[0]) for call in calls]
-        for call, given, name in moved:
-            own = [other for other, optimizer in _moved_beside(moved, call) if optimizer == given and other != name]
-            left = [
-                (other, optimizer)
-                for other, optimizer in made
-                if other.file is file and other.function is call.function and _tag(optimizer) == _tag(name)
-            ]
-            if not _tag(name) or len(left) != 1 or not any(_tag(other) == _tag(given) for other in own):
-                continue
-            lost = left[0][1]
-            if lost != given and lost not in [optimizer for _, optimizer in _moved_beside(moved, call)]:
-                yield Finding(
-                    f"`{name}` moves the learning rate of `{given}`, and `{lost}` has no schedule",
-                    call.place.location,
-                    help=f"give it `{lost}`",
-                    related=(left[0][0].place.location,),
-                )
-
-
-def _moved_beside(moved: list[tuple[Call, str, str]], beside: Call) -> list[tuple[str, str]]:
-    """The schedules of the same function with the optimizers they move."""
-    return [(name, optimizer) for call, optimizer, name in moved if call.function is beside.function]
-
-
-def _tag(name: str) -> frozenset[str]:
-    """`d` of `sched_d`, `opt_d` and `d_optimizer`."""
-    return frozenset(name.lower().split("_")) - _KINDS
+    for call, name, given, left, lost in given_another(facts.sites):
+        yield Finding(
+            f"`{name}` moves the learning rate of `{given}`, and `{lost}` has no schedule",
+            call.place.location,
+            help=f"give it `{lost}`",
+            related=(left.place.location,),
+        )
 
 
 def _left_behind(facts: Facts) -> Iterator[Finding]:
