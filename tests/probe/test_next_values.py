@@ -90,3 +90,41 @@ def test_the_loss_of_torch_shows_the_target_where_the_program_cuts_windows_itsel
 
     says(ask(RULE, trial_of(Both(both=True), whole, loss)), Outcome.FAIL, "sees the numbers it has to predict")
     says(ask(RULE, trial_of(Both(both=False), whole, loss)), Outcome.PASS)
+
+
+class Masked(nn.Conv2d):
+    """Reads what comes before a pixel, in reading order, and the pixel itself only where told."""
+
+    def __init__(self, inward: int, outward: int, itself: bool, behind: bool = False) -> None:
+        super().__init__(inward, outward, 3, padding=1)
+        mask = torch.ones(3, 3)
+        mask[1, 1 + itself :], mask[2:] = float(behind), float(behind)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight * self.mask, self.bias, padding=1)
+
+
+def painting(*masks: Masked, wanted: Any = lambda levels: levels) -> Trial:
+    levels = torch.randint(4, (3, 16, 6, 6), generator=torch.Generator().manual_seed(1))
+    model = nn.Sequential(masks[0], nn.ELU(), *masks[1:], nn.Conv2d(8, 4, 1))
+
+    def loss(net: nn.Module, batch: Any) -> Tensor:
+        return F.cross_entropy(net(batch[0]), batch[1])
+
+    return trial_of(model, [(one[:, None] / 2.0 - 1, wanted(one)) for one in levels], loss)
+
+
+def test_a_pixel_that_is_to_be_predicted_and_is_seen() -> None:
+    told = "at 3 of 3 pixels the output changes when that pixel alone is exchanged"
+    says(ask(RULE, painting(Masked(1, 8, itself=True), Masked(8, 8, itself=True))), Outcome.FAIL, told)
+
+
+def test_pixels_that_are_not_seen_and_pictures_that_are_not_predicted() -> None:
+    says(ask(RULE, painting(Masked(1, 8, itself=False), Masked(8, 8, itself=True))), Outcome.PASS, "not on their own")
+    for other in (
+        painting(Masked(1, 8, itself=True, behind=True)),  # an autoencoder
+        painting(Masked(1, 8, itself=True), wanted=lambda levels: (levels > 1).long()),  # a mask of the picture
+        painting(Masked(1, 8, itself=True), wanted=lambda levels: levels.roll(-1, 2)),  # the next pixel
+    ):
+        assert ask(RULE, other).outcome is Outcome.SKIP

@@ -1,4 +1,4 @@
-"""Judges whether a model that predicts the next token can see it."""
+"""Judges whether a model that predicts the next token, number or pixel can see it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.model.next_values import NextValues
+from mlcheck.probe.measure.model.raster import Raster
 from mlcheck.probe.measure.model.sequences import NextToken
 
 
-def check(seen: NextToken | None, values: NextValues | None) -> Verdict:
+def check(seen: NextToken | None, values: NextValues | None, raster: Raster | None) -> Verdict:
     if seen is not None:
         return _of_tokens(seen)
     if values is not None:
         return _of_numbers(values)
+    if raster is not None:
+        return _of_pixels(raster)
     return Verdict(Outcome.SKIP, reason="no model is trained to predict, place by place, what comes next in its input")
 
 
@@ -28,6 +31,18 @@ def _of_numbers(seen: NextValues) -> Verdict:
         "exchanged"
     )
     help_ = "pad convolutions on the left only, mask attention, read in one direction; scale by the past alone"
+    return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.tried)
+
+
+def _of_pixels(seen: Raster) -> Verdict:
+    if not seen.own:
+        told = f"outputs at {plural(seen.tried, 'pixel')} depend on the pixels before them, and not on their own"
+        return Verdict(Outcome.PASS, told, looked_at=seen.tried)
+    message = (
+        f"the model sees the pixel it has to predict: the target is its own input, and at {seen.own} of "
+        f"{plural(seen.tried, 'pixel')} the output changes when that pixel alone is exchanged"
+    )
+    help_ = "leave the middle out of the first layer's mask (mask A), and only there; later layers may hold it (mask B)"
     return Verdict(Outcome.FAIL, message, findings=(Finding(message, seen.place, help=help_),), looked_at=seen.tried)
 
 
