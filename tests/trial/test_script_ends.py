@@ -92,7 +92,7 @@ def test_a_measurement_that_was_given_up_in_a_validation_leaves_nothing_to_the_n
     monkeypatch.setattr(trial.progress, "_seconds", 0.0)
     with restored(trial):
         batch = next(trial.train_batches())
-        with pytest.raises(NotReached, match="did not get there"):
+        with pytest.raises(NotReached, match="did not come to"):
             trial.train_step(batch, 0)
     monkeypatch.setattr(trial.progress, "_seconds", 20.0)
     assert ask("missing-eval-mode", trial).outcome is Outcome.PASS
@@ -108,7 +108,7 @@ def test_a_script_that_evaluates_long_after_is_begun_anew_to_see_it(
     monkeypatch.setattr(trial.progress, "_seconds", 0.3)
     with restored(trial):
         trial.train_step(next(trial.train_batches()), 0)
-    with restored(trial), pytest.raises(NotReached, match="did not get there in 0 s"):
+    with restored(trial), pytest.raises(NotReached, match="did not come to an evaluation in 0 s"):
         next(trial.validation_batches())
     with restored(trial):
         trial.train_step(next(trial.train_batches()), 0)

@@ -34,9 +34,9 @@ def check(seen: RateTrials) -> Verdict:
             Outcome.PASS, f"ten times {seen.rate:g} diverges: it is not too low", numbers=numbers, looked_at=seen.steps
         )
     best_gain = still - best.tail(third)
+    much = f"{gain:.3g} lower" if gain > 0 else "no lower"
     told = (
-        f"in {plural(seen.steps, 'step')} the loss gets {gain:.3g} lower at {seen.rate:g} than with next to no "
-        "step at all, "
+        f"in {plural(seen.steps, 'step')} the loss gets {much} at {seen.rate:g} than with next to no step at all, "
         f"{best_gain:.3g} lower at {seen.rate * best.factor:g}"
     )
     if mine.moved > MOVED:

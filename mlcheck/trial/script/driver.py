@@ -187,7 +187,8 @@ class Driver:
             self._pass_by_as_cut(self._request)
         self._is_elsewhere = True  # in the midst of something, a validation perhaps
         limit = f"{self._seconds:.0f} s" if passed < _FAR else f"{_FAR:,} batches"
-        raise NotReached(f"{self._program.name} did not get there in {limit}")
+        goal = "an evaluation" if arrived == self._plan.is_evaluation else "its next training step"
+        raise NotReached(f"{self._program.name} did not come to {goal} in {limit}")
 
     def _note_loader(self) -> None:
         if isinstance(self._request, WantsBatch) and self._plan.is_training(self._request):
