@@ -141,3 +141,12 @@ def test_what_a_model_is_given_by_its_forward(direct: bool) -> None:
     verdict = ask("batch-not-reviewed", trial)
     assert verdict.summary.startswith("input pictured (4, 6)")
     assert Timed.forward is before
+
+
+def test_what_is_drawn_by_a_module_without_weights_is_not_the_model_s_input() -> None:
+    hide, model = nn.Dropout(0.5), nn.Linear(6, 6)
+    batches = [torch.randn(4, 6)]
+    trial = trial_of(model, batches, lambda m, x: (m(x * hide(torch.ones(4, 1))) - x).pow(2).mean())
+    assert ask("batch-not-reviewed", trial).summary.startswith("input (4, 6)")
+    trial = trial_of(model, batches, lambda m, x: F.linear(hide(x), m.weight).pow(2).mean())
+    assert ask("batch-not-reviewed", trial).summary.startswith("input (4, 6)")

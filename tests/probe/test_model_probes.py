@@ -114,6 +114,28 @@ def test_a_frozen_table_with_structure_passes() -> None:
     says(ask("frozen-fresh-weights", frozen_table(values)), Outcome.PASS, "none looks freshly drawn")
 
 
+@pytest.mark.parametrize(
+    ("moved", "outcome"),
+    [(0.0, Outcome.WARN), (0.2, Outcome.PASS), (None, Outcome.SKIP)],
+    ids=["drawn", "loaded", "on"],
+)
+def test_a_frozen_recurrent_layer(moved: float | None, outcome: Outcome) -> None:
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gru, self.head = nn.GRU(8, 16, batch_first=True), nn.Linear(16, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.gru(x)[0][:, -1])
+
+    model = Reader().requires_grad_(True)
+    for weight in model.gru.parameters() if moved is not None else ():
+        weight.requires_grad_(False).add_(moved * torch.randn_like(weight))
+    batches = [(torch.randn(32, 5, 8), torch.randint(4, (32,))) for _ in range(3)]
+    told = ("`gru.weight_ih_l0` is frozen",) if outcome is Outcome.WARN else ()
+    says(ask("frozen-fresh-weights", trial_of(model, batches, cross_entropy)), outcome, *told)
+
+
 def test_most_units_dead() -> None:
     model = mlp()
     with torch.no_grad():

@@ -22,7 +22,10 @@ from mlcheck.trial.trial import Trial
 
 
 class Entering(NamedTuple):
-    """Tensors with their names: what the first module got, the losses' targets, and ids that were looked up."""
+    """Tensors with their names: what the first module with weights got, the losses' targets, ids that were looked up.
+
+    One without, a dropout or an augmentation before the model, counts where there is no other.
+    """
 
     inputs: list[tuple[str, Tensor]]
     targets: list[tuple[str, Tensor]]
@@ -34,11 +37,14 @@ def entering(trial: Trial) -> Entering:
     """Raises NotMeasured where no module was called on tensors."""
     seen: list[tuple[str, Tensor]] = []
     places: list[Location] = []
+    weighs = False
 
     def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        if not seen:
+        nonlocal weighs
+        if not seen or (not weighs and next(module.parameters(), None) is not None):
+            weighs = next(module.parameters(), None) is not None
             places[:] = [user_location()]
-            seen.extend(
+            seen[:] = (
                 ("input" if name in ("", "input") else f"input {name}", tensor)
                 for name, tensor in leaves(copied(by_parameter(module, args, kwargs)))
                 if tensor.layout is torch.strided

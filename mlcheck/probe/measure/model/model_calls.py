@@ -68,9 +68,7 @@ def capture(trial: Trial, *, ragged: bool = False) -> CapturedCall:
     with ModuleWatch(keep) as watch:
         trial.train_step(first_batches(trial, 1)[0], 0)
     if not kept:
-        raise NotMeasured(
-            "no model is called on inputs that need no gradient, so none can be called again"
-        )
+        raise NotMeasured("no model is called on inputs that need no gradient, so none can be called again")
     module, args, kwargs = kept[0]
     if any(tensor.layout is not torch.strided for _, tensor in leaves((args, kwargs))):
         raise NotMeasured("an input of the model is sparse, as the edges of a graph are: rows cannot be exchanged")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -94,12 +95,20 @@ def _owners(trial: Trial) -> list[Owner]:
     several = len(trial.models) > 1
     for key, model in trial.models.items():
         for path, module in model.named_modules():
-            weight = getattr(module, "weight", None)
-            if not isinstance(weight, nn.Parameter) or weight.ndim < 2 or id(weight) in seen or not weight.numel():
-                continue
-            seen.add(id(weight))
-            found.append((".".join(part for part in (key if several else "", path, "weight") if part), module, weight))
+            for own, weight in _weights(module):
+                if id(weight) not in seen:
+                    seen.add(id(weight))
+                    name = ".".join(part for part in (key if several else "", path, own) if part)
+                    found.append((name, module, weight))
     return found
+
+
+def _weights(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Its `weight`, and what is frozen of a recurrent layer's several."""
+    for name, weight in module.named_parameters(recurse=False):
+        recurs = isinstance(module, nn.RNNBase) and not weight.requires_grad
+        if (name == "weight" or recurs) and weight.ndim >= 2 and weight.numel():
+            yield name, weight
 
 
 def _story(name: str, module: nn.Module, weight: Tensor) -> WeightStory:
@@ -175,8 +184,8 @@ def _fresh(module: nn.Module, weight: Tensor) -> str:
         spread = float(values.std(correction=0))
         normal = spread > 0 and _distance(torch.special.ndtr(values / spread)) and _even(weight / spread)
         return f"N(0, {spread:.2g}²)" if normal else ""
-    if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
-        bound = 1 / math.sqrt(weight[0].numel())
+    if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd, nn.RNNBase)):
+        bound = 1 / math.sqrt(module.hidden_size if isinstance(module, nn.RNNBase) else weight[0].numel())
         inside = bool((values.abs() <= bound * 1.0001).all())
         return f"U(±{bound:.3g})" if inside and _distance((values / bound + 1) / 2) else ""
     return ""
