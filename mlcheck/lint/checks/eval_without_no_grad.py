@@ -1,6 +1,7 @@
 """eval-without-no-grad: an evaluation builds a graph for every batch, and nobody asks for gradients."""
 
 import ast
+import re
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
@@ -12,6 +13,7 @@ from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
 _LEAF = pattern(r"requires_grad_\((?:True)?\)|requires_grad ?= ?True|stop_gradient ?= ?False")
+_OTHERS = pattern(r"^import (?:paddle|mindspore|jittor)\b", re.MULTILINE)
 _GRAPH = ("grad_fn", "next_functions")
 
 
@@ -45,7 +47,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.unread and not _is_repeated(forward):  # a warm-up, once: what it recorded is gone at once
             continue
-        if _is_shown(forward) or _takes_leaves(facts, forward):
+        if _is_foreign(facts, forward) or _is_shown(forward) or _takes_leaves(facts, forward):
             continue
         if forward.place.spot in trained and not _is_told(forward):
             continue
@@ -67,6 +69,12 @@ def _is_repeated(forward: Forward) -> bool:
     """Whether a loop of its own function is around it: a function that warms up may well be called in a loop."""
     loop = forward.loop
     return loop is not None and any(part is forward.place.node for part in walk(loop.node))
+
+
+def _is_foreign(facts: Facts, forward: Forward) -> bool:
+    """A model of another library, whose gradients are switched off by that library's own `no_grad`."""
+    file = facts.sites.at(forward.place.path)
+    return file is not None and "torch" not in file.text and _OTHERS.search(file.text) is not None
 
 
 def _is_shown(forward: Forward) -> bool:

@@ -26,7 +26,7 @@ def never_updated(sites: Sites) -> Iterator[Stuck]:
         for name in made.file.names_given(made.node):
             files = list(sites.mentioning([name], tests=True))
             steps = [call for file in files for call in file.calls("step") if _last(call.node.func) == f"{name}.step"]
-            if steps and not any(_updates(file) or _hands_on(file, name) for file in files):
+            if steps and not any(_updates(file, name) or _hands_on(file, name) for file in files):
                 yield steps[0], name, made.place.location
     for file in sites.mentioning([".scale("]):
         for step in file.calls("step"):
@@ -122,8 +122,8 @@ def _is_updated(name: str, text: str) -> bool:
     return re.search(rf"\b{name}\.update\b", text) is not None
 
 
-def _updates(file: File) -> bool:
-    return re.search(r"scaler\w*\.update\b", file.text, re.IGNORECASE) is not None
+def _updates(file: File, name: str = "scaler") -> bool:
+    return _is_updated(name, file.text) or re.search(r"scaler\w*\.update\b", file.text, re.IGNORECASE) is not None
 
 
 def _hands_on(file: File, name: str, within: ast.AST | None = None, trusted: bool = False) -> bool:
