@@ -11,6 +11,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Function, canonical
 from mlcheck.lint.sites.training.optimizers import optimizers
+from mlcheck.lint.sites.weights.kept_averages import still_averages
 
 LOOKS_AT = "weight average"
 _AVERAGE = pattern(
@@ -32,6 +33,12 @@ class _Blend(NamedTuple):
 def check(facts: Facts) -> Iterator[Finding]:
     blends = [blend for file in facts.sites.mentioning([".parameters()"]) for blend in _blends(file.calls("zip"))]
     facts.sites.seen[LOOKS_AT] = len(blends)
+    for still in still_averages(facts.sites):
+        yield Finding(
+            f"Nothing calls `{still.name}.{still.move}(...)`: the average keeps the weights that the model began with",
+            still.made.place.location,
+            help="call it after each step of the optimizer",
+        )
     yield from _overwritten(facts, blends)
     held = {name for made in facts.sites.once(optimizers) for name in _held(made)} if blends else set()
     for blend in blends:

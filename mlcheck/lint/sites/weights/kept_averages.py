@@ -1,0 +1,73 @@
+"""Averages of weights that an object of a library keeps, and the method that moves them after each step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.project import Sites
+
+_MOVES = {
+    "torch.optim.swa_utils.AveragedModel": "update_parameters",
+    "diffusers.training_utils.EMAModel": "step",
+    "torch_ema.ExponentialMovingAverage": "update",
+    "ema_pytorch.EMA": "update",
+    "timm.utils.ModelEma": "update",
+    "timm.utils.ModelEmaV2": "update",
+    "timm.utils.ModelEmaV3": "update",
+}
+_NAMES = sorted({name.rpartition(".")[2] for name in _MOVES})
+_LEAVE_IT = frozenset(["to", "cuda", "eval", "train", "requires_grad_", "state_dict", "load_state_dict", "config"])
+_LEAVE_IT |= {"copy_to", "store", "restore", "average_parameters", "save_pretrained", "decay", "cur_decay_value"}
+_TAKERS = ("save", "update_bn", "register_for_checkpointing", "isinstance", "print")
+
+
+class Still(NamedTuple):
+    """The call that makes the average, its name, and the method of it that nobody calls."""
+
+    made: Call
+    name: str
+    move: str
+
+
+def still_averages(sites: Sites) -> Iterator[Still]:
+    """Averages made where a model is trained, that nothing moves and nothing that could is given."""
+    for file in sites.mentioning(_NAMES):
+        for made in file.calls(*_NAMES) if ".backward(" in file.text else ():
+            named, names = file.resolve(made.node.func, made.context), file.names_given(made.node)
+            move = _MOVES.get(named, "") if isinstance(named, str) else ""
+            if not move or len(names) != 1:
+                continue
+            if not any(True for _ in sites.mentioning([f"{names[0]}.{move}"])) and _is_left_alone(made, names[0]):
+                yield Still(made, names[0], move)
+
+
+def _is_left_alone(made: Call, name: str) -> bool:
+    harmless = _harmless(made.file).union(walk(made.node))  # `ema = EMAModel(ema.parameters())`: that is the model
+    return not any(
+        isinstance(node, ast.Name | ast.Attribute)
+        and isinstance(node.ctx, ast.Load)
+        and last_name(node) == name
+        and node not in harmless
+        for node in walk(made.file.module.source.tree)
+    )
+
+
+def _harmless(file: File) -> set[ast.AST]:
+    """What stands where an average stays as it is: it is asked, moved to a device, saved, or called."""
+    found: set[ast.AST] = set()
+    for node in walk(file.module.source.tree):
+        match node:
+            case ast.Attribute(value=owner, attr=attr) if attr in _LEAVE_IT:
+                found.add(owner)
+            case ast.Call(func=func, args=args):
+                found |= {func, *(args if last_name(func) in _TAKERS else ())}
+            case ast.Compare(left=left, comparators=[ast.Constant(value=None)]):
+                found.add(left)
+            case ast.If(test=test) | ast.IfExp(test=test):
+                found.add(test)
+    return found
