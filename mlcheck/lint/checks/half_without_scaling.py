@@ -58,8 +58,10 @@ def _unscaled(sites: Sites) -> Iterator[Finding]:
 
 
 def _is_float16(call: Call) -> bool:
-    on_cuda = call.name == "torch.cuda.amp.autocast" or call.constant("device_type", 0) == "cuda"
-    if not on_cuda or call.constant("enabled", None, True) is not True:
+    named = call.file.resolve(call.node.func, call.context)
+    of_cuda = isinstance(named, str) and named.startswith("torch.cuda.amp.")
+    on_cuda = of_cuda or call.constant("device_type", 0) == "cuda"
+    if not on_cuda or call.constant("enabled", 0 if of_cuda else 2, True) is not True:
         return False
     dtype = call.argument("dtype", 1)
     return dtype is None or call.file.resolve(dtype, call.context) in _HALVES
