@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_attribute, last_name, walk
 from mlcheck.lint.sites import Class, Function, Sites
+from mlcheck.lint.sites.layers.class_names import never_named
 from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, has_any
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes
 
@@ -37,6 +38,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                         help=_how(function),
                     )
     yield from _asked_for_one(sites)
+    for function, node, layer in never_named(sites):
+        yield Finding(
+            f"No layer has this name, a class is called `{layer}`: these weights keep PyTorch's defaults",
+            function.place(node).location,
+            help=f"`isinstance({list(function.parameters)[-1]}, nn.{layer})`, or the name as it is written",
+        )
     for cls in sites.once(module_classes):
         for call in _too_early(cls):
             seen += 1

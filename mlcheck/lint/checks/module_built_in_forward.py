@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_attribute
+from mlcheck.lint.nodes import before_methods, is_attribute, last_name
 from mlcheck.lint.sites import Call, Function, Sites, canonical
 from mlcheck.lint.sites.guards import conditions, in_forward, only_where_asked, own_attribute
-from mlcheck.lint.sites.layers.modules import CONTAINERS, LEARNING, PARAMETER, holds_parameters, module_classes
+from mlcheck.lint.sites.layers.modules import CONTAINERS, LEARNING, PARAMETER, flat, holds_parameters, module_classes
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.settings import setting
 
@@ -104,8 +104,31 @@ def _made_by_functions(sites: Sites) -> Iterator[tuple[Call, Function]]:
             assert forward is not None
             assert isinstance(node, ast.Call)
             call, made = Call(cls.file, node, forward.inner), list(returns(maker))
-            if made and all(holds_parameters(maker.file, each, maker.inner) for each in made) and _is_used_here(call):
+            if made and all(_is_new(maker, each) for each in made) and _is_used_here(call):
                 yield call, maker
+
+
+def _is_new(maker: Function, made: ast.expr) -> bool:
+    """A layer with weights, or `nn.Sequential(*layers)` of a list that the function fills with such."""
+    if holds_parameters(maker.file, made, maker.inner):
+        return True
+    called = isinstance(made, ast.Call) and maker.file.called(made, maker.inner) in CONTAINERS
+    parts = made.args if isinstance(made, ast.Call) and called else []
+    held = {last_name(_before_slice(part.value if isinstance(part, ast.Starred) else part)) for part in parts}
+    for node in maker.nodes if len(parts) == 1 else ():
+        put: list[ast.expr] = []
+        if isinstance(node, ast.AugAssign) and last_name(node.target) in held:
+            put = [node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and last_name(node.func.value) in held:
+            put = node.args if node.func.attr in ("append", "extend") else []
+        if any(holds_parameters(maker.file, each, maker.inner) for each in flat(put)):
+            return True
+    return False
+
+
+def _before_slice(node: ast.expr) -> ast.expr:
+    """`layers` of `layers[:-1]`."""
+    return node.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) else node
 
 
 def _applied_by_functions(sites: Sites, calls: list[Call]) -> Iterator[Call]:

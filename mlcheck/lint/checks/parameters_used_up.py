@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
-from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import Origin, given
+from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "use of parameters"
 WORDS = ("parameters()",)
@@ -36,10 +37,14 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _uses(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
-    """Where parameters are gone through that have a name: by clipping, and by loops over them."""
+    """Where parameters are gone through that have a name: by clipping, by optimizers, and by loops over them."""
     for call in file.calls(*_CLIPS):
         if call.node.args and isinstance(call.node.args[0], ast.Name | ast.Attribute):
             yield call.node.args[0], call.context, "nothing is clipped"
+    for call in file.sites.once(optimizers):
+        params = call.argument("params", 0) if call.file is file else None
+        if isinstance(params, ast.Name) and params is not OPEN:
+            yield params, call.context, "the optimizer gets none of them"
     scopes = [file.walk.module, *(defined.inner for defined in file.walk.defined)]
     for context in {id(scope): scope for scope in scopes}.values():
         for bindings in context.scope.bindings.values():

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Class, Context, File, Function, Named, ProjectModule
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites import Call, Class, Context, File, Function, Named, ProjectModule
 from mlcheck.lint.sites.gpus import renumbered, written_as_list
 from mlcheck.lint.sites.origins import callers
 
@@ -15,6 +16,7 @@ WORDS = ("CUDA", "VISIBLE")
 _KEY = "CUDA_VISIBLE_DEVICES"
 _NEARLY = pattern(r"^CUDA_?VIS[A-Z_]*$|^VISIBLE_CUDA[A-Z_]*$|^CUDA_DEVICES_VISIBLE$")
 _ASKS = frozenset(["is_available", "device_count", "get_device_name", "current_device", "set_device", "init"])
+_MOVES = ("cuda", "to")
 _COUNTS = ("is_available", "device_count", "get_device_name", "get_device_properties", "current_device", "init")
 _ASKS |= {"get_device_properties", "manual_seed_all", "empty_cache", "get_device_capability"}
 _EXPORTED = pattern(rf"\s*(?:export|set)\s+{_KEY}=[^;&|]*")
@@ -98,13 +100,25 @@ def _used_before(file: File, node: ast.AST, context: Context) -> ast.AST | None:
     """A question about CUDA above it, in the same function or at the top level that surely ran before."""
     line = getattr(node, "lineno", 0)
     around = {id(outer.node): outer.arm for outer in context.outwards()}
-    for call in file.calls(*sorted(_ASKS)):
-        named = file.resolve(call.node.func, call.context)
-        if not isinstance(named, str) or not named.startswith("torch.cuda.") or call.node.lineno >= line:
+    for call in file.calls(*sorted(_ASKS), *_MOVES):
+        if call.node.lineno >= line or not (_asks_cuda(call) or _moves_there(call)):
             continue
         if all(around.get(id(outer.node)) == outer.arm for outer in call.context.outwards()):
             return call.node
     return None
+
+
+def _asks_cuda(call: Call) -> bool:
+    named = call.file.resolve(call.node.func, call.context)
+    return isinstance(named, str) and named.startswith("torch.cuda.")
+
+
+def _moves_there(call: Call) -> bool:
+    """`model.cuda()` and `model.to("cuda:0")`, which put something on a GPU whatever the machine has."""
+    if last_name(call.node.func) == "cuda":
+        return isinstance(call.node.func, ast.Attribute)
+    told = call.file.constant(call.node.args[0], call.context) if len(call.node.args) == 1 else None
+    return last_name(call.node.func) == "to" and isinstance(told, str) and told.startswith("cuda")
 
 
 def _used_before_call(file: File, context: Context) -> ast.AST | None:
