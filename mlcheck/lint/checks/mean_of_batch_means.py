@@ -4,10 +4,11 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
+from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, stores, walk
-from mlcheck.lint.sites import Call, Class, File, Function, canonical
+from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.nodes import last_name, own_nodes, stores, walk
+from mlcheck.lint.sites import Call, Class, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
@@ -25,52 +26,118 @@ def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
     dropped = any(loader.call.constant("drop_last", 8, False) is not False for loader in facts.sites.once(loaders))
     for file in facts.sites.mentioning(["no_grad", "inference_mode"]):
-        for function in file.functions:
-            for loop in _loops(function):
+        for scope in _scopes(file):
+            for loop in _loops(scope):
                 seen += 1
-                yield from _weighed_alike(function, loop) if not dropped else ()
-                if not dropped and not _SUMS.search(file.module.text_of(function.node)):
-                    yield from _means(file, function, loop)
-                    yield from _listed(function, loop)
-                    yield from _metered(function, loop)
+                if not dropped:
+                    yield from _weighed_alike(scope, loop)
+                    yield from _counted_full(scope, loop)
+                if not dropped and not _SUMS.search(scope.text):
+                    yield from _means(scope, loop)
+                    yield from _listed(scope, loop)
+                    yield from _metered(scope, loop)
     facts.sites.seen[LOOKS_AT] = seen
 
 
-def _loops(function: Function) -> Iterator[ast.For]:
-    """The loops over held-out batches in a function that trains nothing, or over any in one that switches to `eval`."""
-    text = function.file.module.text_of(function.node)
-    if "for" not in text or "backward" in text:
+class _Scope(NamedTuple):
+    """A function, or the top level of a file, with the nodes that belong to it."""
+
+    file: File
+    inner: Context
+    node: ast.AST
+    nodes: list[ast.AST]
+
+    @property
+    def text(self) -> str:
+        return self.file.module.text_of(self.node) if isinstance(self.node, ast.stmt) else self.file.text
+
+    def place(self, node: ast.AST) -> Place:
+        return self.file.place(node, self.inner)
+
+
+def _scopes(file: File) -> Iterator[_Scope]:
+    for function in file.functions:
+        yield _Scope(file, function.inner, function.node, function.nodes)
+    if any(_is_at_top_under_no_grad(context) for _, context in file.walk.loops):
+        tree = file.module.source.tree
+        yield _Scope(file, file.walk.module, tree, list(own_nodes(tree)))
+
+
+def _is_at_top_under_no_grad(context: Context) -> bool:
+    around = list(context.outwards())
+    inside = any(outer.kind in ("function", "lambda", "class") for outer in around)
+    return not inside and any(isinstance(outer.node, ast.With) and _switches_off(outer.node) for outer in around)
+
+
+def _loops(scope: _Scope) -> Iterator[ast.For]:
+    """The loops over held-out batches in a function that trains nothing, or over any in one that switches to `eval`.
+
+    At the top level of a file, which may train as well, those that stand under `no_grad`.
+    """
+    text, nodes = scope.text, scope.nodes
+    if isinstance(scope.node, ast.Module):
+        blocks = [node for node in nodes if isinstance(node, ast.With) and _switches_off(node)]
+        nodes = [inner for block in blocks for inner in walk(block)]
+    elif "for" not in text or "backward" in text:
         return
     evaluates = ".eval()" in text
-    for node in function.nodes:
+    for node in nodes:
         if isinstance(node, ast.For):
             names = [part.id for part in walk(node.iter) if isinstance(part, ast.Name)]
             names += [part.attr for part in walk(node.iter) if isinstance(part, ast.Attribute)]
             loaded = evaluates and any("loader" in name.lower() for name in names)
-            loaded = loaded and not _one_by_one(function, node.iter)
+            loaded = loaded and not _one_by_one(scope, node.iter)
             if loaded or any(split_of_name(name) in ("val", "test") for name in names):
                 yield node
 
 
-def _one_by_one(function: Function, over: ast.expr) -> bool:
+def _switches_off(block: ast.With) -> bool:
+    items = [item.context_expr for item in block.items]
+    return any(isinstance(item, ast.Call) and last_name(item.func) in WORDS for item in items)
+
+
+def _one_by_one(scope: _Scope, over: ast.expr) -> bool:
     """Whether the loader's batches have one sample each."""
-    made = [each for each in origins(function.file, over, function.inner) if canonical(each.name) == LOADER]
+    made = [each for each in origins(scope.file, over, scope.inner) if canonical(each.name) == LOADER]
     calls = [Call(each.file, each.node, each.context) for each in made if isinstance(each.node, ast.Call)]
     return any(call.constant("batch_size", 1, default=1) == 1 for call in calls)
 
 
-def _weighed_alike(function: Function, loop: ast.For) -> Iterator[Finding]:
+def _weighed_alike(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
     """`total += loss.item() * args.batch_size`, whatever the last batch holds, and `total / len(dataset)` behind it."""
     for node in walk(loop):
         if not isinstance(node, ast.AugAssign) or not isinstance(node.op, ast.Add):
             continue
-        use = _over_samples(function, loop, ast.unparse(node.target)) if _is_of_full_batch(node.value, loop) else None
+        use = _over_samples(scope, loop, ast.unparse(node.target)) if _is_of_full_batch(node.value, loop) else None
         if use is not None:
             yield Finding(
                 "A smaller last batch is counted as if it were full: the sum is divided by fewer samples",
-                function.place(node).location,
+                scope.place(node).location,
                 help="weigh each batch by what it holds: `value * len(batch)`",
-                related=(function.place(use).location,),
+                related=(scope.place(use).location,),
+            )
+
+
+def _counted_full(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
+    """`correct / (len(loader) * batch_size)`, as if the last batch were full."""
+    over = {f"len({ast.unparse(part)})" for part in walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)}
+    sums = {ast.unparse(node.target) for node in walk(loop) if isinstance(node, ast.AugAssign)}
+    divided = [node for node in scope.nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
+    below = {ast.unparse(node.right) for node in divided if ast.unparse(node.left) in sums}
+    for node in scope.nodes:
+        match node:
+            case ast.BinOp(op=ast.Div(), right=ast.BinOp(op=ast.Mult()) as product) if ast.unparse(node.left) in sums:
+                pass
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp(op=ast.Mult()) as product) if name in below:
+                pass
+            case _:
+                continue
+        sides = (product.left, product.right)
+        if any(last_name(side) == "batch_size" for side in sides) and any(ast.unparse(side) in over for side in sides):
+            yield Finding(
+                "A smaller last batch is counted as if it were full: the sum is divided by more samples than there are",
+                scope.place(product).location,
+                help="divide by `len(loader.dataset)`, or count the samples that were seen",
             )
 
 
@@ -85,16 +152,16 @@ def _is_of_full_batch(value: ast.expr, loop: ast.For) -> bool:
     return False
 
 
-def _over_samples(function: Function, loop: ast.For, total: str) -> ast.BinOp | None:
+def _over_samples(scope: _Scope, loop: ast.For, total: str) -> ast.BinOp | None:
     """`total / len(dataset)` behind the loop."""
-    for use in function.nodes:
+    for use in scope.nodes:
         if isinstance(use, ast.BinOp) and isinstance(use.op, ast.Div) and use.lineno > loop.lineno:
             if ast.unparse(use.left) == total and _SAMPLES.search(ast.unparse(use.right)):
                 return use
     return None
 
 
-def _listed(function: Function, loop: ast.For) -> Iterator[Finding]:
+def _listed(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
     """`values.append(x.mean().item())` in the loop, and `sum(values) / len(values)` or their mean behind it."""
     for node in walk(loop):
         func = node.func if isinstance(node, ast.Call) else None
@@ -104,17 +171,17 @@ def _listed(function: Function, loop: ast.For) -> Iterator[Finding]:
         if not node.args or not _MEANS.search(ast.unparse(node.args[0])):
             continue
         wanted = (f"sum({name}) / len({name})", f"np.mean({name})", f"mean({name})", f"statistics.mean({name})")
-        for use in function.nodes:
+        for use in scope.nodes:
             if isinstance(use, ast.BinOp | ast.Call) and ast.unparse(use) in wanted:
                 yield Finding(
                     "The mean of the batches' means counts the samples of a smaller last batch for more",
-                    function.place(use).location,
+                    scope.place(use).location,
                     help="add up `value * len(batch)`, and divide by the number of samples",
-                    related=(function.place(node).location,),
+                    related=(scope.place(node).location,),
                 )
 
 
-def _metered(function: Function, loop: ast.For) -> Iterator[Finding]:
+def _metered(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
     """`losses.update(loss.item())` of a meter of the project's own, whose `update(value, n=1)` is told no `n`."""
     for node in walk(loop):
         func = node.func if isinstance(node, ast.Call) else None
@@ -122,18 +189,18 @@ def _metered(function: Function, loop: ast.For) -> Iterator[Finding]:
             continue
         if len(node.args) != 1 or node.keywords or not _MEANS.search(ast.unparse(node.args[0])):
             continue
-        weighed = {_weight(each.file.resolve(each.node.func, each.context)) for each in _made(function, func.value)}
+        weighed = {_weight(each.file.resolve(each.node.func, each.context)) for each in _made(scope, func.value)}
         if len(weighed) == 1 and (name := weighed.pop()):
             yield Finding(
                 "The mean of the batches' means counts the samples of a smaller last batch for more: "
                 f"`update` takes `{name}` for 1",
-                function.place(node).location,
+                scope.place(node).location,
                 help=f"tell it the number of samples: `update(value, {name}=len(batch))`",
             )
 
 
-def _made(function: Function, node: ast.expr) -> Iterator[Call]:
-    for each in origins(function.file, node, function.inner):
+def _made(scope: _Scope, node: ast.expr) -> Iterator[Call]:
+    for each in origins(scope.file, node, scope.inner):
         if isinstance(each.node, ast.Call):
             yield Call(each.file, each.node, each.context)
 
@@ -150,7 +217,7 @@ def _weight(cls: object) -> str:
     return names[2] if once and any(product in text for product in products) else ""
 
 
-def _means(file: File, function: Function, loop: ast.For) -> Iterator[Finding]:
+def _means(scope: _Scope, loop: ast.For) -> Iterator[Finding]:
     """`total += loss.item()` in the loop, and `total / len(loader)` behind it."""
     over = {ast.unparse(part) for part in walk(loop.iter) if isinstance(part, ast.Name | ast.Attribute)}
     for node in walk(loop):
@@ -162,12 +229,12 @@ def _means(file: File, function: Function, loop: ast.For) -> Iterator[Finding]:
             continue
         if not _MEANS.search(ast.unparse(node.value)):
             continue
-        for use in function.nodes:
+        for use in scope.nodes:
             if isinstance(use, ast.BinOp) and isinstance(use.op, ast.Div) and ast.unparse(use.left) == node.target.id:
                 if any(ast.unparse(use.right) == f"len({name})" for name in over):
                     yield Finding(
                         "The mean of the batches' means counts the samples of a smaller last batch for more",
-                        file.place(use, function.inner).location,
+                        scope.place(use).location,
                         help="add up `value * len(batch)`, and divide by the number of samples",
-                        related=(file.place(node, function.inner).location,),
+                        related=(scope.place(node).location,),
                     )
