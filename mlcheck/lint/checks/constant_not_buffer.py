@@ -51,12 +51,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             if function.name != "__init__" or not all(_renews(name, later) for _, later in assignments[1:]):
                 continue
             made = made_by(cls, assigned)
-            lasts = made in _RANDOM or len(assignments) > 1  # what no constructor makes again
-            if made is None or not (moved or (saved and lasts)):
+            if made is None:
                 continue
             if filled(facts.sites, cls, name, function, assigned):  # a parameter: param-unregistered tells of it
                 continue
             used = _used_with_input(cls, name)
+            written = isinstance(used, ast.Call) and _is_written(used, function.receiver, name)
+            lasts = made in _RANDOM or len(assignments) > 1 or written  # what no constructor makes again
+            if not (moved or (saved and lasts)):
+                continue
             if used is not None and (made != ANY or isinstance(used, ast.keyword) or _is_spread(used, name)):
                 yield _finding(cls, name, function, assigned, made, used)
 
@@ -213,6 +216,9 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
             and is_attribute(_bare(node.value), receiver, name)
         ):
             return node
+        if isinstance(node, ast.Call) and _is_written(node, receiver, name):
+            if _has_local(node.args, receiver):
+                return node
         if isinstance(node, ast.Call) and last_name(node.func) in _WITH_TENSORS and len(node.args) > 1:
             given = any(is_attribute(_bare(arg), receiver, name) for arg in node.args)
             if given and any(_has_local((arg, arg), receiver) for arg in node.args):
@@ -222,6 +228,14 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
             if any(is_attribute(_bare(part), receiver, name) for part in parts) and _has_local(parts, receiver):
                 return node
     return None
+
+
+def _is_written(call: ast.Call, receiver: str, name: str) -> bool:
+    """`self.total.mul_(0.9).add_(x)`, in place; `copy_` takes what is on another device."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or not func.attr.endswith("_") or func.attr in ("copy_", "requires_grad_"):
+        return False
+    return is_attribute(_bare(func.value), receiver, name)
 
 
 def _bare(node: ast.expr) -> ast.expr:
