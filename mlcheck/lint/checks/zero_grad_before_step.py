@@ -5,18 +5,20 @@ from collections.abc import Iterator
 from itertools import chain
 
 from mlcheck.core.finding import Finding, Location, first_of_each_line
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.training.written_steps import cleared_between
 
 LOOKS_AT = "optimizer step"
 
 
+_OF_INPUTS = pattern(r"(?<!zero_)(?<!no_)(?<!enable_)grad\b|requires_grad|\badv|perturb|attack|delta|epsilon|closure|warm")
 _HOOKS = ("on_after_backward", "on_before_optimizer_step")
 _OF_LIGHTNING = (".LightningModule", ".Callback")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    yield from first_of_each_line(chain(_seen(facts), _written(facts), _in_hooks(facts)))
+    yield from first_of_each_line(chain(_seen(facts), _written(facts), _in_hooks(facts), _between_losses(facts)))
 
 
 def _written(facts: Facts) -> Iterator[Finding]:
@@ -61,3 +63,35 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         for grads in step.grads:
             if grads.kind == "erased" and grads.place is not None and (step.always or grads.place.spot in at_once):
                 yield _erased(grads.place.location, step.place.location)
+
+
+def _between_losses(facts: Facts) -> Iterator[Finding]:
+    """`first.backward(); optimizer.zero_grad(); second.backward(); optimizer.step()`: the first loss trains nothing.
+
+    Not where the first one may be for its gradients by an input, as for a perturbation, or for a look at them.
+    """
+    backwards = {backward.place.spot: backward for backward in facts.backwards}
+    for clearing in facts.training.clearings:
+        fresh = [grads.place for grads in clearing.grads if grads.kind == "fresh" and grads.choice is None]
+        if not clearing.always or len(fresh) != len(clearing.grads) or len(fresh) != 1 or fresh[0] is None:
+            continue
+        first, call = backwards.get(fresh[0].spot), facts.sites.call_at(clearing.place)
+        function = call.function if call is not None else None
+        if first is None or function is None or first.reached != {clearing.key}:
+            continue
+        loops = [loop.node for loop, _ in clearing.when.loops]
+        if fresh[0].node not in function.nodes or _OF_INPUTS.search(function.file.module.text_of(function.node)):
+            continue
+        for step in facts.steps:
+            taken = {grads.place.spot for grads in step.grads if grads.place is not None and grads.kind == "fresh"}
+            if step.key != clearing.key or step.place.node not in function.nodes or first.place.spot in taken:
+                continue
+            together = first.when.loops == clearing.when.loops and loops == [loop.node for loop, _ in step.when.loops]
+            if taken and together:
+                yield Finding(
+                    "This clears the gradients of the loss above, which no step has taken: only the next loss trains",
+                    clearing.place.location,
+                    help="clear them once, before the first `backward()`: the gradients of both losses add up",
+                    related=(first.place.location, step.place.location),
+                )
+                break
