@@ -181,7 +181,11 @@ _MOVES = ("cpu", "cuda", "to", "float", "squeeze", "flatten", "view", "reshape")
 
 
 def _moved(node: ast.expr) -> ast.expr:
-    return before_methods(node, _MOVES)
+    """`model(x)` of `F.normalize(model(x).flatten(1), dim=1).cpu()`."""
+    node = before_methods(node, _MOVES)
+    while isinstance(node, ast.Call) and last_name(node.func) == "normalize" and node.args:
+        node = before_methods(node.args[0], _MOVES)
+    return node
 
 
 def _made_of(node: ast.expr, call: ast.AST) -> bool:

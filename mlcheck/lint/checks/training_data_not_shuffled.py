@@ -30,11 +30,11 @@ _SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
-        if _shuffles_the_rest(loader):
+        if _shuffles_the_rest(loader) or _draws_the_rest(loader):
             yield Finding(
                 "The data is shuffled unless it is for training",
                 loader.call.place.location,
-                help="pass `shuffle` the other way round",
+                help="the other way round: training data is shuffled, and the rest goes in order",
             )
         if _is_left_by_hook(loader):
             yield Finding(
@@ -143,6 +143,22 @@ def _shuffles_the_rest(loader: Loader) -> bool:
     if word.value in _FOR_EVALUATION and re.search("['\"]train", loader.call.file.text):
         return isinstance(node.ops[0], ast.NotEq if negative else ast.Eq)
     return word.value in ("train", "training") and isinstance(node.ops[0], ast.Eq if negative else ast.NotEq)
+
+
+def _draws_the_rest(loader: Loader) -> bool:
+    """`sampler=SequentialSampler(data) if is_train else RandomSampler(data)`."""
+    given = loader.call.argument("sampler", 3)
+    if given is None or given is OPEN:
+        return False
+    node, context = loader.call.file.value(given, loader.call.context)
+    if not isinstance(node, ast.IfExp):
+        return False
+    asked, arms = node.test, [node.body, node.orelse]
+    if isinstance(asked, ast.UnaryOp) and isinstance(asked.op, ast.Not):
+        asked, arms = asked.operand, arms[::-1]
+    called = [loader.call.file.called(arm, context).rpartition(".")[2] for arm in arms]
+    named = _FOR_TRAINING.fullmatch(ast.unparse(asked).removeprefix("self.")) is not None
+    return named and called == ["SequentialSampler", "RandomSampler"]
 
 
 def _is_in_table(loader: Loader) -> bool:
