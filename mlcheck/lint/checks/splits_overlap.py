@@ -1,6 +1,7 @@
 """splits-overlap: training and validation are slices of the same data that share a part."""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,12 +19,20 @@ _SLICE = pattern(r"\w+\[[^\[\]\n]*:[^\[\]\n]*\]")
 _SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
+_ALL = pattern(r"^ *(?:\w+, *)*\w*train\w*(?:, *\w+)* = \w+(?:, |$)", re.MULTILINE)
+_TAKEN_OUT = ("not in ", "setdiff", "difference", "isin", "delete", "remove")
+_EVERYTHING = "*"
+
+
 class Slice(NamedTuple):
-    """`data[low:high]` of one part of the data; a bound is a share of `whole`, or a number of items where that is #."""
+    """`data[low:high]` of one part of the data; a bound is a share of `whole`, or a number of items where that is #.
+
+    Where `whole` is *, it is all of the data, under another name.
+    """
 
     split: str
     made: Context
-    node: ast.Subscript
+    node: ast.expr
     low: float
     high: float
     whole: str
@@ -56,9 +65,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _may_share(text: str) -> bool:
-    """Whether a slice reaches to the end, or the same one is written twice."""
+    """Whether a slice reaches to the end, or the same one is written twice, or training gets all."""
     slices = _SLICE.findall(text)
-    return ":]" in text or len(set(slices)) < len(slices)
+    return ":]" in text or len(set(slices)) < len(slices) or (bool(slices) and _ALL.search(text) is not None)
 
 
 def _has_windows(text: str) -> bool:
@@ -70,6 +79,7 @@ def _shared(found: list[Slice]) -> Iterator[tuple[Slice, Slice]]:
         for held in found if learnt.split == "train" else ():
             shared = max(learnt.low, held.low) < min(learnt.high, held.high)
             together = learnt.whole == held.whole and not learnt.made.excludes(held.made)
+            together = together or (learnt.whole == _EVERYTHING and learnt.made is held.made)
             if held.split != "train" and together and shared:
                 yield held, learnt
 
@@ -81,6 +91,8 @@ def _slices(file: File, scope: ast.AST, context: Context) -> dict[str, list[Slic
     for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             stored[node.id] = stored.get(node.id, 0) + 1
+    text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
+    all_of = not any(word in text for word in _TAKEN_OUT)
     found: dict[str, list[Slice]] = {}
     for node in nodes:
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
@@ -89,14 +101,24 @@ def _slices(file: File, scope: ast.AST, context: Context) -> dict[str, list[Slic
             split = split_of_name(target)
             parts = [part for part in walk(value) if isinstance(part, ast.Subscript)] if split else []
             counted = _counted(value) if any(isinstance(part.slice, ast.Slice) for part in parts) else set()
-            bindings = file.bindings(target, context) if parts else []
+            whole = split == "train" and all_of and _is_all(target, value, stored)
+            bindings = file.bindings(target, context) if parts or whole else []
             made = next((binding.context for binding in bindings if binding.node is node), context)
+            if whole:
+                everything = Slice(split, made, value, 0.0, float("inf"), _EVERYTHING)
+                found.setdefault(ast.unparse(value), []).append(everything)
             for part in parts:
                 if isinstance(part.slice, ast.Slice) and part not in counted:
                     bounds = _bounds(part.slice) or _as_written(part.slice)
                     if bounds is not None and _are_settled(part, stored):
                         found.setdefault(ast.unparse(part.value), []).append(Slice(split, made, part, *bounds))
     return found
+
+
+def _is_all(target: str, value: ast.expr, stored: dict[str, int]) -> bool:
+    """`train_index = order`, of an order that is bound once and is no split itself."""
+    named = isinstance(value, ast.Name) and not split_of_name(value.id)
+    return named and stored.get(target) == stored.get(ast.unparse(value)) == 1
 
 
 def _counted(value: ast.expr) -> set[ast.AST]:
