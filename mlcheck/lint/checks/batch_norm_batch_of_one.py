@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import UNKNOWN, Call
+from mlcheck.lint.sites.data.lengths import size_of_last
 from mlcheck.lint.sites.data.loaders import loaders
 from mlcheck.lint.sites.latest import source
 
@@ -22,7 +23,10 @@ _UNMOVED = pattern(r"momentum=0(?:\.0*)?\s*[,)]")
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
-        if not loader.trained or loader.split in ("val", "test") or _size(loader.call) != 1:
+        if not loader.trained or loader.split in ("val", "test"):
+            continue
+        always, last = _size(loader.call) == 1, size_of_last(loader.call) == 1
+        if not always and not last:
             continue
         if loader.call.argument("collate_fn", 6) is not None:
             continue
@@ -32,9 +36,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         if norms and not any(_UNMOVED.search(text) or any(word in text for word in _OTHERWISE) for text in texts):
             yield Finding(
                 "Batches of one sample train batch normalisation: its running averages belong to no sample, "
-                "and `eval()` uses them",
+                "and `eval()` uses them"
+                if always
+                else "The last batch has one sample: it has no variance for batch normalisation, which refuses it",
                 loader.call.place.location,
-                help="use a larger batch, or `nn.GroupNorm`, which normalises each sample by itself",
+                help="use a larger batch, or `nn.GroupNorm`, which normalises each sample by itself"
+                if always
+                else "pass `drop_last=True`",
                 related=(norms[0].place.location,),
             )
 

@@ -67,14 +67,31 @@ def _batches(file: File, over: ast.expr, context: Context) -> int | None:
 def _of_loader(origin: Origin) -> int | None:
     if origin.name != LOADER or not isinstance(origin.node, ast.Call):
         return None
-    call = Call(origin.file, origin.node, origin.context)
+    sizes = _sizes(Call(origin.file, origin.node, origin.context))
+    if sizes is None:
+        return None
+    rows, batch, drops = sizes
+    return rows // batch if drops else -(-rows // batch)
+
+
+def size_of_last(call: Call) -> int | None:
+    """How many samples the last batch of a loader has; None where that cannot be told."""
+    sizes = _sizes(call)
+    if sizes is None:
+        return None
+    rows, batch, drops = sizes
+    return batch if drops else rows % batch or batch
+
+
+def _sizes(call: Call) -> tuple[int, int, bool] | None:
+    """The samples of a loader, those in a batch, and whether it drops the rest."""
     data, size = call.argument("dataset", 0), call.argument("batch_size", 1)
-    rows = _rows(origin.file, data, origin.context) if data is not None else None
-    batch = 1 if size is None else _number(origin.file, size, origin.context)
+    rows = _rows(call.file, data, call.context) if data is not None else None
+    batch = 1 if size is None else _number(call.file, size, call.context)
     drops = call.constant("drop_last", 8, default=False)
     if rows is None or not batch or drops not in (True, False) or call.argument("batch_sampler", 4) is not None:
         return None
-    return rows // batch if drops else -(-rows // batch)
+    return rows, batch, drops is True
 
 
 def _rows(file: File, data: ast.expr, context: Context) -> int | None:
