@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
+from mlcheck.lint.sites.evaluation.best_settings import best_settings, own_scope
 from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs
 from mlcheck.lint.sites.latest import origin
 from mlcheck.lint.sites.origins import callers, returns
@@ -110,11 +111,11 @@ def _all_choices(file: File) -> list[Choice]:
 
 def _choices(file: File) -> Iterator[Choice]:
     """Scores that are compared with the best one so far where models are kept, or given to early stopping."""
-    yield from _argmax(file)
+    yield from best_settings(file)
     if _KEEPS.search(file.text):
         best_ones = _lines_with(_BEST, file.text)
         for compare, where in file.walk.comparisons:
-            context = _own_scope(where)
+            context = own_scope(where)
             if context is None or len(compare.ops) != 1 or not _meets(compare, best_ones):
                 continue
             sides = [compare.left, compare.comparators[0]]
@@ -131,7 +132,7 @@ def _choices(file: File) -> Iterator[Choice]:
         for call, where in calls if stops or last == "step" else ():
             if last != "step" and not _meets(call.func, stops):
                 continue
-            context = _own_scope(where)
+            context = own_scope(where)
             if context is None or not call.args:
                 continue
             if stops and _STOPS.search(ast.unparse(call.func)):
@@ -154,32 +155,12 @@ def _meets(node: ast.expr, lines: set[int]) -> bool:
     return any(line in lines for line in range(node.lineno, (node.end_lineno or node.lineno) + 1))
 
 
-def _argmax(file: File) -> Iterator[Choice]:
-    """`best_threshold = max(grid, key=lambda t: f1_score(test_y, test_p > t))`."""
-    for call in file.calls("max", "min"):
-        key = call.argument("key")
-        named = any(re.search(r"best|thresh|chosen|optimal", name) for name in file.names_given(call.node))
-        context = _own_scope(call.context)
-        if named and isinstance(key, ast.Lambda) and context is not None:
-            yield key.body, context, "which threshold or setting is kept"
-
-
 def _is_plateau_step(file: File, node: ast.Call, context: Context) -> bool:
     """`scheduler.step(score)` of a `ReduceLROnPlateau`."""
     if not isinstance(node.func, ast.Attribute) or node.func.attr != "step" or "ReduceLROnPlateau" not in file.text:
         return False
     made, _ = file.value(node.func.value, context)
     return isinstance(made, ast.Call) and ast.unparse(made.func).endswith("ReduceLROnPlateau")
-
-
-def _own_scope(context: Context) -> Context | None:
-    """The function or module that a place belongs to; None in a lambda and in the body of a class."""
-    for outer in context.outwards():
-        if outer.kind in ("function", "module"):
-            return outer
-        if outer.kind in ("lambda", "class"):
-            return None
-    return None
 
 
 def _in_training(file: File, context: Context) -> bool:
