@@ -31,7 +31,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         number = _listed(wrap)
         chosen = wrap.constant("device_ids", 1) is not None
         if number is None and not any(word in text for text in texts for word in ("set_device(", "cuda.device(")):
-            number = _moved(wrap, starts=not chosen and "init_process_group" in wrap.file.text)
+            begins = "init_process_group" in wrap.file.text and (not chosen or "__main__" in wrap.file.text)
+            number = _moved(wrap, starts=begins)
         if number is not None:
             yield Finding(
                 f"Every process puts its replica on GPU {number}: the others stay idle, or NCCL refuses",

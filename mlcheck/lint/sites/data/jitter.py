@@ -16,21 +16,56 @@ from mlcheck.lint.sites.origins import Origin
 from mlcheck.lint.sites.scopes import Context
 
 _DRAWS = ("normal", "randn", "uniform", "rand", "randn_like", "rand_like", "gauss", "normalvariate", "standard_normal")
+_SPLITS = frozenset(["split", "train", "training", "is_train", "is_training", "mode", "phase", "augment", "aug"])
 _SPACES = ("numpy.random.", "torch.", "random.")
 _MIXES = frozenset(f"torchvision.transforms.v2.{name}" for name in ("MixUp", "CutMix"))
 _MEANT = pattern(r"nois|diffus|synth|toy|fake|dummy|random|contrast|simclr|byol|corrupt|robust|perturb", re.IGNORECASE)
 
 
 def noise_in_samples(cls: Class) -> ast.stmt | None:
-    """Where `__getitem__` adds noise to every sample, or scales it at random, and keeps no clean one."""
+    """Where `__getitem__` adds noise to every sample, or scales it at random, and keeps no clean one.
+
+    Or has a method of its own do that, where the data set was told of splits and does not ask.
+    """
     item = cls.methods.get("__getitem__")
     if item is None or _MEANT.search(cls.name) or _MEANT.search(cls.file.name) or "training" in _text(item):
         return None
     for line in item.node.body:
         name = _changed(item, line)
+        if not name and _is_split_unread(cls):
+            name = _changed_by_method(cls, item, line)
         if name and not _is_kept(item, name, line) and not conditions(item.inner):
             return line
     return None
+
+
+def _is_split_unread(cls: Class) -> bool:
+    """`self.split = split` in the constructor, which nothing asks: the samples of all splits are treated alike."""
+    init = cls.methods.get("__init__")
+    if init is None:
+        return False
+    for name, sets in cls.attributes.items():
+        value = sets[0][1].value
+        if name not in _SPLITS or len(sets) > 1 or not isinstance(value, ast.Name) or value.id not in init.parameters:
+            continue
+        spoken = [len(re.findall(rf"\.{name}\b", file.text)) for file in cls.file.sites.mentioning([name], tests=True)]
+        read = [node for node in init.nodes if isinstance(node, ast.Name) and node.id == value.id]
+        if sum(spoken) == 1 and len(read) == 1:
+            return True
+    return False
+
+
+def _changed_by_method(cls: Class, item: Function, line: ast.stmt) -> str:
+    """`x` of `x = self.augment(x)`, a method that draws at random and asks nothing of the data set; "" of all else."""
+    match line:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called, args=[ast.Name(id=given)])):
+            method = cls.find(own_attribute(called, item)) if name == given else None
+        case _:
+            return ""
+    if method is None or method.node.decorator_list or not any(_draws(method, line) for line in method.node.body):
+        return ""
+    tests = [ast.unparse(node.test) for node in method.nodes if isinstance(node, ast.If | ast.IfExp)]
+    return "" if any(f"{method.receiver}." in test for test in tests) else name
 
 
 def transform_in_samples(cls: Class) -> tuple[ast.Call, Origin] | None:
@@ -103,7 +138,7 @@ def _changed(item: Function, line: ast.stmt) -> str:
     return ""
 
 
-def _draws(item: Function, value: ast.expr) -> bool:
+def _draws(item: Function, value: ast.AST) -> bool:
     for node in walk(value):
         named = item.file.resolve(node.func, item.inner) if isinstance(node, ast.Call) else None
         if isinstance(named, str) and named.startswith(_SPACES) and named.rpartition(".")[2] in _DRAWS:
