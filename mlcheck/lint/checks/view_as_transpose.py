@@ -9,7 +9,7 @@ from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.data.pictures import KEEPS, is_picture
 from mlcheck.lint.sites.latest import origin, source
-from mlcheck.lint.sites.layers.dimensions import dimension, of_linear, positions, projected, unpacked
+from mlcheck.lint.sites.layers.dimensions import dimension, fed_to, of_linear, positions, projected, unpacked
 from mlcheck.lint.sites.layers.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.layers.merging import (
     is_merged_across,
@@ -102,12 +102,12 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     """Whether the sizes of its dimensions come back in another order."""
     groups = [_factors(size) for size in sizes]
     if isinstance(owner, ast.Call):
+        if (fed := fed_to(call, owner, ("Linear", "Embedding"))) is not None and _asks_out_of_order(fed.id, groups):
+            return True
         return _moves(call, of_linear(call, owner, call.context), groups)
     if not isinstance(owner, ast.Name) or _is_padded(call, owner):
         return False
-    inline = [[dimension(factor, owner.id) for factor in group] for group in groups]
-    known = [group[0] for group in inline if len(group) == 1 and group[0] is not None]
-    if len(known) > 1 and len(set(known)) == len(known) and known != sorted(known):
+    if _asks_out_of_order(owner.id, groups):
         return True
     if _is_out_of_order(call, owner, sizes):
         return True
@@ -126,6 +126,13 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
         return False
     order = [text for group in texts for text in sorted(group, key=names.index)]
     return order != names and not _is_undone(call, names, order)
+
+
+def _asks_out_of_order(name: str, groups: list[list[ast.expr]]) -> bool:
+    """`x.view(x.size(1), x.size(0), -1)`, of the tensor itself, or of what a layer made of its last dimension."""
+    inline = [[dimension(factor, name) for factor in group] for group in groups]
+    known = [group[0] for group in inline if len(group) == 1 and group[0] is not None]
+    return len(known) > 1 and len(set(known)) == len(known) and known != sorted(known)
 
 
 def _is_out_of_order(call: Call, owner: ast.Name, sizes: list[ast.expr]) -> bool:

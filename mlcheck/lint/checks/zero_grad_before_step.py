@@ -12,7 +12,9 @@ from mlcheck.lint.sites.training.written_steps import cleared_between
 LOOKS_AT = "optimizer step"
 
 
-_OF_INPUTS = pattern(r"(?<!zero_)(?<!no_)(?<!enable_)grad\b|requires_grad|\badv|perturb|attack|delta|epsilon|closure|warm")
+_OF_INPUTS = pattern(
+    r"(?<!zero_)(?<!no_)(?<!enable_)grad\b|requires_grad|\badv|perturb|attack|delta|epsilon|closure|warm"
+)
 _HOOKS = ("on_after_backward", "on_before_optimizer_step")
 _OF_LIGHTNING = (".LightningModule", ".Callback")
 

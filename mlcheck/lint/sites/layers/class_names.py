@@ -53,7 +53,9 @@ def _asked(function: Function) -> Iterator[tuple[ast.expr, str, bool]]:
                 whole = True
             case ast.Compare(left=ast.Constant(value=str(word)), ops=[ast.In()], comparators=[name]):
                 whole = False
-            case ast.Call(func=ast.Attribute(value=name, attr="find" | "startswith"), args=[ast.Constant(value=str(word))]):
+            case ast.Call(
+                func=ast.Attribute(value=name, attr="find" | "startswith"), args=[ast.Constant(value=str(word))]
+            ):
                 whole = False
             case _:
                 continue

@@ -47,19 +47,24 @@ def _of_part(call: Call, node: ast.expr, context: Context) -> list[str]:
 
 def of_linear(call: Call, made: ast.expr, context: Context) -> list[str]:
     """The sizes but for the last, where a linear layer of the class is called on a tensor whose sizes have names."""
+    given = fed_to(call, made, ("Linear",))
+    return unpacked(Call(call.file, made, context), given)[:-1] if given and isinstance(made, ast.Call) else []
+
+
+def fed_to(call: Call, made: ast.expr, kinds: tuple[str, ...]) -> ast.Name | None:
+    """`x` of `self.layer(x)`, where the class makes that layer once, and it is of one of the kinds."""
     if not isinstance(made, ast.Call) or len(made.args) != 1 or not isinstance(made.args[0], ast.Name):
-        return []
+        return None
     layer = made.func
     if not isinstance(layer, ast.Attribute) or call.cls is None:
-        return []
+        return None
     sets = call.cls.attributes.get(layer.attr, [])
     kind = sets[0][1].value or sets[0][1].unpacked if len(sets) == 1 else None
+    if isinstance(kind, ast.Tuple) and sets[0][1].item < len(kind.elts):
+        kind = kind.elts[sets[0][1].item]
     if isinstance(kind, ast.GeneratorExp | ast.ListComp):
         kind = kind.elt
-    if not isinstance(kind, ast.Call) or not ast.unparse(kind.func).endswith("Linear"):
-        return []
-    here = Call(call.file, made, context)
-    return unpacked(here, made.args[0])[:-1]
+    return made.args[0] if isinstance(kind, ast.Call) and ast.unparse(kind.func).endswith(kinds) else None
 
 
 def dimension(node: ast.expr, owner: str) -> int | None:

@@ -133,6 +133,10 @@ def _path(file: File, node: ast.expr | None, context: Context) -> str | frozense
     if isinstance(constant, str) or node is None:
         return constant if isinstance(constant, str) else None
     found = origins(file, node, context)
+    written = {each.file.constant(each.node, each.context) for each in found}
+    only = written.pop() if len(written) == 1 else None
+    if isinstance(only, str):  # of each call of the function
+        return only
     asked = [ast.unparse(each.node) for each in found if isinstance(each.node, ast.Attribute)]
     known = len(asked) == len(found) > 0 and not any(name.startswith("self.") for name in asked)
     return frozenset(asked) if known else None
