@@ -14,7 +14,7 @@ _CHOSEN = pattern(r"best|thresh|chosen|optimal")
 
 
 def best_settings(file: File) -> Iterator[tuple[ast.expr, Context, str]]:
-    """`best_threshold = max(grid, key=lambda t: f1_score(test_y, test_p > t))`, `best = max(scores, key=scores.get)`."""
+    """`threshold = max(grid, key=lambda t: f1_score(test_y, test_p > t))`, `best = max(scores, key=scores.get)`."""
     for call in file.calls("max", "min"):
         key = call.argument("key")
         named = any(_CHOSEN.search(name) for name in file.names_given(call.node))
