@@ -1,7 +1,7 @@
 """constant-not-buffer: a constant tensor that stays behind when its module is moved to another device."""
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
@@ -11,6 +11,7 @@ from mlcheck.lint.nodes import is_attribute, is_none, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, Sites
 from mlcheck.lint.sites.constants import ANY, made_by
 from mlcheck.lint.sites.layers.filling import filled
+from mlcheck.lint.sites.layers.in_place import NUMBERS, has_local, plain, written_in_place
 from mlcheck.lint.sites.layers.modules import PARAMETER, is_plain, module_classes, text_of
 from mlcheck.lint.sites.layers.random_orders import random_orders
 
@@ -24,8 +25,7 @@ _WITH_TENSORS = frozenset(
 )
 _WITH_MASK = ("masked_fill", "masked_fill_", "where", "masked_select")
 _AS_OPERAND = ("attn_mask", "src_mask", "tgt_mask", "weight", "pos_weight")
-_NUMBERS = ("size", "numel", "dim", "item", "tolist", "nelement")
-_COUNTS = frozenset([*_NUMBERS, "len", "range", "int", "sum", "mean", "max", "min", "prod", "norm", "std", "var"])
+_COUNTS = frozenset([*NUMBERS, "len", "range", "int", "sum", "mean", "max", "min", "prod", "norm", "std", "var"])
 _FRESH = frozenset(["arange", "linspace", "zeros", "ones", "full", "tensor", "eye", "cpu", "numpy", "zip", "enumerate"])
 _MOVES = (".to(", ".cuda(", "device", "type_as", ".cpu(", "to_device", "new_tensor", ".type(", "as_tensor")
 
@@ -56,7 +56,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if filled(facts.sites, cls, name, function, assigned):  # a parameter: param-unregistered tells of it
                 continue
             used = _used_with_input(cls, name)
-            written = isinstance(used, ast.Call) and _is_written(used, function.receiver, name)
+            written = used is not None and written_in_place(used, function.receiver, name)
             lasts = made in _RANDOM or len(assignments) > 1 or written  # what no constructor makes again
             if not (moved or (saved and lasts)):
                 continue
@@ -88,7 +88,7 @@ def _is_parameter(cls: Class, function: Function, assigned: AttributeSet) -> boo
 
 def _is_spread(used: ast.AST, name: str) -> bool:
     """`x * self.weight.view(1, -1)`, `x + self.bias[None]`: it has a dimension, and works from no other device."""
-    return any(_has_dimension(node) and last_name(_bare(node)) == name for node in walk(used))
+    return any(_has_dimension(node) and last_name(plain(node)) == name for node in walk(used))
 
 
 def _has_dimension(node: ast.AST) -> TypeGuard[ast.expr]:
@@ -103,8 +103,9 @@ def _mentions(sites: Sites, words: tuple[str, ...]) -> bool:
 
 
 def _renews(name: str, later: AttributeSet) -> bool:
-    """`self.mean = 0.9 * self.mean + ...`: a state that is carried on, no parameter or buffer, and not moved."""
-    text = ast.unparse(later.value) if later.value is not None else ""
+    """`self.mean = 0.9 * self.mean + ...`, `self.sum += x`: carried on, no parameter or buffer, and not moved."""
+    carried = later.node if isinstance(later.node, ast.AugAssign) else later.value
+    text = ast.unparse(carried) if carried is not None else ""
     other = ("Parameter(", "Buffer(", *_MOVES)
     return f"self.{name}" in text and not any(word in text for word in other)
 
@@ -163,7 +164,7 @@ def _is_taken(statement: ast.stmt, held: set[str]) -> bool:
     """`self.betas[t]`: one number of many, which works from the CPU."""
     return any(
         isinstance(node, ast.Subscript)
-        and ast.unparse(_bare(node)) in held
+        and ast.unparse(plain(node)) in held
         and not any(isinstance(part, ast.Slice) or is_none(part) for part in walk(node.slice))
         for node in walk(statement)
     )
@@ -179,7 +180,7 @@ def _meeting(forward: Function, statement: ast.stmt, held: set[str], given: set[
             parts = [*node.args, *listed]
         else:
             continue
-        bare = {ast.unparse(_bare(part)) for part in parts}
+        bare = {ast.unparse(plain(part)) for part in parts}
         if not held.isdisjoint(bare) and not given.isdisjoint(bare):
             return node
     return None
@@ -208,47 +209,25 @@ def _operand(statement: ast.AST, receiver: str, name: str) -> ast.AST | None:
     for node in walk(statement):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WITH_MASK:
             masks = [arg.left if isinstance(arg, ast.Compare) else arg for arg in node.args]
-            if any(is_attribute(_bare(mask), receiver, name) for mask in masks):
+            if any(is_attribute(plain(mask), receiver, name) for mask in masks):
                 return node
         if (
             isinstance(node, ast.keyword)
             and node.arg in _AS_OPERAND
-            and is_attribute(_bare(node.value), receiver, name)
+            and is_attribute(plain(node.value), receiver, name)
         ):
             return node
-        if isinstance(node, ast.Call) and _is_written(node, receiver, name):
-            if _has_local(node.args, receiver):
-                return node
+        if written_in_place(node, receiver, name):
+            return node
         if isinstance(node, ast.Call) and last_name(node.func) in _WITH_TENSORS and len(node.args) > 1:
-            given = any(is_attribute(_bare(arg), receiver, name) for arg in node.args)
-            if given and any(_has_local((arg, arg), receiver) for arg in node.args):
+            given = any(is_attribute(plain(arg), receiver, name) for arg in node.args)
+            if given and any(has_local((arg, arg), receiver) for arg in node.args):
                 return node
         if isinstance(node, ast.BinOp):
             parts = list(_operands(node))
-            if any(is_attribute(_bare(part), receiver, name) for part in parts) and _has_local(parts, receiver):
+            if any(is_attribute(plain(part), receiver, name) for part in parts) and has_local(parts, receiver):
                 return node
     return None
-
-
-def _is_written(call: ast.Call, receiver: str, name: str) -> bool:
-    """`self.total.mul_(0.9).add_(x)`, in place; `copy_` takes what is on another device."""
-    func = call.func
-    if not isinstance(func, ast.Attribute) or not func.attr.endswith("_") or func.attr in ("copy_", "requires_grad_"):
-        return False
-    return is_attribute(_bare(func.value), receiver, name)
-
-
-def _bare(node: ast.expr) -> ast.expr:
-    """`self.c[None, :]` and `self.c.view(1, -1)` are on the device of `self.c`."""
-    while True:
-        if isinstance(node, ast.Subscript):
-            node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in _NUMBERS:
-            node = node.func.value
-        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT") and not isinstance(node.value, ast.Name):
-            node = node.value
-        else:
-            return node
 
 
 def _operands(node: ast.expr) -> Iterator[ast.expr]:
@@ -258,8 +237,3 @@ def _operands(node: ast.expr) -> Iterator[ast.expr]:
         yield from _operands(node.right)
     elif not isinstance(node, ast.Constant):
         yield node
-
-
-def _has_local(sides: Iterable[ast.expr], receiver: str) -> bool:
-    """Whether a side computes with a local name, as an input is."""
-    return any(isinstance(node, ast.Name) and node.id != receiver for side in sides for node in walk(side))

@@ -32,7 +32,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 if not dropped:
                     yield from _weighed_alike(scope, loop)
                     yield from _counted_full(scope, loop)
-                if not dropped and not _SUMS.search(scope.text):
+                around = file.module.text_of(loop) if isinstance(scope.node, ast.Module) else scope.text
+                if not dropped and not _SUMS.search(around):
                     yield from _means(scope, loop)
                     yield from _listed(scope, loop)
                     yield from _metered(scope, loop)

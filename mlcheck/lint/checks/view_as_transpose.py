@@ -102,12 +102,15 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     """Whether the sizes of its dimensions come back in another order."""
     groups = [_factors(size) for size in sizes]
     if isinstance(owner, ast.Call):
-        if (fed := fed_to(call, owner, ("Linear", "Embedding"))) is not None and _asks_out_of_order(fed.id, groups):
+        fed = fed_to(call, owner, ("Linear", "Embedding"))
+        told = [positions(call, fed, group[0]) for group in groups if len(group) == 1] if fed is not None else []
+        if _is_unsorted([places[0] for places in told if len(places) == 1]):
             return True
         return _moves(call, of_linear(call, owner, call.context), groups)
     if not isinstance(owner, ast.Name) or _is_padded(call, owner):
         return False
-    if _asks_out_of_order(owner.id, groups):
+    inline = [dimension(group[0], owner.id) for group in groups if len(group) == 1]
+    if _is_unsorted([place for place in inline if place is not None]):
         return True
     if _is_out_of_order(call, owner, sizes):
         return True
@@ -128,11 +131,9 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     return order != names and not _is_undone(call, names, order)
 
 
-def _asks_out_of_order(name: str, groups: list[list[ast.expr]]) -> bool:
-    """`x.view(x.size(1), x.size(0), -1)`, of the tensor itself, or of what a layer made of its last dimension."""
-    inline = [[dimension(factor, name) for factor in group] for group in groups]
-    known = [group[0] for group in inline if len(group) == 1 and group[0] is not None]
-    return len(known) > 1 and len(set(known)) == len(known) and known != sorted(known)
+def _is_unsorted(places: list[int]) -> bool:
+    """Whether dimensions, each asked for once, are asked for in another order than theirs."""
+    return len(places) > 1 and len(set(places)) == len(places) and places != sorted(places)
 
 
 def _is_out_of_order(call: Call, owner: ast.Name, sizes: list[ast.expr]) -> bool:

@@ -7,6 +7,7 @@ from itertools import chain
 from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.sites.training.written_steps import cleared_between
 
 LOOKS_AT = "optimizer step"
@@ -78,15 +79,16 @@ def _between_losses(facts: Facts) -> Iterator[Finding]:
         if not clearing.always or len(fresh) != len(clearing.grads) or len(fresh) != 1 or fresh[0] is None:
             continue
         first, call = backwards.get(fresh[0].spot), facts.sites.call_at(clearing.place)
-        function = call.function if call is not None else None
-        if first is None or function is None or first.reached != {clearing.key}:
+        if first is None or call is None or first.reached != {clearing.key}:
             continue
+        nodes = call.function.nodes if call.function is not None else list(own_nodes(call.file.module.source.tree))
+        text = call.file.module.text_of(call.function.node) if call.function is not None else call.file.text
         loops = [loop.node for loop, _ in clearing.when.loops]
-        if fresh[0].node not in function.nodes or _OF_INPUTS.search(function.file.module.text_of(function.node)):
+        if fresh[0].node not in nodes or _OF_INPUTS.search(text):
             continue
         for step in facts.steps:
             taken = {grads.place.spot for grads in step.grads if grads.place is not None and grads.kind == "fresh"}
-            if step.key != clearing.key or step.place.node not in function.nodes or first.place.spot in taken:
+            if step.key != clearing.key or step.place.node not in nodes or first.place.spot in taken:
                 continue
             together = first.when.loops == clearing.when.loops and loops == [loop.node for loop, _ in step.when.loops]
             if taken and together:
