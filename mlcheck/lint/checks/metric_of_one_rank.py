@@ -61,11 +61,11 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _evaluations(sites: Sites) -> Iterator[Function]:
-    """Functions that loop over a loader without gradients, and train nothing."""
+    """Functions in which something is computed without gradients."""
     for file in sites.mentioning(["no_grad", "inference_mode"]):
         for function in file.functions:
             text = file.module.text_of(function.node) + " ".join(map(ast.unparse, function.node.decorator_list))
-            if ("no_grad" in text or "inference_mode" in text) and "backward" not in text:
+            if "no_grad" in text or "inference_mode" in text:
                 yield function
 
 
@@ -81,7 +81,17 @@ def _share(function: Function) -> ast.BinOp | None:
 
 
 def _loops(function: Function) -> Iterator[ast.For]:
-    return (n for n in function.nodes if isinstance(n, ast.For) and "loader" in ast.unparse(n.iter).lower())
+    """The loops over a loader; in a function that trains as well, those that stand under `no_grad`."""
+    nodes = function.nodes
+    if "backward" in function.file.module.text_of(function.node):
+        blocks = [node for node in nodes if isinstance(node, ast.With) and _switches_off(node)]
+        nodes = [inner for block in blocks for inner in walk(block)]
+    return (n for n in nodes if isinstance(n, ast.For) and "loader" in ast.unparse(n.iter).lower())
+
+
+def _switches_off(block: ast.With) -> bool:
+    items = [item.context_expr for item in block.items]
+    return any(isinstance(item, ast.Call) and last_name(item.func) in ("no_grad", "inference_mode") for item in items)
 
 
 def _average(function: Function) -> ast.Attribute | None:

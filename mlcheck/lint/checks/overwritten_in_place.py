@@ -12,6 +12,7 @@ from mlcheck.lint.sites import Function, Sites
 from mlcheck.lint.sites.data.held_samples import held_sample, is_view
 from mlcheck.lint.sites.layers.aliases import added_to_both, held_against_itself
 from mlcheck.lint.sites.layers.arguments import changed_for_the_caller
+from mlcheck.lint.sites.layers.changed_parameters import changed_parameters
 from mlcheck.lint.sites.layers.kept_slices import kept_slices
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.layers.overwriting import Overwriting, overwritings
@@ -125,6 +126,12 @@ def _in_modules(sites: Sites) -> Iterator[Finding]:
                 sites.seen[LOOKS_AT] += 1
                 yield from _read_as_it_was(function, change)
                 yield from _needed_backward(function, change)
+        for leaf, name in changed_parameters(cls):
+            yield Finding(
+                f"This changes the parameter `self.{name}` in place while gradients are recorded: autograd refuses it",
+                leaf.location,
+                help=f"compute a new tensor of `self.{name}`, or do it under `torch.no_grad()`",
+            )
 
 
 def _needed_backward(function: Function, change: Overwriting) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, own_nodes
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.alike_groups import alike, told_apart_later
@@ -17,6 +17,7 @@ LOOKS_AT = "optimizer"
 _SPARED = pattern(r"(?:^|_)(?:no|non|without|not)_?(?:weight_)?(?:decay|wd|decayed)|no_?wd|(?:^|_)undecayed")
 _DECAYED = pattern(r"(?:^|_)(?:weight_)?(?:decay|decayed|wd)(?:_|$)")
 _SMALL = pattern(r"bias|norm|\bbn\b|ln_|\.ndim <= 1|\.ndim == 1|\.ndim < 2|dim\(\) == 1|dim\(\) <= 1|shape\) == 1")
+_LARGE = pattern(r"\.ndim > 1|\.ndim >= 2|dim\(\) > 1|dim\(\) >= 2|shape\) > 1|shape\) >= 2")
 _NORMS = tuple(
     f"torch.nn.{name}"
     for name in ("LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm2d")
@@ -106,18 +107,22 @@ def _kind(node: ast.expr | None) -> str:
 
 
 def _sorted_the_wrong_way(file: File) -> Iterator[Finding]:
-    """`if name.endswith("bias"): decay.append(p)`, and the rest into `no_decay`."""
-    for function in file.functions:
-        for node in function.nodes:
+    """`if name.endswith("bias"): decay.append(p)`, the rest into `no_decay`; `if p.ndim > 1: no_decay.append(p)`."""
+    if not _SMALL.search(file.text) and not _LARGE.search(file.text):
+        return
+    for scope, context in file.scopes():
+        for node in own_nodes(scope):
             if not isinstance(node, ast.If) or not node.orelse:
                 continue
             test = ast.unparse(node.test)
-            if " not " in f" {test} " or "!=" in test or not _SMALL.search(test):
+            if " not " in f" {test} " or "!=" in test:
                 continue
-            if _filled(node.body) == "decayed" and _filled(node.orelse) == "spared":
+            small, large = _SMALL.search(test) is not None, _LARGE.search(test) is not None
+            wrong = ("decayed", "spared") if small else ("spared", "decayed")
+            if small != large and (_filled(node.body), _filled(node.orelse)) == wrong:
                 yield Finding(
                     "Biases and norms are put among the parameters that decay, the others among those that do not",
-                    function.place(node).location,
+                    file.place(node, context).location,
                     help="exchange the branches",
                 )
 

@@ -14,7 +14,7 @@ from mlcheck.lint.sites.scopes import Context
 
 _LAYERS = {"ReLU": 0, "ReLU6": 0, "LeakyReLU": 1, "ELU": 1, "SELU": 0, "CELU": 1, "SiLU": 0, "Mish": 0}
 _LAYERS |= {"Hardswish": 0, "Hardsigmoid": 0, "Hardtanh": 2, "RReLU": 2, "Threshold": 2}
-_METHODS = frozenset(
+METHODS = frozenset(
     f"{name}_"
     for name in (
         *("add", "sub", "mul", "div", "pow", "clamp", "clamp_min", "clamp_max", "relu", "sigmoid", "tanh", "exp"),
@@ -75,7 +75,7 @@ def _in_expression(
         if not isinstance(node, ast.Call):
             continue
         func = node.func
-        if isinstance(func, ast.Attribute) and func.attr in _METHODS and isinstance(func.value, ast.Name):
+        if isinstance(func, ast.Attribute) and func.attr in METHODS and isinstance(func.value, ast.Name):
             yield Overwriting(func.value.id, node, result or func.value.id, True, False, loops)
         elif node.args and isinstance(node.args[0], ast.Name) and _is_in_place(function, node):
             name = node.args[0].id
