@@ -8,6 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.ranks import DDP, mentions_rank, owned, runs_on_every_rank, starts
+from mlcheck.lint.sites.weights.read_too_early import read_too_early
 
 LOOKS_AT = "distributed start"
 WORDS = ("init_process_group", "DistributedDataParallel")
@@ -28,6 +29,13 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help="save on one rank alone, `if dist.get_rank() == 0:`, and let the others wait at a barrier",
             )
+    for load, saved in read_too_early(facts.sites):
+        yield Finding(
+            "The other ranks read this file while one may still write it: nothing makes them wait",
+            load.place.location,
+            help="`dist.barrier()` between the two",
+            related=(load.file.place(saved, load.context).location,),
+        )
 
 
 def _is_in_memory(call: Call) -> bool:
