@@ -13,6 +13,7 @@ from mlcheck.lint.sites import OPEN, UNKNOWN, Call, Class
 from mlcheck.lint.sites.data.drawn_orders import not_followed
 from mlcheck.lint.sites.data.loaders import Loader, kind_of_data, loaders
 from mlcheck.lint.sites.data.makers import Made, made
+from mlcheck.lint.sites.data.shuffled_rest import draws_the_rest, shuffles_the_rest
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import Origin, callers, origins
 
@@ -23,14 +24,12 @@ _ORDERED = pattern(
     r"|random|dummy|fake|synthetic|onevar|noop|ones",
     re.IGNORECASE,
 )
-_FOR_TRAINING = pattern(r"(?:is_|for_)?train(?:ing)?")
-_FOR_EVALUATION = ("val", "valid", "validation", "test", "eval", "dev")
 _SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "random.choice")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
-        if _shuffles_the_rest(loader) or _draws_the_rest(loader):
+        if shuffles_the_rest(loader) or draws_the_rest(loader):
             yield Finding(
                 "The data is shuffled unless it is for training",
                 loader.call.place.location,
@@ -122,43 +121,6 @@ def _is_left_by_hook(loader: Loader) -> bool:
     given = [call.argument(*each) for each in (("shuffle", 2), ("sampler", 3), ("batch_sampler", 4))]
     own = loader.dataset is not None and ast.unparse(loader.dataset) == "self.train_dataset"
     return own and given == [None] * 3 and not any(word in call.file.text for word in ("Iterable", "streaming"))
-
-
-def _shuffles_the_rest(loader: Loader) -> bool:
-    """`shuffle=not is_train`, `shuffle=split != "train"`, `shuffle=split == "test"`, and nobody else's order."""
-    given = loader.call.argument("shuffle", 2)
-    if given is None or given is OPEN or loader.owns_order:
-        return False
-    node, context = loader.call.file.value(given, loader.call.context)
-    negative = False
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        negative, (node, context) = True, loader.call.file.value(node.operand, context)
-    if isinstance(node, ast.Name | ast.Attribute):
-        return negative and _FOR_TRAINING.fullmatch(ast.unparse(node).removeprefix("self.")) is not None
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-        return False
-    word = node.comparators[0]
-    if not isinstance(word, ast.Constant):
-        return False
-    if word.value in _FOR_EVALUATION and re.search("['\"]train", loader.call.file.text):
-        return isinstance(node.ops[0], ast.NotEq if negative else ast.Eq)
-    return word.value in ("train", "training") and isinstance(node.ops[0], ast.Eq if negative else ast.NotEq)
-
-
-def _draws_the_rest(loader: Loader) -> bool:
-    """`sampler=SequentialSampler(data) if is_train else RandomSampler(data)`."""
-    given = loader.call.argument("sampler", 3)
-    if given is None or given is OPEN:
-        return False
-    node, context = loader.call.file.value(given, loader.call.context)
-    if not isinstance(node, ast.IfExp):
-        return False
-    asked, arms = node.test, [node.body, node.orelse]
-    if isinstance(asked, ast.UnaryOp) and isinstance(asked.op, ast.Not):
-        asked, arms = asked.operand, arms[::-1]
-    called = [loader.call.file.called(arm, context).rpartition(".")[2] for arm in arms]
-    named = _FOR_TRAINING.fullmatch(ast.unparse(asked).removeprefix("self.")) is not None
-    return named and called == ["SequentialSampler", "RandomSampler"]
 
 
 def _is_in_table(loader: Loader) -> bool:
