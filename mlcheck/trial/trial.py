@@ -80,7 +80,10 @@ class Trial:
     one batch as the framework would (modes and grad mode set as the framework sets them, nothing more).
     `train_batches()` and `validation_batches()` start a fresh pass and yield batches on `device`, as
     `train_step` takes them. `end_evaluation()` ends a script's own pass over its validation data, so that it goes on
-    to what it prints; False where it did not come back to its training by that. `loss(batch)` is the differentiable
+    to what it prints; False where it did not come back to its training by that. `end_validation()` ends a validation
+    whose metrics the program's own reducers make, and gives what they made of all batches of the last one; None
+    without reducers.
+    `loss(batch)` is the differentiable
     training loss of a batch without backward, where the adapter knows one; measures that need it skip without.
     `owns_loop` is False where mlcheck supplied the loop, so that nothing can be said about the user's.
     `models` and `optimizers` are keyed by the name the user gave them (`model`, `opt_g`).
@@ -98,8 +101,8 @@ class Trial:
     `again(rank, world)` constructs the program anew, as a restart does, or as one rank of several, which cannot
     talk to the others; None where the adapter cannot. `slots` is how many processes the program is meant for;
     `spawns` how many a script starts by itself with `torch.multiprocessing.spawn`, None where it does not.
-    `searched_metric` is the one that the experiment's search goes by, empty where none is named or where metrics are
-    made by reducers, which no single batch shows; `searches_smallest` says that its smallest value is the best.
+    `searched_metric` is the one that the experiment's search goes by, empty where none is named; `searches_smallest`
+    says that its smallest value is the best.
     `supplied` names what the user gave none of and mlcheck put in its place, `loss` or `optimizer`: nothing is said
     about these.
     `source` is how another process comes by the same trial. `planned` is how long the run is to be.
@@ -115,6 +118,7 @@ class Trial:
     evaluate_step: Callable[[Any], Mapping[str, Any]] | None = None
     validation_batches: Callable[[], Iterator[Any]] | None = None
     end_evaluation: Callable[[], bool] | None = None
+    end_validation: Callable[[], Mapping[str, Any]] | None = None
     loss: Callable[[Any], torch.Tensor] | None = None
     schedulers: Mapping[str, LRScheduler] = field(default_factory=dict)
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))

@@ -132,7 +132,8 @@ REDUCED = f"{WRAPPED}\n        context.wrap_reducer(lambda values: 0.0, name='au
     [
         ("loss", (), Outcome.PASS, "evaluation returns `loss`"),
         ("loss_", (), Outcome.FAIL, "goes by `loss_`, and evaluation returns `loss`; did you mean `loss`?"),
-        ("auc", ((WRAPPED, REDUCED),), Outcome.SKIP, "no experiment config names a metric"),
+        ("auc", ((WRAPPED, REDUCED),), Outcome.PASS, "evaluation returns `auc`"),
+        ("area", ((WRAPPED, REDUCED),), Outcome.INCONCLUSIVE, "make no `area` of one batch"),
     ],
 )
 def test_the_metric_that_the_search_goes_by(

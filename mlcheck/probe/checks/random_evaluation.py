@@ -10,11 +10,12 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.validation.evaluation import Evaluation
+from mlcheck.probe.measure.validation.kept import Kept
 
 _OF_CLASSES = {"cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"}
 
 
-def check(seen: Evaluation, first: FirstLoss | None) -> Verdict:
+def check(seen: Evaluation, first: FirstLoss | None, kept: Kept | None) -> Verdict:
     differing = {name: pair for name, pair in seen.metrics.items() if _differ(*pair)}
     where = f"; {seen.first_difference} is the first to differ" if seen.first_difference else ""
     if seen.dropouts and (differing or seen.first_difference):
@@ -23,6 +24,9 @@ def check(seen: Evaluation, first: FirstLoss | None) -> Verdict:
         help_ = "pass training=self.training, or a probability of 0 where it is False; or use nn.Dropout"
         finding = Finding(message, drop.place, help=help_)
         return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=2)
+    if kept and kept.metrics:
+        finding = _kept(kept)
+        return Verdict(Outcome.WARN, finding.message, findings=(finding,), looked_at=2)
     if not differing and not seen.first_difference:
         what = plural(len(seen.metrics), "metric") if seen.metrics else plural(seen.compared, "module output")
         return Verdict(Outcome.PASS, f"two evaluations of a batch agree bit for bit ({what})", looked_at=2)
@@ -43,6 +47,16 @@ def check(seen: Evaluation, first: FirstLoss | None) -> Verdict:
         Outcome.INCONCLUSIVE,
         reason=f"two evaluations of a batch differ{_pair(differing)}: {source}. Fix its seed if the metric must repeat",
         looked_at=2,
+    )
+
+
+def _kept(seen: Kept) -> Finding:
+    name, (alone, after) = next(iter(seen.metrics.items()))
+    return Finding(
+        f"{name} counts the samples of the validation before: {alone:.6g} on a batch, {after:.6g} where another "
+        f"validation, of {plural(seen.before, 'batch')}, came first, as if the two were one",
+        help="forget everything in reset() of the reducer, which is called before each validation",
+        numbers={"alone": alone, "after": after},
     )
 
 

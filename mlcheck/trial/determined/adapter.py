@@ -57,6 +57,7 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         train_batches=harness.train_batches,
         evaluate_step=harness.evaluate_step,
         validation_batches=harness.validation_batches,
+        end_validation=harness.end_validation if context._reducers.objects else None,
         owns_loop=True,
         entry=place,
         device=context.device,
@@ -76,7 +77,7 @@ def build(kind: type[PyTorchTrial], entry: str, place: tuple[str, int], experime
         saved=_saved(models, optimizers, schedulers, harness.callbacks, context=context),
         again=lambda rank, world: _again(kind, entry, place, replace(experiment, rank=rank, world=world)),
         slots=experiment.slots,
-        searched_metric="" if context._reducers.objects else _searched_metric(experiment.config or {}),
+        searched_metric=_searched_metric(experiment.config or {}),
         searches_smallest=_section(experiment.config or {}, "searcher").get("smaller_is_better") is not False,
     )
 

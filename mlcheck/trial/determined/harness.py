@@ -36,6 +36,7 @@ class Harness:
         self._record = record
         self._unit = unit
         self._workload = Workload()
+        self._reduced: dict[str, Any] = {}
         self.evaluates_batches = _overrides(trial, "evaluate_batch")
         if self.evaluates_batches == _overrides(trial, "evaluate_full_dataset"):
             raise EntryError(
@@ -185,7 +186,8 @@ class Harness:
             for callback in self.callbacks.values():
                 callback.on_validation_epoch_end(ended.metrics)
             metrics = reduced(ended.metrics, self._trial.evaluation_reducer())
-            metrics.update(self._context._reducers.reduce(for_training=False))
+            self._reduced = self._context._reducers.reduce(for_training=False)
+            metrics.update(self._reduced)
             for callback in self.callbacks.values():
                 callback.on_validation_end(metrics)
 
@@ -194,6 +196,10 @@ class Harness:
         if self._workload.kind == "validation":
             with torch.no_grad():
                 self._leave()
+
+    def end_validation(self) -> Mapping[str, Any]:
+        self.settle()
+        return self._reduced
 
     def snapshot(self) -> object:
         self.settle()

@@ -24,8 +24,7 @@ from mlcheck.probe.measure.training.line_by_line import Account, retold
 from mlcheck.probe.measure.training.nan_source import NanSource, find_source
 from mlcheck.probe.measure.training.refusals import why
 from mlcheck.probe.measure.training.update_watch import Update, UpdateWatch
-from mlcheck.probe.measure.tree import map_tensors
-from mlcheck.probe.measure.validation.logged import metrics_of
+from mlcheck.probe.measure.validation.logged import numbers_of_all
 from mlcheck.probe.measure.validation.predictions import Predictions, predictions
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -50,7 +49,7 @@ class ShortRun:
     `error` is what ended the run at step `steps`, with its `place`, and `why` where the call shows it. `source` is
     where the first value that is no number came from, `account` the step that broke or made it, line by line.
     `predictions` are the worst of the model by then. `on_training` are the metrics of `before` and `after` for
-    batches of the training data.
+    batches of the training data. `reduced` are the names of those that reducers make of all these batches together.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -66,6 +65,7 @@ class ShortRun:
     backwards: int = 0
     before: list[dict[str, float]] = field(default_factory=list)
     after: list[dict[str, float]] = field(default_factory=list)
+    reduced: frozenset[str] = frozenset()
     on_training: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
     error: str = ""
     why: str = ""
@@ -79,6 +79,7 @@ class ShortRun:
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:
         run = cls(before=evaluated(trial))
+        run.reduced = frozenset(map(str, trial.end_validation())) if trial.end_validation else frozenset()
         seen = _on_training(trial) if run.before else []
         clock = Clock(min(SECONDS, seconds / 5))
         seed_all(0)
@@ -115,12 +116,12 @@ class ShortRun:
     @property
     def accuracy(self) -> float | None:
         """The model's own after the run, as a share, where the program calls a metric that."""
-        return _accuracy(self.after)
+        return _accuracy(self.after, self.reduced)
 
     @property
     def accuracy_on_training(self) -> float | None:
         """The same of batches that the model is trained on."""
-        return _accuracy(self.on_training[1])
+        return _accuracy(self.on_training[1], self.reduced)
 
     def _train(self, trial: Trial, clock: Clock) -> None:
         updates = UpdateWatch(named_parameters(trial.models), Names(trial.models))
@@ -157,9 +158,10 @@ class ShortRun:
         self.traceback, self.place = user_traceback(error), raised_at(error)
 
 
-def _accuracy(evaluations: list[dict[str, float]]) -> float | None:
+def _accuracy(evaluations: list[dict[str, float]], reduced: frozenset[str]) -> float | None:
+    """None from reducers, which may divide what is right in a few batches by the size of the whole split."""
     for name in evaluations[0] if evaluations else ():
-        if _ACCURACY.match(name.lower()):
+        if name not in reduced and _ACCURACY.match(name.lower()):
             values = [metrics[name] for metrics in evaluations if name in metrics]
             mean = sum(values) / len(values)
             return mean / 100 if max(values) > 1 else mean
@@ -170,15 +172,9 @@ def evaluated(trial: Trial) -> list[dict[str, float]]:
     """The metrics of the first validation batches, each that is one number."""
     if trial.evaluate_step is None or trial.validation_batches is None:
         return []
-    found = []
     with restored(trial):
         seed_all(1)
-        for batch in islice(trial.validation_batches(), VALIDATION_BATCHES):
-            metrics = metrics_of(trial, map_tensors(batch, Tensor.detach))
-            found.append(
-                {str(name): number for name, value in metrics.items() if (number := _number(value)) is not None}
-            )
-    return found
+        return list(numbers_of_all(trial, islice(trial.validation_batches(), VALIDATION_BATCHES)))
 
 
 def _on_training(trial: Trial) -> list[dict[str, float]]:
@@ -186,17 +182,9 @@ def _on_training(trial: Trial) -> list[dict[str, float]]:
     found: list[dict[str, float]] = []
     with suppress(Exception, NotReached), restored(trial):
         seed_all(1)
-        for batch in islice(trial.train_batches(), TRAINING_BATCHES):
-            metrics = metrics_of(trial, map_tensors(batch, Tensor.detach))
-            found.append({str(k): number for k, value in metrics.items() if (number := _number(value)) is not None})
+        for metrics in numbers_of_all(trial, islice(trial.train_batches(), TRAINING_BATCHES)):
+            found.append(metrics)  # noqa: PERF402 - what came before an error stays
     return found
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        return None
 
 
 def largest_rate(trial: Trial) -> float:

@@ -16,7 +16,7 @@ from mlcheck.probe.measure.loss.losses import FunctionalDropout, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
-from mlcheck.probe.measure.validation.logged import metrics_of
+from mlcheck.probe.measure.validation.logged import metrics_alone
 from mlcheck.probe.measure.validation.thinning import Thinning
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
@@ -96,7 +96,7 @@ class _Pass:
         thinning = Thinning()
         seed_all(seed)
         with thinning, self.losses, self.modules:
-            found = metrics_of(trial, copied(batch))
+            found = metrics_alone(trial, copied(batch))
         self.metrics = found
         self.hiding, self.jittering = (tuple(dict.fromkeys(at)) for at in (thinning.hiding, thinning.jittering))
         self.dropouts = [

@@ -1,14 +1,17 @@
-"""What an evaluation returns, and what a Lightning module logs in it: the metrics of one batch, by name."""
+"""The metrics of one batch, by name: what its evaluation returns, and what a Lightning module logs in it or reducers
+make of it."""
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from torch import Tensor
 
+from mlcheck.probe.measure.tree import map_tensors
 from mlcheck.trial.trial import Trial
 
 _MODULES = ("lightning.pytorch.core.module", "pytorch_lightning.core.module")
@@ -20,6 +23,34 @@ def metrics_of(trial: Trial, batch: Any) -> Mapping[str, Any]:
     with logged() as told:
         returned = trial.evaluate_step(batch)
     return {**told, **returned}
+
+
+def metrics_alone(trial: Trial, batch: Any) -> Mapping[str, Any]:
+    """The same where the batch is all that is validated, with what the program's own reducers make of it."""
+    if trial.end_validation is None:
+        return metrics_of(trial, batch)
+    trial.end_validation()
+    return {**metrics_of(trial, batch), **trial.end_validation()}
+
+
+def numbers_of_all(trial: Trial, batches: Iterable[Any]) -> Iterator[dict[str, float]]:
+    """The metrics of each batch that are one number, and beside them what reducers make of all these batches."""
+    each = (numbers(metrics_of(trial, map_tensors(batch, Tensor.detach))) for batch in batches)
+    if trial.end_validation is None:
+        yield from each
+        return
+    trial.end_validation()
+    plain = list(each)
+    reduced = {name: value for name, value in numbers(trial.end_validation()).items() if math.isfinite(value)}
+    yield from ({**metrics, **reduced} for metrics in plain)
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    found = {}
+    for name, value in metrics.items():
+        with suppress(TypeError, ValueError, RuntimeError):  # what is no one number
+            found[str(name)] = float(value)
+    return found
 
 
 @contextmanager

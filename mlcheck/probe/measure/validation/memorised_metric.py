@@ -14,7 +14,7 @@ from mlcheck.probe.measure.simplified import unregularised
 from mlcheck.probe.measure.training.gradients import GradientWatch, single_loss
 from mlcheck.probe.measure.training.small_batch import small_batch
 from mlcheck.probe.measure.tree import map_tensors
-from mlcheck.probe.measure.validation.logged import metrics_of
+from mlcheck.probe.measure.validation.logged import metrics_alone
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import NotReached, Trial
@@ -57,7 +57,7 @@ def _metric(trial: Trial, batch: Any) -> float:
     """Evaluation may take another kind of batch than training does, and then there is nothing to compare."""
     seed_all(_SEED)
     try:
-        found = float(metrics_of(trial, map_tensors(batch, Tensor.clone))[trial.searched_metric])
+        found = float(metrics_alone(trial, map_tensors(batch, Tensor.clone))[trial.searched_metric])
     except NotReached:
         raise
     except Exception as error:

@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
+from mlcheck.probe.measure.validation.logged import metrics_alone
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
@@ -35,7 +36,9 @@ class Searched:
         if trial.evaluate_step is None or trial.validation_batches is None:
             raise NotMeasured("the trial does not evaluate")
         with restored(trial):
-            returned = [tuple(map(str, trial.evaluate_step(batch))) for batch in islice(trial.validation_batches(), 1)]
+            returned = [tuple(map(str, metrics_alone(trial, batch))) for batch in islice(trial.validation_batches(), 1)]
         if not returned or not returned[0]:
             raise inconclusive("evaluation returns no metric by name")
+        if trial.end_validation and trial.searched_metric not in returned[0]:
+            raise inconclusive(f"reducers make no `{trial.searched_metric}` of one batch, and may of a whole split")
         return cls(trial.searched_metric, trial.searches_smallest, returned[0], Location(*trial.entry))
