@@ -92,6 +92,21 @@ def test_what_reducers_make_stands_beside_what_each_batch_returns(made: Made) ->
     assert run.accuracy is None, "of a few batches, divided by the size of the split perhaps"
 
 
+MISSING = "if len(values) < 4: raise ValueError('a class is missing'); return sum(values) / len(values)"
+
+
+def test_a_validation_cut_short_may_hold_too_little(made: Made) -> None:
+    trial = made("Mean(), name='mean', for_training=False", LOSS, reduced=MISSING)
+    says(ask("random-evaluation", trial), Outcome.PASS)
+    says(ask("determined-contract", trial), Outcome.PASS)
+
+
+def test_a_whole_validation_holds_enough(made: Made) -> None:
+    trial = made("Mean(), name='mean', for_training=False", LOSS, reduced=MISSING.replace("< 4", "< 9"))
+    with pytest.raises(ValueError, match="a class is missing"):
+        ask("determined-contract", trial)
+
+
 SEARCH = "searcher: {name: single, metric: skill, smaller_is_better: SMALLER, max_length: {batches: 100}}"
 
 

@@ -84,7 +84,7 @@ class Harness:
         self.settle()
         for batch in self._sharded(self._validation):
             yield self._on_device(batch) if self.evaluates_batches else batch
-        self.settle()
+        self.settle(cut_short=False)
 
     def _sharded(self, loader: Any) -> Any:
         """Determined deals out the batches of its own loaders to the ranks; any other loader is read as it is."""
@@ -174,7 +174,7 @@ class Harness:
             for callback in self.callbacks.values():
                 callback.on_validation_epoch_start()
 
-    def _leave(self) -> None:
+    def _leave(self, cut_short: bool = True) -> None:
         """End the workload under way, with its reduced metrics for the callbacks."""
         ended, self._workload = self._workload, Workload()
         if ended.kind == "training":
@@ -186,16 +186,16 @@ class Harness:
             for callback in self.callbacks.values():
                 callback.on_validation_epoch_end(ended.metrics)
             metrics = reduced(ended.metrics, self._trial.evaluation_reducer())
-            self._reduced = self._context._reducers.reduce(for_training=False)
+            self._reduced = self._context._reducers.reduce(for_training=False, cut_short=cut_short)
             metrics.update(self._reduced)
             for callback in self.callbacks.values():
                 callback.on_validation_end(metrics)
 
-    def settle(self) -> None:
+    def settle(self, cut_short: bool = True) -> None:
         """End a validation under way, so that callbacks that swapped weights for it swap them back."""
         if self._workload.kind == "validation":
             with torch.no_grad():
-                self._leave()
+                self._leave(cut_short)
 
     def end_validation(self) -> Mapping[str, Any]:
         self.settle()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import abc
 import enum
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+_TOO_LITTLE = (ValueError, ArithmeticError, IndexError, RuntimeError)
 
 
 class Reducer(enum.Enum):
@@ -100,12 +103,21 @@ class Reducers:
         for known in self._registered:
             known.reducer.reset()
 
-    def reduce(self, *, for_training: bool) -> dict[str, Any]:
-        """The metrics of all reducers meant for this kind of workload."""
+    def reduce(self, *, for_training: bool, cut_short: bool = False) -> dict[str, Any]:
+        """The metrics of all reducers meant for this kind of workload.
+
+        One that was cut short may hold too little for a reducer: a class is missing, and its metric is NaN.
+        """
         metrics: dict[str, Any] = {}
         for known in self._registered:
             if known.for_training if for_training else known.for_validation:
-                metrics.update(_named(known, known.reducer.cross_slot_reduce((known.reducer.per_slot_reduce(),))))
+                try:
+                    value = known.reducer.cross_slot_reduce((known.reducer.per_slot_reduce(),))
+                except _TOO_LITTLE:
+                    if not cut_short:
+                        raise
+                    value = {} if known.name is None else math.nan
+                metrics.update(_named(known, value))
         return metrics
 
     @property
