@@ -69,10 +69,7 @@ class Harness:
         return [loader._plain if isinstance(loader, DataLoader) else loader for loader in loaders]
 
     def _epoch_length(self) -> int:
-        try:
-            return max(len(self._training), 1)
-        except TypeError:
-            return sys.maxsize
+        return max(_count(self._training), 1)
 
     def train_batches(self) -> Iterator[Any]:
         """One epoch of the training loader, each batch on the device."""
@@ -84,7 +81,7 @@ class Harness:
         self.settle()
         for batch in self._sharded(self._validation):
             yield self._on_device(batch) if self.evaluates_batches else batch
-        self.settle(cut_short=False)
+        self.settle()
 
     def _sharded(self, loader: Any) -> Any:
         """Determined deals out the batches of its own loaders to the ranks; any other loader is read as it is."""
@@ -174,7 +171,7 @@ class Harness:
             for callback in self.callbacks.values():
                 callback.on_validation_epoch_start()
 
-    def _leave(self, cut_short: bool = True) -> None:
+    def _leave(self) -> None:
         """End the workload under way, with its reduced metrics for the callbacks."""
         ended, self._workload = self._workload, Workload()
         if ended.kind == "training":
@@ -186,16 +183,18 @@ class Harness:
             for callback in self.callbacks.values():
                 callback.on_validation_epoch_end(ended.metrics)
             metrics = reduced(ended.metrics, self._trial.evaluation_reducer())
-            self._reduced = self._context._reducers.reduce(for_training=False, cut_short=cut_short)
+            self._reduced = self._context._reducers.reduce(
+                for_training=False, cut_short=len(ended.metrics) < _count(self._validation)
+            )
             metrics.update(self._reduced)
             for callback in self.callbacks.values():
                 callback.on_validation_end(metrics)
 
-    def settle(self, cut_short: bool = True) -> None:
+    def settle(self) -> None:
         """End a validation under way, so that callbacks that swapped weights for it swap them back."""
         if self._workload.kind == "validation":
             with torch.no_grad():
-                self._leave(cut_short)
+                self._leave()
 
     def end_validation(self) -> Mapping[str, Any]:
         self.settle()
@@ -217,6 +216,14 @@ class Harness:
         self.settle()
         for callback in self.callbacks.values():
             callback.on_trial_shutdown()
+
+
+def _count(loader: Any) -> int:
+    """How many batches it gives, as far as it says."""
+    try:
+        return len(loader)
+    except TypeError:
+        return sys.maxsize
 
 
 def _overrides(trial: PyTorchTrial, method: str) -> bool:
