@@ -108,7 +108,7 @@ def _went_through_before(file: File, use: ast.expr, context: Context) -> bool:
     outwards = list(context.outwards())
     for call in file.calls(*_names_called(tree)):
         handed = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
-        if call.node.lineno >= use.lineno or call.context not in outwards:
+        if (call.node.end_lineno or 0) >= use.lineno or call.context not in outwards:
             continue
         if any(_goes_through(arg, use.id) for arg in handed) and _consumes(call):
             return True

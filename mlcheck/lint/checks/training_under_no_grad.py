@@ -2,10 +2,11 @@
 
 import ast
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, takewhile
 
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "backward pass"
@@ -60,9 +61,27 @@ def _is_computed_here(call: Call) -> bool:
     )
 
 
+def _chosen(facts: Facts) -> Iterator[tuple[str, int, int]]:
+    """Where backward is called on a condition that its function asks of its object: `if self.is_training:`."""
+    for file in facts.sites.mentioning([".backward("]):
+        for call in file.calls("backward"):
+            inside = takewhile(lambda outer: outer.kind != "function", call.context.outwards())
+            if any(isinstance(outer.node, ast.If) and _asks_object(outer.node.test) for outer in inside):
+                yield call.place.spot
+
+
+def _asks_object(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self" for node in walk(test))
+
+
 def _through_forwards(facts: Facts) -> Iterator[Finding]:
+    chosen = set(_chosen(facts))
     for backward in facts.backwards:
         switches = [forward.grad for forward in backward.forwards]
+        if backward.place.spot in chosen and not any(
+            switch.place is not None and switch.place.symbol == backward.place.symbol for switch in switches
+        ):
+            continue  # `if self.is_training:` may well know that the caller has switched gradients off
         if switches and not backward.unseen and all(switch.kind == "off" for switch in switches):
             places = {switch.place for switch in switches if switch.place is not None}
             if len(places) == 1 and _is_left_off(facts, only := next(iter(places))):

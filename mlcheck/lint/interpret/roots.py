@@ -12,6 +12,7 @@ from mlcheck.lint.interpret.effort import STEPS_PER_ROOT, OutOfSteps
 from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.relevance import is_test
+from mlcheck.lint.interpret.store import Delta
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.program import ModuleInfo, walk_definitions
 from mlcheck.lint.python import definitions, strangers
@@ -100,9 +101,16 @@ def _scratch(m: Machine, module: ModuleInfo, run: Callable[[], object], steps: i
 
 
 def _handed_out(m: Machine) -> None:
-    """Call the inner functions that nobody called so far, in their order, as whoever got them would."""
+    """Call the inner functions that nobody called so far, in their order, as whoever got them would.
+
+    They may be one another's alternatives: each meets the gradients as they were when it was handed out.
+    """
+    optimizers = m.store.get(("optimizers",)) or ()
+    held: Delta = {("optimizers",): optimizers}
+    held |= {("grads", key): m.store.get(("grads", key)) for key in optimizers}
     for node, function in list(m.nested.items()):
         if node not in m.visited and m.relevance.is_judged(node):
+            m.store.replay(held)
             try:
                 m.call(function, [], {"**": m.symbol()}, node)
             except DeadPath:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Hashable
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import habits
 from mlcheck.lint.interpret.effort import MAX_DEPTH, Abandoned
@@ -14,7 +15,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import LOCAL
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import binding
-from mlcheck.lint.pytorch import graph, relaxing
+from mlcheck.lint.pytorch import gradients, graph, relaxing
 from mlcheck.lint.values import (
     NONE,
     Args,
@@ -28,6 +29,8 @@ from mlcheck.lint.values import (
     split_of_name,
     traces_of,
 )
+
+_CLEARS = pattern(r"zero_grad|\.grad\b")
 
 
 def follow(
@@ -44,7 +47,7 @@ def follow(
     if info.generator and on_yield is None:
         return Object("builtins.generator", m.fresh(), None, (function, *args), kwargs)
     if len(m.frames) >= MAX_DEPTH or info.abstract or habits.is_abandoned(m, info) or _recurs(m, function):
-        return _given_up(m, args, kwargs)
+        return _given_up(m, info, args, kwargs, node)
     if on_yield is None and not m.relevance.to_follow(info) and habits.all_dull(m, function, args, kwargs):
         values = [*args, *kwargs.values()]
         return Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
@@ -69,7 +72,7 @@ def follow(
         del m.loops[loops:]
         m.store.undo(mark)
         habits.abandon(m, info)
-        return _given_up(m, args, kwargs)
+        return _given_up(m, info, args, kwargs, node)
     finally:
         del m.frames[depth:]
     if frame.scope not in m.closed_over:
@@ -89,10 +92,12 @@ def _recurs(m: Machine, function: Function) -> bool:
     return any(frame.bound is function.bound and m.parents.get(frame.scope) == function.scope for frame in running)
 
 
-def _given_up(m: Machine, args: Args, kwargs: Kwargs) -> Value:
+def _given_up(m: Machine, info: FunctionInfo, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     """The result of a call that is not followed, after anything it may have done to what it was given."""
     values = [*args, *kwargs.values()]
     m.havoc(values)
+    if _CLEARS.search(info.module.text_of(info.node)):
+        gradients.zero_anything(m, node)
     return Symbol(m.fresh(), "", split_of(*values), graph.opaque(m, traces_of(*values)))
 
 

@@ -13,18 +13,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import cuts, freezing, graph, holding, keeping, mixing, modes, scaling, snapshots
 from mlcheck.lint.pytorch.library_names import OPTIMIZER_LIBRARIES
 from mlcheck.lint.training import Clearing, Optimizer
-from mlcheck.lint.values import (
-    Const,
-    Object,
-    Params,
-    Symbol,
-    Tensor,
-    Traces,
-    Value,
-    live,
-    owner_key,
-    traces_of,
-)
+from mlcheck.lint.values import Const, Object, Params, Symbol, Tensor, Traces, Value, live, owner_key, traces_of
 
 _UNKNOWN = frozenset([Grads("unknown")])
 _OLD = ("used", "stale", "added")
@@ -212,6 +201,7 @@ def zero_anything(m: Machine, node: ast.AST) -> None:
 
 def _plain(m: Machine) -> None:
     m.store.set(("scaling",), frozenset([Grads("plain")]))
+    m.store.set(("cleared at",), m.fresh())  # without an optimizer it came to nothing: the next call may not
 
 
 def step(m: Machine, node: ast.AST, optimizer: Value, clears: bool = False, scaler: bool = False) -> None:

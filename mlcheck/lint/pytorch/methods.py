@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
@@ -61,6 +62,7 @@ _SAME_PARAMETERS = frozenset(["data", "detach", "to", "cuda", "__iter__", "copy"
 _PARAMETERS = frozenset(["parameters", "named_parameters", "buffers", "trainable_parameters"])
 _EXCHANGES = ("reset_", "set_", "add_", "resize_", "replace_", "unfreeze")
 """Methods of libraries' models that bring new parts, or set old ones free: `reset_classifier`, `set_submodule`."""
+_CLEARS = pattern(r"(?:clear|zero|reset)_?grad")
 _PARTS = frozenset(["children", "modules", "named_modules", "named_children"])
 
 
@@ -89,7 +91,7 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
                 if name == "append" and args:
                     keeping.appended(m, owner, args[0], node)
                 return container_methods.call(m, owner, name, args)
-            if name == "zero_grad":
+            if _CLEARS.search(name):
                 gradients.zero_anything(m, node)  # of what a library made: whose they are is not known
         case Tensor() | Symbol():
             judge = tensor_methods.call if isinstance(owner, Tensor) else _symbol
@@ -187,6 +189,8 @@ def _symbol(m: Machine, owner: Symbol, name: str, args: Args, kwargs: Kwargs, no
         return optimizers.call(m, owner, name, args, kwargs, node)
     if name == "zero_grad":
         return _zero_unknown(m, owner, args, kwargs, node)
+    if _CLEARS.search(name):
+        gradients.zero_anything(m, node)  # `opt.clear_grad()` of another framework
     if name in ("zero_", "fill_", "copy_") and _is_gradient(owner):
         gradients.zero_anything(m, node)
         return owner
