@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Loss, Place
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.values import Cut, Select, Tensor, split_of_name
 
 _LOSS = pattern(r"loss|crit|objective", re.IGNORECASE)
@@ -34,7 +34,8 @@ def evaluates(forward: Forward) -> bool:
     """
     if forward.split == "train":
         return False
-    if forward.split in ("val", "test") or any(loop.split in ("val", "test") for loop in forward.loops):
+    held_out = any(loop.split in ("val", "test") for loop in forward.loops) and not _tries(forward)
+    if forward.split in ("val", "test") or held_out:
         return not _trains(forward)
     if _stands_in_evaluation(forward) and not _just_made(forward) and not _tries(forward):
         return not _trains(forward)
@@ -56,8 +57,9 @@ def _stands_in_evaluation(forward: Forward) -> bool:
 
 
 def _tries(forward: Forward) -> bool:
-    """`def test_export(model): model(x)`: one call in a function that tests the code, not the model."""
-    return forward.functions[-1].startswith("test_") and forward.loop is None
+    """`def test_export(model): model(x)`: a function that tests the code, not the model, calls it on one batch."""
+    named = bool(forward.functions) and forward.functions[-1].startswith("test_")
+    return named and (forward.loop is None or draws_again(forward))
 
 
 def _just_made(forward: Forward) -> bool:
@@ -101,7 +103,8 @@ def draws_again(forward: Forward) -> bool:
     call, loop = forward.place.node, forward.loop
     if loop is None or not isinstance(call, ast.Call) or not (call.args or call.keywords):
         return False
-    given = [node for argument in (*call.args, *call.keywords) for node in walk(argument)]
+    copied = [before_methods(argument, ("clone", "copy")) for argument in call.args]
+    given = [node for argument in (*copied, *call.keywords) for node in walk(argument)]
     if any(isinstance(node, ast.Call | ast.Attribute | ast.NamedExpr) for node in given):
         return False
     changed = {node.id for node in walk(loop.node) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

@@ -40,7 +40,7 @@ class Autocast(NamedTuple):
 class Optimizer:
     """An optimizer constructed in the program. `owners` are the modules whose parameters it was given, if known.
 
-    `always`: it is made in every turn of the loop around it. `handed_on`: code that is not known has it, or it was
+    `around`: they and the modules that they are parts of; `always`: it is made in every turn of the loop around it. `handed_on`: code that is not known has it, or it was
     given more parameters. `name` is the variable it was in when gradients first reached it.
     """
 
@@ -52,6 +52,7 @@ class Optimizer:
     always: bool
     handed_on: bool = False
     name: str = ""
+    around: frozenset[Hashable] = frozenset()
 
 
 @dataclass(eq=False, slots=True)

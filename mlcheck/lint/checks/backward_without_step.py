@@ -209,7 +209,9 @@ def _of_no_use(name: str, computed: Location, made: Location) -> Finding:
 def _is_of_others(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
     """Whether the step is of an optimizer of other modules, made elsewhere: not of the same one made anew."""
     other = facts.training.optimizers.get(step.key)
-    if other is None or not other.owners or not optimizer.owners.isdisjoint(other.owners):
+    if other is None or not other.owners:
+        return False
+    if not (optimizer.owners.isdisjoint(other.around) and other.owners.isdisjoint(optimizer.around)):
         return False
     return (other.place.path, other.place.symbol) != (optimizer.place.path, optimizer.place.symbol)
 
@@ -219,7 +221,8 @@ def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     name = re.escape(optimizer.name)
     steps = re.compile(rf"\b{name}\b[^\n]*\.step\b|\bstep\w*\([^\n]*\b{name}\b|\.grad\b(?!\s*=\s*None)")
     elsewhere = re.compile(rf"(?<!\bself)\.{name}\b")
-    known = {step.place.spot[:2] for step in facts.steps if _is_of_others(facts, step, optimizer)}
+    own = {step.place.spot[:2] for step in facts.steps if not _is_of_others(facts, step, optimizer)}
+    known = {step.place.spot[:2] for step in facts.steps} - own
     for file in facts.sites.files.values():
         lines = {file.text.count("\n", 0, found.start()) + 1 for found in steps.finditer(file.text)}
         if elsewhere.search(file.text) or any((file.path, line) not in known for line in lines):

@@ -12,7 +12,7 @@ from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, origin
 from mlcheck.lint.sites.layers.carried_states import carried
 from mlcheck.lint.sites.layers.modules import holds_parameters, module_classes
-from mlcheck.lint.values import Object
+from mlcheck.lint.values import Object, owner_key
 
 _LETS_GO = pattern(r"detach|repackage|\.data\b|no_grad")
 LOOKS_AT = "backward pass"
@@ -24,6 +24,8 @@ def check(facts: Facts) -> Iterator[Finding]:
             for earlier in forward.chained:
                 if earlier.place.spot != forward.place.spot or {earlier.grad.kind, forward.grad.kind} != {"on"}:
                     continue
+                if owner_key(earlier.module) != owner_key(forward.module):
+                    continue  # a wrapper calls several modules in one line
                 if _differentiated_before(facts, backward, forward, earlier) and not _may_let_go(facts, forward):
                     yield Finding(
                         f"`{forward.name}` is given its own result of the step before, with the graph behind it: "

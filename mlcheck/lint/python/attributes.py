@@ -82,8 +82,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
         case Class(info=info):
             return _of_class(m, owner, info, name)
         case Super(bound=bound, after=after):
-            method = after_method(m, bound, after, name)
-            return method if method is not None else Method(bound, name, after)
+            info = after_method(bound, after, name)
+            return bind_method(m, info, bound, node) if info is not None else Method(bound, name, after)
         case Params(owners=owners):
             return (
                 Params(owners, owner.one, gradient=True) if name == "grad" else owner if name == "data" else m.symbol()
@@ -186,11 +186,10 @@ def bind_method(m: Machine, info: FunctionInfo, owner: Value, node: ast.AST) -> 
     return value
 
 
-def after_method(m: Machine, bound: Value, after: ClassInfo, name: str) -> Value | None:
+def after_method(bound: Value, after: ClassInfo, name: str) -> FunctionInfo | None:
     """The method `super()` finds, or None when only a library base can have it."""
     start = bound.cls if isinstance(bound, Object) and bound.cls else after
-    info = start.find(name, after) or after.find(name, after)
-    return Function(info, info.scope, bound) if info is not None else None
+    return start.find(name, after) or after.find(name, after)
 
 
 def put(m: Machine, owner: Value, name: str, value: Value, node: ast.AST) -> None:

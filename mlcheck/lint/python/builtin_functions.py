@@ -63,6 +63,8 @@ def _is_instance(m: Machine, value: Value, of: Value) -> bool | None:
         return of.info.node in {info.node for info in value.cls.mro}
     if isinstance(of, Class) and isinstance(value, Class | Function):
         return None if "builtins.type" in of.info.libraries else False  # a class is no instance, but of metaclasses
+    if isinstance(of, External) and of.name == "builtins.type" and isinstance(value, Class | External):
+        return True if isinstance(value, Class) or value.name.rpartition(".")[2][:1].isupper() else None
     if isinstance(of, External) and of.name == "torch.nn.Module":
         return False if isinstance(value, Function) else True if modes.is_module(value) else None
     if isinstance(of, External) and of.name in _OPTIMIZERS:

@@ -57,6 +57,7 @@ def register(m: Machine, value: Value) -> Hashable:
         m.store.set(("may own", key), owners or holding.possible_owners(m, value))
         if isinstance(value, Object) and value.place is not None:
             made = Optimizer(value.place, key, value.type, owners, m.now(), always(m))
+            made.around = frozenset(outer for owner in owners for outer in modes.ancestors(m, owner))
             m.facts.training.optimizers[key] = made
             freezing.held_frozen(m, made)
     return key
@@ -132,9 +133,7 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
         return "no"
     if not owned or not traces:
         return "yes" if rivals == 1 else "unseen" if owned else "maybe"
-    touched: set[Hashable] = set()
-    for forward in traces:
-        touched |= forward.touched
+    touched: set[Hashable] = set().union(*(forward.touched for forward in traces))
     if not owned.isdisjoint(touched):
         return "yes"
     around = {outer for inner in touched for outer in modes.ancestors(m, inner)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import walk
@@ -14,7 +15,8 @@ from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.training.counting import branches
 
-_DRAWN = frozenset(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "arange"))
+_DRAWN = {"torch.randint": 2, **{f"torch.{name}": 0 for name in ("randn", "rand", "zeros", "ones", "arange")}}
+"""What draws a tensor, and which of its arguments is the size."""
 
 
 def ends_with_a_step(sites: Sites, step: Place) -> bool:
@@ -29,15 +31,23 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
         return False
     if _leaves_the_rest(loop.node):
         return True
+    tests = [(branch.test, branch.context) for branch in branches(call.context, loop)]
+    tests += [(test, call.context) for test in _passed_over(loop.node, call.node)]
     periods = [
-        number
-        for branch in branches(call.context, loop)
-        for part in walk(branch.test)
+        _number(file, part.right, context)
+        for test, context in tests
+        for part in walk(test)
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)
-        for number in [_number(file, part.right, branch.context)]
     ]
     count = _batches(file, loop.node.iter, call.context) if len(periods) == 1 else None
     return count is not None and periods[0] is not None and periods[0] > 0 and count % periods[0] == 0
+
+
+def _passed_over(loop: ast.For, step: ast.Call) -> Iterator[ast.expr]:
+    """`(i + 1) % every` of `if (i + 1) % every: continue`, above the step."""
+    for line in loop.body:
+        if isinstance(line, ast.If) and isinstance(line.body[-1], ast.Continue) and line.lineno < step.lineno:
+            yield line.test
 
 
 def _leaves_the_rest(loop: ast.For) -> bool:
@@ -95,20 +105,29 @@ def _sizes(call: Call) -> tuple[int, int, bool] | None:
 
 
 def _rows(file: File, data: ast.expr, context: Context) -> int | None:
-    """The number of samples of `TensorDataset(torch.randn(256, 5), ...)`."""
-    found = set()
+    """The number of samples of `TensorDataset(torch.randn(256, 5), ...)`, `[draw(i) for i in range(256)]`."""
+    found: set[int | None] = set()
     for origin in origins(file, data, context):
-        if origin.name == "torch.utils.data.TensorDataset" and isinstance(origin.node, ast.Call) and origin.node.args:
-            found |= {_drawn(each) for each in origins(origin.file, origin.node.args[0], origin.context)}
-        else:
-            found.add(None)
+        match origin.node:
+            case ast.Call(args=[_, *_] as tensors) if origin.name == "torch.utils.data.TensorDataset":
+                found |= {_drawn(each) for each in origins(origin.file, tensors[0], origin.context)}
+            case ast.ListComp(generators=[ast.comprehension(iter=ast.Call(args=[number]) as counted, ifs=[])]):
+                counts = origin.file.called(counted, origin.context) == "builtins.range"
+                found.add(_number(origin.file, number, origin.context) if counts else None)
+            case _:
+                found.add(None)
     return found.pop() if len(found) == 1 else None
 
 
 def _drawn(origin: Origin) -> int | None:
-    if origin.name not in _DRAWN or not isinstance(origin.node, ast.Call) or not origin.node.args:
+    """The first of the sizes of `torch.randn(256, 5)`, `torch.zeros((256, 5))`, `torch.randint(0, 9, (256, 5))`."""
+    if origin.name not in _DRAWN or not isinstance(origin.node, ast.Call):
         return None
-    return _number(origin.file, origin.node.args[0], origin.context)
+    call = Call(origin.file, origin.node, origin.context)
+    size = call.argument("size", _DRAWN[origin.name])
+    if isinstance(size, ast.Tuple | ast.List) and size.elts:
+        size = size.elts[0]
+    return _number(origin.file, size, origin.context) if size is not None else None
 
 
 def _number(file: File, node: ast.expr, context: Context) -> int | None:
