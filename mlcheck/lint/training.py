@@ -40,8 +40,9 @@ class Autocast(NamedTuple):
 class Optimizer:
     """An optimizer constructed in the program. `owners` are the modules whose parameters it was given, if known.
 
-    `around`: they and the modules that they are parts of; `always`: it is made in every turn of the loop around it. `handed_on`: code that is not known has it, or it was
-    given more parameters. `name` is the variable it was in when gradients first reached it.
+    `around`: they and the modules that they are parts of; `always`: it is made in every turn of the loop around it.
+    `handed_on`: code that is not known has it, or it was given more parameters. `name` is the variable it was in when
+    gradients first reached it.
     """
 
     place: Place

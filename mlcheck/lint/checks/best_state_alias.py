@@ -25,6 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _loaded_again(facts)
     yield from _kept_in_table(facts)
     yield from _kept_above_loop(facts)
+    yield from _put_back(facts)
     for snapshot in facts.training.snapshots:
         if snapshot.kind == "state" and snapshot.trained_on and read_later(facts, snapshot):
             yield Finding(
@@ -106,6 +107,39 @@ def _kept_above_loop(facts: Facts) -> Iterator[Finding]:
                     file.place(value, bound[0].context).location,
                     help="keep a copy: `copy.deepcopy(model.state_dict())`",
                     related=(call.place.location,),
+                )
+
+
+def _put_back(facts: Facts) -> Iterator[Finding]:
+    """`current = model.state_dict()`, others loaded into the model, and then `model.load_state_dict(current)`."""
+    for file in facts.sites.mentioning(["load_state_dict"]):
+        for back in file.calls("load_state_dict"):
+            given, function = back.argument("state_dict", 0), back.function
+            if not isinstance(given, ast.Name) or not isinstance(back.node.func, ast.Attribute) or function is None:
+                continue
+            model = ast.unparse(back.node.func.value)
+            bound = file.bindings(given.id, back.context)
+            value = bound[0].value if len(bound) == 1 else None
+            uses = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == given.id and n is not given]
+            if not isinstance(value, ast.Call) or value not in function.nodes or len(uses) != 1:
+                continue
+            if ast.unparse(value) != f"{model}.state_dict()":
+                continue
+            between = (
+                call
+                for call in file.calls("load_state_dict")
+                if call.function is function
+                and value.lineno < call.node.lineno < back.node.lineno
+                and ast.unparse(call.node.func) == f"{model}.load_state_dict"
+            )
+            other = next(between, None)
+            if other is not None and not any(stores(node, model.partition(".")[0]) for node in function.nodes):
+                yield Finding(
+                    "`state_dict()` shares its memory with the model: what is loaded next overwrites what is kept "
+                    "here, and nothing is put back",
+                    file.place(value, bound[0].context).location,
+                    help="keep a copy: `copy.deepcopy(model.state_dict())`",
+                    related=(other.place.location, back.place.location),
                 )
 
 

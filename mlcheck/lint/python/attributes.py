@@ -82,8 +82,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
         case Class(info=info):
             return _of_class(m, owner, info, name)
         case Super(bound=bound, after=after):
-            info = after_method(bound, after, name)
-            return bind_method(m, info, bound, node) if info is not None else Method(bound, name, after)
+            method = after_method(bound, after, name)
+            return bind_method(m, method, bound, node) if method is not None else Method(bound, name, after)
         case Params(owners=owners):
             return (
                 Params(owners, owner.one, gradient=True) if name == "grad" else owner if name == "data" else m.symbol()

@@ -1,0 +1,122 @@
+"""divided-by-last-index: the losses of an epoch are summed and divided by the index of its last batch."""
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import before_methods, last_name, own_nodes, stores, walk
+from mlcheck.lint.sites.iteration import iteration_of
+
+LOOKS_AT = "sum of losses"
+WORDS = ("+=",)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    losses = {loss.place.spot for loss in facts.losses}
+    seen = 0
+    for file in facts.sites.mentioning(["+="]):
+        for scope, context in file.scopes() if "/" in file.text else ():
+            nodes = list(own_nodes(scope))
+            for loop, behind in _counted(scope, nodes):
+                spots = {node for node in walk(loop) if (file.path, *_start(node)) in losses}
+                for total in _sums(loop, spots):
+                    seen += 1
+                    division = _division(behind, total, _index(loop)) if _starts_at_zero(nodes, total, loop) else None
+                    if division is not None:
+                        yield Finding(
+                            f"`{total}` is divided by the index of the last batch, which is one less than their "
+                            "number: it is too large, and with one batch this divides by zero",
+                            file.place(division, context).location,
+                            help="divide by `len(loader)`",
+                            related=(file.place(loop, context).location,),
+                        )
+    facts.sites.seen[LOOKS_AT] = seen
+
+
+def _start(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+def _counted(scope: ast.AST, nodes: list[ast.AST]) -> Iterator[tuple[ast.For, list[ast.stmt]]]:
+    """The loops that count their turns from nought and run to their end, with the lines behind each."""
+    for outer in (scope, *nodes):
+        for field in ("body", "orelse", "finalbody"):
+            block: object = getattr(outer, field, None)
+            lines: list[ast.stmt] = block if isinstance(block, list) else []
+            for place, line in enumerate(lines):
+                if isinstance(line, ast.For) and _index(line):
+                    inside = [node for part in line.body for node in walk(part)]
+                    leaves = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
+                    if not leaves and not any(stores(part, _index(line)) for part in line.body):
+                        yield line, lines[place + 1 :]
+
+
+def _index(loop: ast.For) -> str:
+    """`i` of `for i, batch in enumerate(loader)` and of `for i in range(steps)`."""
+    match loop:
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_])):
+            return name
+    turn = iteration_of(loop)
+    from_nought = turn.start is None or (isinstance(turn.start, ast.Constant) and turn.start.value == 0)
+    return turn.number.id if isinstance(turn.number, ast.Name) and from_nought else ""
+
+
+def _sums(loop: ast.For, losses: set[ast.AST]) -> Iterator[str]:
+    """What every turn adds a loss to: one that its gradients are asked of, or that a loss of PyTorch made."""
+    asked = {
+        node.id
+        for call in walk(loop)
+        if isinstance(call, ast.Call) and last_name(call.func) == "backward"
+        for node in walk(call)
+        if isinstance(node, ast.Name)
+    }
+    made = {
+        target.id
+        for node in walk(loop)
+        if isinstance(node, ast.Assign) and node.value in losses
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for line in loop.body:
+        if isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add) and isinstance(line.target, ast.Name):
+            value = _plain(line.value)
+            if value in losses or (isinstance(value, ast.Name) and value.id in asked | made):
+                yield line.target.id
+
+
+def _plain(node: ast.expr) -> ast.expr:
+    """`loss` of `loss.detach().item()` and of `float(loss)`."""
+    match node:
+        case ast.Call(func=ast.Name(id="float"), args=[inner]):
+            return inner
+    return before_methods(node, ("item", "detach", "cpu"))
+
+
+def _starts_at_zero(nodes: list[ast.AST], total: str, loop: ast.For) -> bool:
+    """Whether the sum begins with nothing, and is not begun anew within the loop."""
+    set_to = [node for node in nodes if isinstance(node, ast.Assign) and stores(node, total)]
+    before = [node for node in set_to if node.lineno < loop.lineno]
+    within = any(loop.lineno <= node.lineno <= (loop.end_lineno or 0) for node in set_to)
+    zeros = [isinstance(node.value, ast.Constant) and node.value.value == 0 for node in before]
+    return bool(zeros) and all(zeros) and not within
+
+
+def _division(behind: list[ast.stmt], total: str, index: str) -> ast.AST | None:
+    """The first `total /= i` or `total / i`, where neither has become something else before."""
+    for line in behind:
+        if stores(line, index):
+            return None
+        for node in walk(line):
+            match node:
+                case ast.AugAssign(target=ast.Name(id=name), op=ast.Div(), value=ast.Name(id=by)):
+                    pass
+                case ast.BinOp(left=ast.Name(id=name), op=ast.Div(), right=ast.Name(id=by)):
+                    pass
+                case _:
+                    continue
+            if (name, by) == (total, index):
+                return node
+        if stores(line, total):
+            return None
+    return None
