@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import stores, walk
 from mlcheck.lint.training import Snapshot
 
 
@@ -43,7 +43,18 @@ def _met_again(
     for other in inside:
         if isinstance(other, ast.If) and other not in around and set(walk(other)).isdisjoint(binds):
             met |= set(walk(other))
-    return met
+    return met - _bound_otherwise(target, nodes)
+
+
+def _bound_otherwise(target: ast.Name, nodes: Sequence[ast.AST]) -> set[ast.AST]:
+    """What stands in one block below another binding of the variable, and not around this one."""
+    found: set[ast.AST] = set()
+    for block in (getattr(node, "body", None) for node in nodes):
+        for place, line in enumerate(block if isinstance(block, list) else []):
+            if isinstance(line, ast.Assign) and stores(line, target.id):
+                below = {node for later in block[place + 1 :] for node in walk(later)}  # type: ignore[index]
+                found |= below if target not in below else set()
+    return found
 
 
 _BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While)
