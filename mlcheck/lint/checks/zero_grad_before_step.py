@@ -84,7 +84,9 @@ def _between_losses(facts: Facts) -> Iterator[Finding]:
         nodes = call.function.nodes if call.function is not None else list(own_nodes(call.file.module.source.tree))
         text = call.file.module.text_of(call.function.node) if call.function is not None else call.file.text
         loops = [loop.node for loop, _ in clearing.when.loops]
-        if fresh[0].node not in nodes or _OF_INPUTS.search(text):
+        taken_by_another = any(first.place.spot < step.place.spot < clearing.place.spot for step in facts.steps)
+        above = first.place.spot < clearing.place.spot and fresh[0].node in nodes  # else it is that of an earlier turn
+        if not above or taken_by_another or _OF_INPUTS.search(text):
             continue
         for step in facts.steps:
             taken = {grads.place.spot for grads in step.grads if grads.place is not None and grads.kind == "fresh"}
