@@ -37,6 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 _is_stepped(facts, forward)
                 and forward.when.later_turn(mode.when) is not None
                 and not _of_a_later_phase(facts, mode.place, forward)
+                and not _begins_in_eval(facts, mode.place, forward)
             ):
                 yield Finding(
                     f"`{forward.name}` is put into eval mode here, and the next iteration trains it without `train()`",
@@ -44,6 +45,15 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"call `{forward.name}.train()` after the evaluation, before training goes on",
                     related=(forward.place.location,),
                 )
+
+
+def _begins_in_eval(facts: Facts, switched: Place, forward: Forward) -> bool:
+    """Whether the first turn finds the model in eval mode, too, by other hands: `resnet50().eval()` before the loop."""
+    return any(
+        all(mode.kind == "eval" and mode.place is not None and mode.place.spot != switched.spot for mode in other.modes)
+        for other in facts.forwards
+        if other.place.spot == forward.place.spot and other.trained and other.modes
+    )
 
 
 def _is_stepped(facts: Facts, forward: Forward) -> bool:

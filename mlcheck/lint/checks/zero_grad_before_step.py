@@ -7,7 +7,7 @@ from itertools import chain
 from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import own_nodes
+from mlcheck.lint.nodes import last_name, own_nodes
 from mlcheck.lint.sites.training.written_steps import cleared_between
 
 LOOKS_AT = "optimizer step"
@@ -84,16 +84,20 @@ def _between_losses(facts: Facts) -> Iterator[Finding]:
         nodes = call.function.nodes if call.function is not None else list(own_nodes(call.file.module.source.tree))
         text = call.file.module.text_of(call.function.node) if call.function is not None else call.file.text
         loops = [loop.node for loop, _ in clearing.when.loops]
-        taken_by_another = any(first.place.spot < step.place.spot < clearing.place.spot for step in facts.steps)
+        taken = any(
+            "step" in last_name(node.func) and first.place.spot[1] < node.lineno < clearing.place.spot[1]
+            for node in nodes
+            if isinstance(node, ast.Call)
+        )
         above = first.place.spot < clearing.place.spot and fresh[0].node in nodes  # else it is that of an earlier turn
-        if not above or taken_by_another or _OF_INPUTS.search(text):
+        if not above or taken or _OF_INPUTS.search(text):
             continue
         for step in facts.steps:
-            taken = {grads.place.spot for grads in step.grads if grads.place is not None and grads.kind == "fresh"}
-            if step.key != clearing.key or step.place.node not in nodes or first.place.spot in taken:
+            used = {grads.place.spot for grads in step.grads if grads.place is not None and grads.kind == "fresh"}
+            if step.key != clearing.key or step.place.node not in nodes or first.place.spot in used:
                 continue
             together = first.when.loops == clearing.when.loops and loops == [loop.node for loop, _ in step.when.loops]
-            if taken and together:
+            if used and together:
                 yield Finding(
                     "This clears the gradients of the loss above, which no step has taken: only the next loss trains",
                     clearing.place.location,

@@ -6,9 +6,11 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import UNKNOWN, Call
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.project import Sites
@@ -33,14 +35,26 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
         return True
     tests = [(branch.test, branch.context) for branch in branches(call.context, loop)]
     tests += [(test, call.context) for test in _passed_over(loop.node, call.node)]
-    periods = [
-        _number(file, part.right, context)
+    remainders = [
+        (part, context)
         for test, context in tests
         for part in walk(test)
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)
     ]
+    if len(remainders) == 1 and _is_multiple(file, iteration_of(loop.node).over, remainders[0][0].right, call.context):
+        return True
+    periods = [_number(file, part.right, context) for part, context in remainders]
     count = _batches(file, loop.node.iter, call.context) if len(periods) == 1 else None
     return count is not None and periods[0] is not None and periods[0] > 0 and count % periods[0] == 0
+
+
+def _is_multiple(file: File, over: ast.expr, period: ast.expr, context: Context) -> bool:
+    """`for i in range(every * steps)`."""
+    turns = over.args[0] if isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange") else None
+    made = source(file, turns, context)[0] if turns is not None else None
+    if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
+        return False
+    return ast.unparse(period) in (ast.unparse(made.left), ast.unparse(made.right))
 
 
 def _passed_over(loop: ast.For, step: ast.Call) -> Iterator[ast.expr]:
