@@ -13,8 +13,8 @@ from probe_programs import Asked, ask, mlp, says, trial_on
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
+from table_programs import classified, numbers, rare, standard
 from test_label_probes import clusters
-from test_table_probes import classified, numbers, rare, standard
 from torch import Tensor
 from torch.utils.data import TensorDataset
 

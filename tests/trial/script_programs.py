@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from mlcheck.trial.trial import Trial
+
+LoadScript = Callable[..., Trial]
+
 HEAD = """\
 import argparse
 import torch

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from probe_programs import ask, says
-from script_programs import FAULTS, HEAD, LOOPS, SOUND, broken
+from script_programs import FAULTS, HEAD, LOOPS, SOUND, LoadScript, broken
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.sandbox import restored
-from mlcheck.trial.trial import EntryError, Trial
-
-LoadScript = Callable[..., Trial]
+from mlcheck.trial.trial import EntryError
 
 
 def test_a_sound_script_is_seen_whole(load_script: LoadScript) -> None:

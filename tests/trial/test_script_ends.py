@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 from probe_programs import ask, examined
-from script_programs import HEAD, LOOPS, SOUND
+from script_programs import HEAD, LOOPS, SOUND, LoadScript
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.script.driver import Driver
-from mlcheck.trial.trial import EntryError, NotReached, Trial
-
-LoadScript = Callable[..., Trial]
+from mlcheck.trial.trial import EntryError, NotReached
 
 
 def test_a_script_that_ends_says_what_to_do(load_script: LoadScript) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from probe_programs import ask, says
-from script_programs import SOUND
+from script_programs import SOUND, LoadScript
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.outcome import Outcome
@@ -15,7 +13,6 @@ from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
 from mlcheck.trial.trial import Trial
 
-LoadScript = Callable[..., Trial]
 PRINTED = "    print(right / len(loader.dataset))\n"
 COUNTED = "            right += (model(data).argmax(1) == target).sum().item()\n"
 FOUR = SOUND.replace("default=2", "default=6")

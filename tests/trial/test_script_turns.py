@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from probe_programs import ask
-from script_programs import HEAD, SOUND
+from script_programs import HEAD, SOUND, LoadScript
 
 from mlcheck.core.outcome import Outcome
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import NotReached, Trial
-
-LoadScript = Callable[..., Trial]
 
 LAST = SOUND.replace("        test(test_loader)\n", "    test(test_loader)\n")
 IN_ONE_LOOP = SOUND.replace("range(args.epochs):", "range(args.epochs):  # or folds")

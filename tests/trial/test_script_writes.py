@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from script_programs import SOUND
+from script_programs import SOUND, LoadScript
 
 from mlcheck.trial.sandbox import restored
-from mlcheck.trial.trial import Trial
-
-LoadScript = Callable[..., Trial]
 
 
 def test_nothing_is_left_behind(load_script: LoadScript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,150 @@
+"""Weights before training: all alike, tied by their memory, frozen as they were drawn, and units that are dead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from probe_programs import ask, classes, cross_entropy, mlp, on_classes, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+
+
+@pytest.mark.parametrize("value", [0.0, 0.02])
+def test_weights_all_the_same(value: float) -> None:
+    model = mlp()
+    for layer in (model[0], model[2], model[4]):
+        nn.init.constant_(layer.weight, value)
+        nn.init.zeros_(layer.bias)
+    says(ask("weights-start-equal", on_classes(model)), Outcome.FAIL, "`0.weight`", "still are after")
+
+
+def test_one_constant_layer_before_a_random_one_only_warns() -> None:
+    model = mlp()
+    nn.init.constant_(model[0].weight, 0.01)
+    says(ask("weights-start-equal", on_classes(model)), Outcome.WARN, "every number of `0.weight` is 0.01")
+
+
+def test_a_last_layer_of_zeros_moves_apart() -> None:
+    model = mlp()
+    nn.init.zeros_(model[4].weight)
+    says(ask("weights-start-equal", on_classes(model)), Outcome.PASS, "`4.weight` began at zero and moved apart")
+
+
+class Pairs(nn.Module):
+    """Two tables, the scores their products."""
+
+    def __init__(self, *starts: float) -> None:
+        super().__init__()
+        self.centre, self.context = nn.Embedding(20, 8), nn.Embedding(20, 8)
+        for table, spread in zip((self.centre, self.context), starts, strict=True):
+            nn.init.normal_(table.weight, std=spread)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.centre(tokens[:, 0]) @ self.context.weight.T
+
+
+def test_of_two_tables_one_may_begin_at_zero() -> None:
+    def started(rate: float = 0.1, **spread: float) -> Any:
+        model = Pairs(spread.get("centre", 0.0), spread.get("context", 0.0))
+        batches = [(torch.randint(20, (32, 1)), torch.randint(20, (32,))) for _ in range(3)]
+        return trial_of(model, batches, cross_entropy, torch.optim.SGD(model.parameters(), lr=rate))
+
+    says(ask("weights-start-equal", started()), Outcome.FAIL, "`centre.weight`", "zero as well, every gradient is 0")
+    for one in ("centre", "context"):
+        assert ask("weights-start-equal", started(**{one: 0.1})).outcome is not Outcome.FAIL
+    assert ask("weights-start-equal", started(rate=0.0, centre=0.1)).outcome is not Outcome.FAIL
+
+
+class Language(nn.Module):
+    """A bag-of-tokens model with an embedding and a head of the same shape."""
+
+    def __init__(self, tie: str = "") -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(20, 16), nn.Linear(16, 20, bias=False)
+        if tie == "data":
+            self.head.weight.data = self.embed.weight.data
+        elif tie == "copy":
+            self.head.weight.data = self.embed.weight.data.clone()
+        elif tie == "parameter":
+            self.head.weight = self.embed.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.embed(tokens).mean(1))
+
+
+def language(tie: str) -> Any:
+    batches = [(torch.randint(20, (32, 6)), torch.randint(20, (32,))) for _ in range(3)]
+    return trial_of(Language(tie), batches, cross_entropy)
+
+
+def test_weights_tied_by_their_data() -> None:
+    verdict = ask("tied-weights-apart", language("data"))
+    says(verdict, Outcome.FAIL, "`embed.weight` and `head.weight`", "over the same memory")
+    says(ask("tied-weights-apart", language("copy")), Outcome.WARN, "starts as a copy")
+
+
+@pytest.mark.parametrize("tie", ["parameter", ""])
+def test_tied_and_untied_weights_pass(tie: str) -> None:
+    says(ask("tied-weights-apart", language(tie)), Outcome.PASS)
+
+
+def frozen_table(values: Tensor) -> Any:
+    model = Language()
+    model.embed = nn.Embedding.from_pretrained(values)
+    batches = [(torch.randint(len(values), (32, 6)), torch.randint(20, (32,))) for _ in range(3)]
+    return trial_of(model, batches, cross_entropy, torch.optim.Adam(model.head.parameters()))
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.1])
+def test_a_frozen_random_table(spread: float) -> None:
+    says(ask("frozen-fresh-weights", frozen_table(spread * torch.randn(200, 16))), Outcome.WARN, "`embed.weight`")
+
+
+def test_a_frozen_table_with_structure_passes() -> None:
+    topics = torch.randn(4, 16)
+    values = topics[torch.arange(200) % 4] * torch.rand(200, 1) + 0.1 * torch.randn(200, 16)
+    says(ask("frozen-fresh-weights", frozen_table(values)), Outcome.PASS, "none looks freshly drawn")
+
+
+@pytest.mark.parametrize(
+    ("moved", "outcome"),
+    [(0.0, Outcome.WARN), (0.2, Outcome.PASS), (None, Outcome.SKIP)],
+    ids=["drawn", "loaded", "on"],
+)
+def test_a_frozen_recurrent_layer(moved: float | None, outcome: Outcome) -> None:
+    class Reader(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gru, self.head = nn.GRU(8, 16, batch_first=True), nn.Linear(16, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.gru(x)[0][:, -1])
+
+    model = Reader().requires_grad_(True)
+    for weight in model.gru.parameters() if moved is not None else ():
+        weight.requires_grad_(False).add_(moved * torch.randn_like(weight))
+    batches = [(torch.randn(32, 5, 8), torch.randint(4, (32,))) for _ in range(3)]
+    told = ("`gru.weight_ih_l0` is frozen",) if outcome is Outcome.WARN else ()
+    says(ask("frozen-fresh-weights", trial_of(model, batches, cross_entropy)), outcome, *told)
+
+
+def test_most_units_dead() -> None:
+    model = mlp()
+    with torch.no_grad():
+        model[0].bias[:28] = -50
+    verdict = ask("dead-units", on_classes(model))
+    says(verdict, Outcome.WARN, "28 of 32 units of `1 (ReLU)`")
+    assert verdict.figures[0].kind == "bars"
+
+
+def test_one_relu_for_layers_of_several_widths() -> None:
+    relu = nn.ReLU()
+    model = nn.Sequential(nn.Linear(8, 48), relu, nn.Linear(48, 24), relu, nn.Linear(24, 5))
+    verdict = ask("dead-units", trial_of(model, classes(8), cross_entropy))
+    assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
+    nn.init.constant_(model[2].bias, -1e3)
+    verdict = ask("dead-units", trial_of(model, classes(8), cross_entropy))
+    assert verdict.outcome is not Outcome.PASS

@@ -1,0 +1,92 @@
+"""Attention over the wrong dimension, and models of sequences that see what they have to predict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from probe_programs import ask, classes, cross_entropy, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+
+
+class Causal(nn.Module):
+    """One attention layer over tokens, masked or not, with its softmax over a chosen dimension."""
+
+    def __init__(self, mask: bool = True, dim: int = -1) -> None:
+        super().__init__()
+        self.embed, self.place = nn.Embedding(12, 16), nn.Parameter(torch.randn(10, 16))
+        self.qkv, self.drop, self.head = nn.Linear(16, 48), nn.Dropout(0.1), nn.Linear(16, 12)
+        self.mask, self.dim = mask, dim
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens) + self.place
+        query, key, value = self.qkv(x).view(*tokens.shape, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        scores = query @ key.transpose(-2, -1) / 8**0.5
+        if self.mask:
+            scores = scores.masked_fill(torch.ones(10, 10).triu(1).bool(), -1e4)
+        mixed = self.drop(F.softmax(scores, dim=self.dim)) @ value
+        return self.head(mixed.transpose(1, 2).reshape(*tokens.shape, 16))
+
+
+def next_token(model: nn.Module, shift: int = 1) -> Any:
+    tokens = [torch.randint(12, (16, 11)) for _ in range(3)]
+    batches = [(t[:, :10], t[:, shift : 10 + shift]) for t in tokens]
+    return trial_of(model, batches, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))
+
+
+def test_a_language_model_without_its_mask() -> None:
+    says(ask("future-leak", next_token(Causal(mask=False))), Outcome.FAIL, "sees the tokens it has to predict")
+    says(ask("future-leak", next_token(Causal())), Outcome.PASS)
+
+
+class Forced(nn.Module):
+    """A decoder that begins with a summary of the sequence, or with nothing, and is fed its answers step by step."""
+
+    def __init__(self, late: int, summary: bool) -> None:
+        super().__init__()
+        self.embed, self.cell, self.head = nn.Embedding(12, 16), nn.GRUCell(16, 16), nn.Linear(16, 12)
+        self.late, self.summary = late, summary
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.embed(tokens)
+        fed = F.pad(x, (0, 0, self.late, 0))
+        state, outputs = x.mean(1) * self.summary, []
+        for place in range(tokens.shape[1]):
+            state = self.cell(fed[:, place], state)
+            outputs.append(self.head(state))
+        return torch.stack(outputs, dim=1)
+
+
+def test_targets_that_are_the_inputs() -> None:
+    says(ask("future-leak", next_token(Causal(), shift=0)), Outcome.WARN, "input tokens themselves")
+    says(ask("future-leak", next_token(Forced(late=0, summary=False), shift=0)), Outcome.WARN, "nothing to predict")
+    assert ask("future-leak", next_token(Forced(late=1, summary=False), shift=0)).outcome is Outcome.SKIP
+    assert ask("future-leak", next_token(Forced(late=1, summary=True), shift=0)).outcome is Outcome.SKIP
+
+
+def test_a_tagger_may_look_both_ways() -> None:
+    batches = [(torch.randint(12, (16, 10)), torch.randint(12, (16, 10))) for _ in range(3)]
+    trial = trial_of(Causal(mask=False), batches, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))
+    assert ask("future-leak", trial).outcome is Outcome.SKIP
+
+
+@pytest.mark.parametrize(("dim", "outcome"), [(1, Outcome.WARN), (2, Outcome.WARN), (-1, Outcome.PASS)])
+def test_attention_over_another_dimension(dim: int, outcome: Outcome) -> None:
+    says(ask("attention-normalised-wrongly", next_token(Causal(dim=dim))), outcome)
+
+
+def test_a_softmax_over_classes_of_pixels_is_no_attention() -> None:
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.Conv2d(1, 4, 1), nn.Linear(256, 5)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.layer(x).softmax(dim=1).flatten(1))
+
+    trial = trial_of(Mixed(), classes(1, 8, 8), cross_entropy)
+    assert ask("attention-normalised-wrongly", trial).outcome is Outcome.SKIP
