@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, TypeGuard
 
 from mlcheck.lint.files.slim import by_kind
 
@@ -82,14 +82,14 @@ def dotted(node: ast.AST) -> str:
     return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
+def is_name(node: ast.AST | None, name: str) -> TypeGuard[ast.Name]:
+    """Whether this variable stands there, read or assigned."""
+    return isinstance(node, ast.Name) and node.id == name
+
+
 def is_attribute(node: ast.AST, owner: str, name: str) -> bool:
     """Whether it is written `owner.name`."""
-    return (
-        isinstance(node, ast.Attribute)
-        and node.attr == name
-        and isinstance(node.value, ast.Name)
-        and node.value.id == owner
-    )
+    return isinstance(node, ast.Attribute) and node.attr == name and is_name(node.value, owner)
 
 
 def before_methods(node: ast.expr, methods: Collection[str]) -> ast.expr:
@@ -109,9 +109,19 @@ def loads(node: ast.AST, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in walk(node))
 
 
+def reads_of(nodes: Iterable[ast.AST], name: str) -> list[ast.Name]:
+    """Where the variable is read, of these nodes."""
+    return [node for node in nodes if is_name(node, name) and isinstance(node.ctx, ast.Load)]
+
+
+def stores_of(nodes: Iterable[ast.AST], name: str) -> list[ast.Name]:
+    """Where the variable is assigned, of these nodes."""
+    return [node for node in nodes if is_name(node, name) and isinstance(node.ctx, ast.Store)]
+
+
 def is_length(node: ast.AST) -> bool:
     """`len(x)`."""
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+    return isinstance(node, ast.Call) and is_name(node.func, "len")
 
 
 def is_none(node: ast.AST | None) -> bool:

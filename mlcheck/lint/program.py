@@ -12,6 +12,7 @@ from itertools import accumulate
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.files.source import Source
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.values import Class, External, Value
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -53,7 +54,7 @@ class FunctionInfo:
         if len(said) != 1 or not isinstance(said[0], ast.Raise) or said[0].exc is None:
             return False
         raised = said[0].exc.func if isinstance(said[0].exc, ast.Call) else said[0].exc
-        return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+        return is_name(raised, "NotImplementedError")
 
 
 def _returns(node: ast.stmt) -> bool:

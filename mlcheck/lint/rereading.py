@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import stores, walk
+from mlcheck.lint.nodes import is_name, stores, stores_of, walk
 from mlcheck.lint.training import Snapshot
 
 
@@ -36,7 +36,7 @@ def _met_again(
 ) -> set[ast.AST]:
     """What runs after the branch that binds a variable in the innermost loop, until it is bound anew."""
     inside, end = set(walk(loops[-1])), getattr(loops[-1], "end_lineno", 0)
-    binds = [n for n in nodes if isinstance(n, ast.Name) and n.id == target.id and isinstance(n.ctx, ast.Store)]
+    binds = stores_of(nodes, target.id)
     anew = min((bind.lineno for bind in binds if bind.lineno > end), default=None)
     met = {n for n in nodes if end < getattr(n, "lineno", 0) <= (anew or n.lineno)}  # type: ignore[attr-defined]
     met |= set(walk(loops[0])) - inside
@@ -67,5 +67,5 @@ def _is_other(node: ast.Subscript, item: str) -> bool:
 
 def _reads(node: ast.AST, target: ast.Name | ast.Attribute) -> bool:
     if isinstance(target, ast.Name):
-        return isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load)
+        return is_name(node, target.id) and isinstance(node.ctx, ast.Load)
     return isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
 from mlcheck.lint.sites.origins import Origin, origins
@@ -115,7 +115,7 @@ def _unwrapped(file: File, prepared: list[Call]) -> Iterator[Finding]:
 
 def _mentions(call: ast.Call, name: str) -> bool:
     """Whether it calls the model, or gives it to somebody who may."""
-    return any(isinstance(node, ast.Name) and node.id == name for node in (call.func, *call.args))
+    return any(is_name(node, name) for node in (call.func, *call.args))
 
 
 def _looks_only(call: ast.Call) -> bool:

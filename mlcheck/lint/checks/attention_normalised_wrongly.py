@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, reads_of, walk
 from mlcheck.lint.sites import Call, Context, canonical
 from mlcheck.lint.sites.latest import source
 
@@ -91,7 +91,7 @@ def _is_masked(value: ast.AST, name: str) -> bool:
         value = value.left
     elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _KEPT:
         value = value.func.value
-    return isinstance(value, ast.Name) and value.id == name
+    return is_name(value, name)
 
 
 def _factors(call: Call, node: ast.expr) -> tuple[ast.expr | None, ast.expr | None]:
@@ -146,7 +146,7 @@ def _weighs(call: Call) -> bool:
     if len(names) != 1:
         return False
     name = names.pop()
-    reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    reads = reads_of(nodes, name)
     reads = [n for n in reads if n.lineno > call.node.lineno]
     weighed = {id(_itself(left)) for left in lefts} & {id(read) for read in reads}
     return bool(weighed) and all(_is_plain(nodes, read, weighed) for read in reads)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import source
 
@@ -76,12 +76,12 @@ def _gathered(file: File, name: ast.Name, context: Context, depth: int) -> ast.A
     filled: list[tuple[ast.expr, Context]] = []
     for call in file.calls(*_ADDS):
         owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
-        if call.function is function and isinstance(owner, ast.Name) and owner.id == name.id and call.node.args:
+        if call.function is function and is_name(owner, name.id) and call.node.args:
             filled.append((call.node.args[0], call.context))
     filled += [
         (node.value, _context_of(file, node, context))
         for node in function.nodes
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name.id
+        if isinstance(node, ast.AugAssign) and is_name(node.target, name.id)
     ]
     found = [_decided(file, value, where, depth - 1) for value, where in filled]
     return found[0] if found and None not in found else None

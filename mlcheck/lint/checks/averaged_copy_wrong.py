@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.training.optimizers import around
@@ -74,7 +74,7 @@ def _averages(file: File) -> Iterator[Average]:
     if not any(word in file.text for word in _WEIGHTS):
         return
     for function in file.functions:
-        if not any(word in file.module.text_of(function.node) for word in _WEIGHTS):
+        if not any(word in function.text for word in _WEIGHTS):
             continue
         for loop in function.nodes:
             source = _weights_of(loop.iter) if isinstance(loop, ast.For) else ""
@@ -83,7 +83,7 @@ def _averages(file: File) -> Iterator[Average]:
             name, value = (ast.unparse(part) for part in loop.target.elts[:2])
             for blend in walk(loop):
                 if isinstance(blend, ast.Expr | ast.Assign) and (kept := _kept(blend, name)) is not None:
-                    if any(isinstance(n, ast.Name) and n.id == value for n in walk(blend)):
+                    if any(is_name(n, value) for n in walk(blend)):
                         yield Average(file, function, loop, source, kept, blend)
 
 
@@ -184,7 +184,7 @@ def _keeps_graph(average: Average) -> Iterator[Finding]:
 
 def _records(function: Function) -> bool:
     """Whether gradients are certainly recorded: no word of switching them off here, and where it is called."""
-    text = function.file.module.text_of(function.node)
+    text = function.text
     decorators = " ".join(ast.unparse(node) for node in function.node.decorator_list)
     if _OFF.search(text) or _OFF.search(decorators):
         return False

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, is_name
 from mlcheck.lint.sites import Call, Class, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
@@ -71,11 +71,11 @@ def _learned_from(forward: Function, node: ast.Call) -> Iterator[Finding]:
 
 def _goes_on(forward: Function, name: str) -> bool:
     """Whether each sample meets what was made of all: a bag of instances (multiple-instance learning) is one sample."""
-    text = forward.file.module.text_of(forward.node)
+    text = forward.text
     if any(word in text for word in _BAGS):
         return False
     sides = (side for node in forward.nodes if isinstance(node, ast.BinOp) for side in (node.left, node.right))
-    return any(isinstance(side, ast.Name) and side.id == name for side in sides)
+    return any(is_name(side, name) for side in sides)
 
 
 def _learns(forward: Function, name: str) -> bool:

@@ -166,7 +166,7 @@ def _runs_first(method: Function) -> bool:
     called = rf"\.{method.name}\("
     mentioning = method.file.sites.mentioning([method.name], tests=True)
     times = sum(len(re.findall(called, other.text)) for other in mentioning)
-    return init is not None and times == 1 and re.search(called, init.file.module.text_of(init.node)) is not None
+    return init is not None and times == 1 and re.search(called, init.text) is not None
 
 
 def _is_restored(value: ast.expr, name: str) -> bool:

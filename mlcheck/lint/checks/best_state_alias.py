@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import own_nodes, stores, walk
+from mlcheck.lint.nodes import is_name, own_nodes, stores, walk
 from mlcheck.lint.rereading import read_later
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.weights.saved_twice import written_over
@@ -42,7 +42,7 @@ def _loaded_again(facts: Facts) -> Iterator[Finding]:
     if exchanges and not any(file.calls("step") for file in facts.sites.mentioning([".step("])):
         return
     for cls in facts.sites.classes if texts else ():
-        if ".state_dict()" not in cls.file.text or ".state_dict()" not in cls.file.module.text_of(cls.node):
+        if ".state_dict()" not in cls.file.text or ".state_dict()" not in cls.text:
             continue
         for name, sets in cls.attributes.items():
             values = [assigned.value for _, assigned in sets]
@@ -120,7 +120,7 @@ def _put_back(facts: Facts) -> Iterator[Finding]:
             model = ast.unparse(back.node.func.value)
             bound = file.bindings(given.id, back.context)
             value = bound[0].value if len(bound) == 1 else None
-            uses = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == given.id and n is not given]
+            uses = [n for n in function.nodes if is_name(n, given.id) and n is not given]
             if not isinstance(value, ast.Call) or value not in function.nodes or len(uses) != 1:
                 continue
             if ast.unparse(value) != f"{model}.state_dict()":
@@ -165,7 +165,7 @@ def _keeps(node: ast.AST, entry: ast.Subscript, model: str) -> bool:
 def _is_made_anew(cls: Class, owner: str) -> bool:
     """Whether the model is another one by the time the weights are loaded; `self.model.to(device)` is the same."""
     assignments = cls.attributes.get(owner[len("self.") :], [])
-    if any(f"{owner}.load_state_dict(" in function.file.module.text_of(function.node) for function, _ in assignments):
+    if any(f"{owner}.load_state_dict(" in function.text for function, _ in assignments):
         return True
     sets = [assigned.value for _, assigned in assignments]
     made = [value for value in sets if value is not None and not (isinstance(value, ast.Constant) and not value.value)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.latest import origin
 
@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _in_function(file: File, function: Function) -> Iterator[Finding]:
-    text = file.module.text_of(function.node)
+    text = function.text
     if not _DISCOUNT.search(text.lower()) or ".backward(" not in text or ".step(" not in text or "residual" in text:
         return
     for node, context in _targets(file, function):
@@ -108,7 +108,7 @@ def _value_of_next(file: File, target: ast.BinOp, context: Context) -> ast.Call 
 def _is_value(call: ast.Call, function: Function) -> bool:
     """`critic(next_state)`: what is called is held, not defined, and the state is the one that comes next."""
     func = call.func
-    owned = isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == function.receiver
+    owned = isinstance(func, ast.Attribute) and is_name(func.value, function.receiver)
     if not owned and not isinstance(func, ast.Name):
         return False
     named = function.file.resolve(func, function.inner)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, reads_of, walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "concatenation"
@@ -30,21 +30,18 @@ def _grown(call: Call, loop: ast.AST) -> str:
     """`x` of `x = torch.cat([x, new])`, directly in a `for` over data."""
     if not isinstance(loop, ast.For) or not call.node.args:
         return ""
-    if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "range":
+    if isinstance(loop.iter, ast.Call) and is_name(loop.iter.func, "range"):
         return ""
     first = call.node.args[0]
     parts = first.elts if isinstance(first, ast.Tuple | ast.List) else [first]
     for node in walk(loop):
         if isinstance(node, ast.Assign) and node.value is call.node and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            return name if any(isinstance(part, ast.Name) and part.id == name for part in parts) else ""
+            return name if any(is_name(part, name) for part in parts) else ""
     return ""
 
 
 def _is_read_otherwise(loop: ast.AST, name: str, join: ast.Call) -> bool:
     """Whether a turn needs the joined tensor, as generating text does."""
     own = {id(node) for node in walk(join)}
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and id(node) not in own
-        for node in walk(loop)
-    )
+    return any(id(node) not in own for node in reads_of(walk(loop), name))

@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _is_on_gpu(call: Call) -> bool:
     """Whether the function around it puts things on a GPU."""
-    text = call.file.module.text_of(call.function.node) if call.function is not None else call.file.text
+    text = call.function.text if call.function is not None else call.file.text
     return any(word in text for word in (".cuda(", "set_device(", '"cuda', "'cuda", ".to("))
 
 

@@ -31,7 +31,7 @@ def _other_unscaled(sites: Sites) -> Iterator[Finding]:
     """`scaler.unscale_(opt_d)`, a clip, and `scaler.step(opt_g)`, in a function that unscales and steps no other."""
     for clip in sites.calls(*_CLIPS):
         function = clip.function
-        if function is None or "unscale_(" not in function.file.module.text_of(function.node):
+        if function is None or "unscale_(" not in function.text:
             continue
         unscaled, stepped = _given(function, "unscale_"), _given(function, "step")
         if len(unscaled) != 1 or len(stepped) != 1 or ast.dump(unscaled[0][1]) == ast.dump(stepped[0][1]):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import last_name, reads_of, stores_of, walk
 from mlcheck.lint.sites import Call, Function
 
 LOOKS_AT = "clipped objective"
@@ -108,8 +108,8 @@ def _signs(function: Function, node: ast.expr, followed: frozenset[str] = frozen
 
 def _of_reads(function: Function, name: str, sign: int, followed: frozenset[str]) -> set[int] | None:
     """The signs of a variable where it is differentiated, itself or in what it is added up to."""
-    reads = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
-    stores = [n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    reads = reads_of(function.nodes, name)
+    stores = stores_of(function.nodes, name)
     if len(stores) != 1:
         return None
     found: set[int] = set()

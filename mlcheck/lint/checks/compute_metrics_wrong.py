@@ -150,7 +150,7 @@ def _over_wrong_axis(scoring: Scoring, predicted: ast.expr) -> Iterator[Finding]
 def _padding(scoring: Scoring, call: Call, labels: ast.expr) -> Iterator[Finding]:
     """Labels with the -100 of the padding among them."""
     what = part(scoring, labels, call.context)
-    text = scoring.function.file.module.text_of(scoring.function.node)
+    text = scoring.function.text
     padded = scoring.origins_of("data_collator", 2)
     if what.role != "labels" or "-100" in text or "mask" in text:
         return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, Context
 from mlcheck.lint.sites.ranks import DDP
 from mlcheck.lint.sites.training.bypassing import bypassed
@@ -65,7 +65,7 @@ def _calls_in(wrap: Call, loop: ast.AST) -> list[ast.Call]:
 
 def _named(node: ast.expr | None) -> str:
     """`model` of `model` and of `self.model`."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+    if isinstance(node, ast.Attribute) and is_name(node.value, "self"):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
 
@@ -98,8 +98,8 @@ def _without_gradient(context: Context) -> bool:
 def _is(node: ast.expr, name: str) -> bool:
     """`name` or `self.name`."""
     if isinstance(node, ast.Attribute):
-        return node.attr == name and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return isinstance(node, ast.Name) and node.id == name
+        return node.attr == name and is_name(node.value, "self")
+    return is_name(node, name)
 
 
 def _is_inner(node: ast.expr, name: str) -> bool:

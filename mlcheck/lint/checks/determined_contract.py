@@ -93,7 +93,7 @@ def _is_optimizer(call: Call, node: ast.expr) -> bool:
 
 def _unwrapped(cls: Class) -> Iterator[Finding]:
     """Optimizers that the context never sees, and loaders that it refuses."""
-    text = cls.file.module.text_of(cls.node)
+    text = cls.text
     for name, assignments in cls.attributes.items():
         for function, assigned in assignments:
             if assigned.value is None or function.name != "__init__":

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name, own_nodes, stores, walk
+from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.iteration import iteration_of
 
 LOOKS_AT = "sum of losses"
@@ -41,9 +42,7 @@ def _start(node: ast.AST) -> tuple[int, int]:
 def _counted(scope: ast.AST, nodes: list[ast.AST]) -> Iterator[tuple[ast.For, list[ast.stmt]]]:
     """The loops that count their turns from nought and run to their end, with the lines behind each."""
     for outer in (scope, *nodes):
-        for field in ("body", "orelse", "finalbody"):
-            block: object = getattr(outer, field, None)
-            lines: list[ast.stmt] = block if isinstance(block, list) else []
+        for lines in blocks(outer) if isinstance(outer, ast.stmt | ast.mod) else ():
             for place, line in enumerate(lines):
                 if isinstance(line, ast.For) and _index(line):
                     inside = [node for part in line.body for node in walk(part)]

@@ -48,7 +48,7 @@ def _smoothers(sites: Sites) -> set[str]:
     found = set()
     for file in sites.mentioning(_ONE_HOT):
         for function in file.functions:
-            text = file.module.text_of(function.node)
+            text = function.text
             if _SMOOTHS.search(text) and any(word in text for word in _ONE_HOT):
                 found.add(function.name)
     return found
@@ -71,7 +71,7 @@ def _smooth_targets(call: Call, smoothers: set[str]) -> Location | None:
 
 
 def _smooths(named: Class | Function, smoothers: set[str]) -> bool:
-    text = named.file.module.text_of(named.node)
+    text = named.text
     if isinstance(named, Function) and named.name in smoothers:
         return True
     called = {name for name in smoothers if re.search(rf"\b{name}\(", text)}

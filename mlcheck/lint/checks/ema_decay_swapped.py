@@ -68,7 +68,7 @@ def _lowered(file: File) -> Iterator[tuple[ast.AST, Context, str]]:
             if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)
         }
         grows = isinstance(others[0], ast.BinOp) and any(ast.unparse(node) in counted for node in walk(others[0]))
-        if grows and ("parameters()" in file.module.text_of(function.node) or "decay" in own):
+        if grows and ("parameters()" in function.text or "decay" in own):
             yield assigned.node, assigned.context, assigned.target.attr
 
 
@@ -87,7 +87,7 @@ def _updates(file: File) -> Iterator[tuple[ast.AST, Context, ast.expr | None, as
         elif isinstance(func.value, ast.Call) and getattr(func.value.func, "attr", "") == "mul_" and func.value.args:
             yield call.node, call.context, func.value.args[0], call.argument("alpha", 1)
     for function in file.functions:
-        text = file.module.text_of(function.node)
+        text = function.text
         for loop in function.nodes if "parameters" in text or "state_dict" in text else ():
             if isinstance(loop, ast.For) and any(word in ast.unparse(loop.iter) for word in _WEIGHTS):
                 for node in walk(loop):

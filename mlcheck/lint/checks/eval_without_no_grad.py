@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import draws_again, evaluates, names_evaluation
-from mlcheck.lint.nodes import before_methods, last_name, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
@@ -198,6 +198,6 @@ def _whole(forward: Forward) -> Hashable:
     func = node.func if isinstance(node, ast.Call) else None
     while isinstance(func, ast.Attribute):
         func = func.value
-    if isinstance(func, ast.Name) and func.id == "self":
+    if is_name(func, "self"):
         return frozenset(mode.place.spot for mode in forward.modes if mode.place)
     return forward.place.path, forward.place.symbol, forward.loop and forward.loop.place.spot

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
@@ -139,7 +139,7 @@ def _of_project(made: Origin, method: str) -> str:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
             continue
         name, first = own_attribute(node.func.value, fit), node.args[0]
-        if name and node.func.attr in _FITS and isinstance(first, ast.Name) and first.id == given:
+        if name and node.func.attr in _FITS and is_name(first, given):
             parts = [Origin(f.file, a.value, a.context) for f, a in cls.attribute(name) if a.value is not None]
             if len(parts) == 1 and of_origin(parts[0]):
                 return cls.name
@@ -175,7 +175,7 @@ def _split_itself(fit: Call) -> Call | None:
     for call in fit.file.calls("train_test_split") if held is not None else ():
         if fit.file.resolve(call.node.func, call.context) != _TEST or call.function is not fit.function:
             continue
-        same = [each for each in call.node.args if isinstance(each, ast.Name) and each.id == data.id]
+        same = [each for each in call.node.args if is_name(each, data.id)]
         later = [node for node in walk(around(fit)) if getattr(node, "lineno", 0) > (call.node.end_lineno or 0)]
         used = any(isinstance(node, ast.Name) and node.id in names for node in later)
         if fit.node.lineno < call.node.lineno and same and used and latest(fit.file, same[0], call.context) is held:

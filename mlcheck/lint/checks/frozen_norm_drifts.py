@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Class, Function, Sites
 from mlcheck.lint.sites.guards import conditions, own_attribute
 from mlcheck.lint.sites.layers.modules import MODULE, module_classes, text_of
@@ -83,7 +83,7 @@ def _between(first: Call, last: Call) -> list[ast.Call]:
 
 def _is_handed(call: ast.Call, name: str) -> bool:
     """Whether a call may run the model: it is the one that is called, or given as it is."""
-    return any(_is(each, name) for each in (call.func, *call.args, *(word.value for word in call.keywords)))
+    return any(is_name(each, name) for each in (call.func, *call.args, *(word.value for word in call.keywords)))
 
 
 def _only_freezes(function: Function) -> bool:
@@ -101,13 +101,13 @@ def _runs_once(sites: Sites, function: Function) -> bool:
     if function.name == "__init__":
         return True
     init = function.cls.methods.get("__init__") if function.cls is not None else None
-    called = init is not None and f"self.{function.name}()" in init.file.module.text_of(init.node)
+    called = init is not None and f"self.{function.name}()" in init.text
     return called and not sites.is_named(function.name, times=3)
 
 
 def _kept(function: Function) -> ast.Call | None:
     """`self.backbone.eval()` or `module.eval()` of its batch norms, in a method that freezes their weights too."""
-    text = function.file.module.text_of(function.node)
+    text = function.text
     if "requires_grad" not in text:
         return None
     for node in function.nodes:
@@ -124,25 +124,23 @@ def _kept(function: Function) -> ast.Call | None:
 
 def _is_norm(function: Function, name: str) -> bool:
     """`for m in self.backbone.modules(): if isinstance(m, nn.BatchNorm2d): m.eval()`."""
-    over = [ast.unparse(node.iter) for node in function.nodes if isinstance(node, ast.For) and _is(node.target, name)]
+    over = [
+        ast.unparse(node.iter) for node in function.nodes if isinstance(node, ast.For) and is_name(node.target, name)
+    ]
     asked = [
         ast.unparse(node.args[1])
         for node in function.nodes
         if isinstance(node, ast.Call)
-        and _is(node.func, "isinstance")
+        and is_name(node.func, "isinstance")
         and len(node.args) == 2
-        and _is(node.args[0], name)
+        and is_name(node.args[0], name)
     ]
     inside = len(over) == 1 and over[0].startswith(f"{function.receiver}.") and over[0].endswith(".modules()")
     return inside and len(asked) == 1 and _NORM.search(asked[0]) is not None
 
 
-def _is(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
-
-
 def _is_frozen(function: Function, name: str) -> bool:
-    text = function.file.module.text_of(function.node)
+    text = function.text
     whole = (
         rf"self\.{name}\.requires_grad_\(False\)|in self\.{name}\.parameters\(\):\s*\w+\.requires_grad(?:_\(| = )False"
     )
@@ -164,14 +162,14 @@ def _has_norms(function: Function, name: str) -> bool:
 def _undone(sites: Sites, cls: Class) -> Call | None:
     """`model.train()` of such a module, in code that does not freeze the part again."""
     forward = cls.find("forward")
-    if forward is not None and "eval()" in forward.file.module.text_of(forward.node):
+    if forward is not None and "eval()" in forward.text:
         return None
     for file in sites.mentioning([".train()"]):
         for call in file.calls("train"):
             owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
             if owner is None or call.node.args or call.node.keywords:
                 continue
-            around = file.module.text_of(call.function.node) if call.function is not None else file.text
+            around = call.function.text if call.function is not None else file.text
             made = origins(file, owner, call.context)
             kinds = {
                 file.resolve(o.node.func, o.context) for o in made if isinstance(o.node, ast.Call) and o.file is file

@@ -142,6 +142,4 @@ def _is_let_go(facts: Facts, forward: Function, name: str) -> bool:
     """Whether anything else assigns the state or speaks of it: to reset it, to detach it."""
     word = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']")
     spoken = sum(len(word.findall(file.text)) for file in facts.sites.files.values())
-    return spoken > len(word.findall(forward.file.module.text_of(forward.node))) + 1 or bool(
-        re.search(r"detach|\.data\b|no_grad", forward.file.module.text_of(forward.node))
-    )
+    return spoken > len(word.findall(forward.text)) + 1 or bool(re.search(r"detach|\.data\b|no_grad", forward.text))

@@ -76,7 +76,7 @@ def _step(call: Call) -> Function | None:
 def _text(step: Function) -> str:
     """The step with its decorators, which may hold `torch.no_grad()`."""
     decorators = "\n".join(step.file.module.text_of(node) for node in step.node.decorator_list)
-    return decorators + step.file.module.text_of(step.node)
+    return decorators + step.text
 
 
 def _is_anywhere(sites: Sites, wanted: re.Pattern[str]) -> bool:

@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for file in facts.sites.mentioning(["argmax", ".max("]):
         for function in file.functions:
-            text = file.module.text_of(function.node)
+            text = function.text
             if "==" not in text or _MASKED.search(text):
                 continue
             for loss, labels in _left_out(function):
@@ -76,7 +76,7 @@ def _bare(node: ast.expr) -> ast.expr:
 
 def _counted(function: Function, labels: str) -> ast.expr | None:
     """`(logits.argmax(-1) == tags).sum()` beside `tags.numel()`, `(pred == tags).float().mean()`."""
-    numbered = f"{labels}.numel()" in function.file.module.text_of(function.node)
+    numbered = f"{labels}.numel()" in function.text
     for node in function.nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.args or node.keywords:
             continue

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute, last_name, walk
+from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.class_names import never_named
 from mlcheck.lint.sites.layers.initialising import FILLS, applies, asked_for, has_any
@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     trains = any(True for _ in sites.mentioning(_TRAINS))
     for file in sites.mentioning(["init"]):
         for function in file.functions:
-            if _NAMED.search(function.name) and FILLS.search(file.module.text_of(function.node)):
+            if _NAMED.search(function.name) and FILLS.search(function.text):
                 seen += 1
                 if not trains or not _is_for_modules(function) or _is_named_elsewhere(sites, function):
                     continue
@@ -69,7 +69,7 @@ def _asked_for_one(sites: Sites) -> Iterator[Finding]:
 
 def _how(function: Function) -> str:
     if function.cls is not None:
-        asks = "isinstance(" in function.file.module.text_of(function.node) and len(function.parameters) > 1
+        asks = "isinstance(" in function.text and len(function.parameters) > 1
         call = f"self.apply(self.{function.name})" if asks else f"self.{function.name}()"
         return f"call `{call}` at the end of `__init__`, or remove it"
     return f"`model.apply({function.name})`, or remove it"
@@ -80,7 +80,7 @@ def _is_for_modules(function: Function) -> bool:
     if function.node.decorator_list or function.name.startswith("__"):
         return False
     required = [name for name, default in function.parameters.items() if default is None and name != function.receiver]
-    asks = "isinstance(" in function.file.module.text_of(function.node)
+    asks = "isinstance(" in function.text
     if function.cls is None:
         return len(function.parameters) == 1 and asks
     takes = len(function.parameters) > 1
@@ -96,7 +96,7 @@ def _is_initialised_otherwise(cls: Class) -> bool:
             own = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == init.receiver
             if own and (last_name(call.func) == "apply" or _NAMED.search(last_name(call.func))):
                 return True
-            if any(isinstance(part, ast.Name) and part.id == init.receiver for part in call.args):
+            if any(is_name(part, init.receiver) for part in call.args):
                 if last_name(call.func) not in ("super", "__init__"):
                     return True
     return False
@@ -137,7 +137,7 @@ def _is_one_of_several(sites: Sites, function: Function) -> bool:
         other is not function
         and other.cls is None
         and _NAMED.search(other.name)
-        and FILLS.search(other.file.module.text_of(other.node))
+        and FILLS.search(other.text)
         and _is_for_modules(other)
         and _is_named_elsewhere(sites, other)
         for other in function.file.functions

@@ -8,6 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class, canonical
 from mlcheck.lint.sites.data.loaders import ITERABLE, Loader, loaders
+from mlcheck.lint.sites.layers.modules import text_of
 
 LOOKS_AT = "iterable data set"
 WORDS = ("DataLoader",)
@@ -28,7 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         iterates = cls.find("__iter__")
         text = "\n".join(base.file.text for base in cls.line)
-        own = "\n".join(base.file.module.text_of(base.node) for base in cls.line)
+        own = text_of(cls)
         if iterates is None or "num_workers" in own or _SHARES.search(text.replace("num_workers", "")):
             continue
         if not _DRAWS.search(own):

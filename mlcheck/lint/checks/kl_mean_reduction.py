@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_none, walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "KL divergence"
@@ -22,7 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         layer = call.name == _LAYER
         first = 0 if layer else 2
         old = [call.argument("size_average", first), call.argument("reduce", first + 1)]
-        if any(given is not None and not _is_none(given) for given in old):
+        if any(given is not None and not is_none(given) for given in old):
             continue
         if call.constant("reduction", 2 if layer else 4, default="mean") == "mean" and not _is_rescaled(call):
             yield Finding(
@@ -31,10 +31,6 @@ def check(facts: Facts) -> Iterator[Finding]:
                 call.place.location,
                 help='pass `reduction="batchmean"`',
             )
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_rescaled(call: Call) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import is_attribute, loads, walk
+from mlcheck.lint.nodes import is_attribute, is_name, loads, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.origins import returns
@@ -237,7 +237,7 @@ def _is_cut(node: ast.expr) -> bool:
         return False
     if isinstance(node.func, ast.Attribute):
         return node.func.attr in _CUTS and not node.args
-    return isinstance(node.func, ast.Name) and node.func.id == "float"
+    return is_name(node.func, "float")
 
 
 def _has_work(step: Function) -> bool:

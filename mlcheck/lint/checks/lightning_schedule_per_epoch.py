@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if configure is None or not lightning:
             continue
         seen += 1
-        if "interval" in cls.file.module.text_of(configure.node) or _steps_itself(cls):
+        if "interval" in configure.text or _steps_itself(cls):
             continue
         for answer in returns(configure):
             for schedule in _schedules(cls.file, answer, configure.inner):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import is_name, reads_of
 from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.layers.modules import module_classes, text_of
 from mlcheck.lint.words import occurrences
@@ -57,7 +58,7 @@ def _in_forward(cls: Class, forward: Function) -> Iterator[Finding]:
             one, two, target = first.value, second.value, first.targets[0]
             if isinstance(one, ast.Call) and isinstance(two, ast.Call) and isinstance(target, ast.Name):
                 given = two.args[0] if len(two.args) == 1 else None
-                if isinstance(given, ast.Name) and given.id == target.id and _is_last(first, second, forward):
+                if is_name(given, target.id) and _is_last(first, second, forward):
                     yield from _pair(cls, forward, one, two)
 
 
@@ -67,11 +68,7 @@ def _is_last(first: ast.Assign, second: ast.Assign | ast.Return, forward: Functi
     name = first.targets[0].id
     if isinstance(second, ast.Return) or (isinstance(second.targets[0], ast.Name) and second.targets[0].id == name):
         return True
-    reads = [
-        node
-        for node in forward.nodes
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
-    ]
+    reads = reads_of(forward.nodes, name)
     return len([node for node in reads if node.lineno > first.lineno]) == 1
 
 

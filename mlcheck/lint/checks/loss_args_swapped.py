@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.values import Symbol, Tensor, Value, live
 
 LOOKS_AT = "loss"
@@ -59,7 +60,7 @@ def _is_fed(first: Symbol, made: Tensor) -> bool:
     """Whether the very name is what the model was called on that made the other: a reconstruction."""
     calls = [call.place.node for call in live(made.traces)]
     given = [arg for call in calls if isinstance(call, ast.Call) for arg in call.args]
-    return any(isinstance(arg, ast.Name) and arg.id == first.name for arg in given)
+    return any(is_name(arg, first.name) for arg in given)
 
 
 def _brings_them_swapped(loss: Loss) -> bool:

@@ -6,7 +6,7 @@ from functools import cache
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import own_nodes, walk
+from mlcheck.lint.nodes import is_name, own_nodes, walk
 from mlcheck.lint.sites import File
 from mlcheck.lint.values import live, traces_of
 
@@ -76,4 +76,4 @@ def _is_read(file: File, scope: ast.AST, name: str, own: Nodes) -> bool:
 
 
 def _reads(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Store)
+    return is_name(node, name) and not isinstance(node.ctx, ast.Store)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context, File
 from mlcheck.lint.sites.latest import origin, source
 
@@ -187,7 +187,7 @@ def _names(node: ast.expr) -> list[ast.Name]:
 
 def _is_own(func: ast.expr) -> bool:
     """A method of the class itself: `self.choose`."""
-    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
+    return isinstance(func, ast.Attribute) and is_name(func.value, "self")
 
 
 def _ways(file: File, node: ast.expr, context: Context) -> list[tuple[ast.expr, Context]]:

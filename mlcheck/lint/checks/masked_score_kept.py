@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.nodes import is_name, loads, walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.latest import latest, source
 
@@ -109,7 +109,7 @@ def _takes(softmax: Call, fill: Call) -> bool:
         return False
     in_place = isinstance(fill.node.func, ast.Attribute) and fill.node.func.attr.endswith("_")
     filled = fill.node.func.value if in_place and isinstance(fill.node.func, ast.Attribute) else None
-    if isinstance(filled, ast.Name) and filled.id == given.id:
+    if is_name(filled, given.id):
         last = _last_line(softmax, given)
         return last <= fill.node.lineno
     return given.id in fill.file.names_given(fill.node) and _last_line(softmax, given) == fill.node.lineno

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import last_name, own_nodes, walk
+from mlcheck.lint.nodes import is_name, last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.latest import source
@@ -86,7 +86,7 @@ def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
     while isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "cpu"):
             node = node.func.value
-        elif isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+        elif is_name(node.func, "float") and node.args:
             node = node.args[0]
         else:
             return node
@@ -113,7 +113,7 @@ def _is_sample_count(file: File, scope: ast.AST, context: Context, node: ast.exp
     if isinstance(node, ast.Name) and _counts_samples(scope, node.id):
         return True
     node, _ = file.value(node, context)
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args):
+    if not (isinstance(node, ast.Call) and is_name(node.func, "len") and node.args):
         return False
     last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
     return last.endswith((*_DATA_SETS, "sampler"))
@@ -124,7 +124,7 @@ def _counts_samples(scope: ast.AST, name: str) -> bool:
     added = [
         ast.unparse(node.value)
         for node in own_nodes(scope)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name
+        if isinstance(node, ast.AugAssign) and is_name(node.target, name)
     ]
     return bool(added) and all(_BATCH_SIZE.fullmatch(text) for text in added)
 
@@ -228,7 +228,7 @@ def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
         alone = not (
             isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Div | ast.Mult) and not _by_hundred(outer)
         )
-        if isinstance(left, ast.Name) and left.id == name and alone:
+        if is_name(left, name) and alone:
             yield node
 
 
@@ -240,7 +240,7 @@ def _by_hundred(node: ast.BinOp) -> bool:
 
 def _is_batch_count(node: ast.expr) -> bool:
     """`len(val_loader)`."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and node.args):
+    if not (isinstance(node, ast.Call) and is_name(node.func, "len") and node.args):
         return False
     last = ast.unparse(node.args[0]).rpartition(".")[2].lower()
     return last.endswith(("loader", "_dl", "dataloader", "batches"))

@@ -212,7 +212,7 @@ def _weight(cls: object) -> str:
     names = list(update.parameters) if update is not None else []
     if update is None or len(names) != 3:
         return ""
-    default, text = update.parameters[names[2]], update.file.module.text_of(update.node)
+    default, text = update.parameters[names[2]], update.text
     once = isinstance(default, ast.Constant) and default.value == 1
     products = (f"{names[1]} * {names[2]}", f"{names[2]} * {names[1]}")
     return names[2] if once and any(product in text for product in products) else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import File
 
 LOOKS_AT = "training-loop method"
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_super(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    return isinstance(node, ast.Call) and is_name(node.func, "super")
 
 
 def _unasked(facts: Facts) -> Iterator[Finding]:

@@ -40,7 +40,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _loops(function: Function) -> Iterator[ast.For]:
     """The loops over batches in a function that trains nothing."""
-    text = function.file.module.text_of(function.node)
+    text = function.text
     if "for" not in text or "backward" in text or _SAMPLES.search(text):
         return
     for node in function.nodes:

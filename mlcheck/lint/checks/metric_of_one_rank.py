@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, last_name, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites import OPEN, Class, File, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loop_means import mean_over_loop
@@ -64,7 +64,7 @@ def _evaluations(sites: Sites) -> Iterator[Function]:
     """Functions in which something is computed without gradients."""
     for file in sites.mentioning(["no_grad", "inference_mode"]):
         for function in file.functions:
-            text = file.module.text_of(function.node) + " ".join(map(ast.unparse, function.node.decorator_list))
+            text = function.text + " ".join(map(ast.unparse, function.node.decorator_list))
             if "no_grad" in text or "inference_mode" in text:
                 yield function
 
@@ -83,7 +83,7 @@ def _share(function: Function) -> ast.BinOp | None:
 def _loops(function: Function) -> Iterator[ast.For]:
     """The loops over a loader; in a function that trains as well, those that stand under `no_grad`."""
     nodes = function.nodes
-    if "backward" in function.file.module.text_of(function.node):
+    if "backward" in function.text:
         blocks = [node for node in nodes if isinstance(node, ast.With) and _switches_off(node)]
         nodes = [inner for block in blocks for inner in walk(block)]
     return (n for n in nodes if isinstance(n, ast.For) and "loader" in ast.unparse(n.iter).lower())
@@ -142,7 +142,7 @@ def _sums_of_means(sites: Sites) -> Iterator[Finding]:
         returned = [before_methods(node, ("item", "cpu", "detach")) for node in returns(function)]
         if mean is None or not around or any(map(_divides, around)) or _divides(function, mean):
             continue
-        if all(isinstance(node, ast.Name) and node.id == reduced.id for node in returned) and returned:
+        if all(is_name(node, reduced.id) for node in returned) and returned:
             yield Finding(
                 f"`{reduced.id}` is the mean of each rank, and the sum of these is divided by nothing",
                 call.place.location,
@@ -152,7 +152,7 @@ def _sums_of_means(sites: Sites) -> Iterator[Finding]:
 
 
 def _divides(scope: Function | File, besides: ast.AST | None = None) -> bool:
-    text = scope.file.module.text_of(scope.node) if isinstance(scope, Function) else scope.text
+    text = scope.text
     nodes = scope.nodes if isinstance(scope, Function) else walk(scope.module.source.tree)
     others = (node for node in nodes if isinstance(node, ast.BinOp | ast.AugAssign) and node is not besides)
     by_sign = any(isinstance(node.op, ast.Div) for node in others)
@@ -186,5 +186,5 @@ def _counted(function: Function, side: ast.expr) -> str:
         return ""
     added = [node for node in function.nodes if isinstance(node, ast.AugAssign)]
     bound = function.file.bindings(side.id, function.inner)
-    grows = any(isinstance(node.target, ast.Name) and node.target.id == side.id for node in added)
+    grows = any(is_name(node.target, side.id) for node in added)
     return side.id if grows and len(bound) == 2 and side.id not in function.parameters else ""

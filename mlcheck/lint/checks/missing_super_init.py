@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute, last_name, walk
+from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Function, canonical
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, is_plain, makes_module, module_classes
 
@@ -71,11 +71,11 @@ def _skipped(cls: Class) -> Iterator[Finding]:
 
 def _text_with_inherited(cls: Class) -> str:
     """The text of a class, and of the methods that it has from those above it and calls."""
-    text = cls.file.module.text_of(cls.node)
+    text = cls.text
     for base in cls.line[1:]:
         for name, method in base.methods.items():
             if name not in cls.methods and cls.find(name) is method and f"self.{name}(" in text:
-                text += base.file.module.text_of(method.node)
+                text += method.text
     return text
 
 
@@ -169,14 +169,12 @@ def _begins_elsewhere(cls: Class, init: Function, node: ast.AST) -> bool:
     after = _asked(call.func.value)
     if after is None:
         base = cls.file.resolve(call.func.value, init.inner)
-        return isinstance(base, Class) and _is_the_end(
-            base, [each.file.module.text_of(each.node) for each in base.line]
-        )
+        return isinstance(base, Class) and _is_the_end(base, [each.text for each in base.line])
     above = cls.file.resolve(after, init.inner) if isinstance(after, ast.expr) else cls
     if isinstance(above, str):
         return canonical(above) == MODULE
     first = _next_constructor(cls) if above is cls else None
-    return first is not None and _is_the_end(first.cls, [first.file.module.text_of(first.node)])
+    return first is not None and _is_the_end(first.cls, [first.text])
 
 
 def _asked(node: ast.expr) -> ast.expr | bool | None:
@@ -217,8 +215,8 @@ def _may_initialise(call: ast.Call, receiver: str) -> bool:
     """`super().__init__()`, `Base.__init__(self)`, and whatever else is handed the object or may be such."""
     func = call.func
     if isinstance(func, ast.Name):
-        return func.id == "super" or any(isinstance(arg, ast.Name) and arg.id == receiver for arg in call.args)
+        return func.id == "super" or any(is_name(arg, receiver) for arg in call.args)
     if not isinstance(func, ast.Attribute):
         return True
-    own = isinstance(func.value, ast.Name) and func.value.id == receiver and func.attr not in _STARTS_NOTHING
-    return func.attr == "__init__" or own or any(isinstance(a, ast.Name) and a.id == receiver for a in call.args)
+    own = is_name(func.value, receiver) and func.attr not in _STARTS_NOTHING
+    return func.attr == "__init__" or own or any(is_name(a, receiver) for a in call.args)

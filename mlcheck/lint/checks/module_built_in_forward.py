@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, is_attribute, last_name
+from mlcheck.lint.nodes import before_methods, is_attribute, is_name, last_name
 from mlcheck.lint.sites import Call, Function, Sites, canonical
 from mlcheck.lint.sites.guards import conditions, in_forward, only_where_asked, own_attribute
 from mlcheck.lint.sites.layers.modules import CONTAINERS, LEARNING, PARAMETER, flat, holds_parameters, module_classes
@@ -159,7 +159,7 @@ def _is_new_parameter(call: Call) -> bool:
     kept = any(node for name in targets for node in _assigned(function, name)) or not all(
         map(str.isidentifier, targets)
     )
-    text = call.file.module.text_of(function.node)
+    text = function.text
     return not kept and not any(word in text for word in _REGISTERS)
 
 
@@ -169,7 +169,7 @@ def _assigned(function: Function, value: ast.expr | str) -> list[ast.Assign]:
         node
         for node in function.nodes
         if isinstance(node, ast.Assign)
-        and (node.value is value or (isinstance(node.value, ast.Name) and node.value.id == value))
+        and (node.value is value or (isinstance(value, str) and is_name(node.value, value)))
     ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_attribute, last_name, walk
+from mlcheck.lint.nodes import is_attribute, is_name, last_name, walk
 from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
@@ -166,9 +166,7 @@ def _put_in(cls: Class, name: str, local: str, function: Function) -> Iterator[t
         if around is None or around.cls is not cls or not isinstance(owner, ast.Attribute) or len(call.node.args) != 1:
             continue
         row = owner.value.value if isinstance(owner.value, ast.Subscript) else owner.value  # `self.stages["up"]`
-        if is_attribute(row, around.receiver, name) or (
-            local and around is function and isinstance(owner.value, ast.Name) and owner.value.id == local
-        ):
+        if is_attribute(row, around.receiver, name) or (local and around is function and is_name(owner.value, local)):
             yield around, call.node.args[0], call.context
     for around in cls.methods.values():
         for node in around.nodes:
@@ -183,11 +181,7 @@ def _is_hidden_layer(cls: Class, function: Function, element: ast.expr, context:
         return holds_parameters(cls.file, element, context)
     if not isinstance(element, ast.Name):
         return False
-    kept = any(
-        isinstance(assigned.value, ast.Name) and assigned.value.id == element.id
-        for values in cls.attributes.values()
-        for _, assigned in values
-    )
+    kept = any(is_name(assigned.value, element.id) for values in cls.attributes.values() for _, assigned in values)
     if kept or _handed_on(cls, element.id, function.node, containers_only=True):
         return False
     return holds_parameters(cls.file, element, context) or _is_checked(cls, element.id, context)

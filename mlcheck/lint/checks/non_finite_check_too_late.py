@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, stores, walk
+from mlcheck.lint.nodes import is_name, last_name, stores, walk
 from mlcheck.lint.sites.blocks import blocks
 
 LOOKS_AT = "test for a finite loss"
@@ -91,8 +91,6 @@ def _tests(test: ast.expr) -> bool:
 def _asks(test: ast.expr, name: str) -> bool:
     """`torch.isnan(loss)`, `not math.isfinite(loss.item())`: of this very name."""
     return any(
-        isinstance(node, ast.Call)
-        and last_name(node.func) in _ASKS
-        and any(isinstance(part, ast.Name) and part.id == name for part in walk(node))
+        isinstance(node, ast.Call) and last_name(node.func) in _ASKS and any(is_name(part, name) for part in walk(node))
         for node in walk(test)
     )

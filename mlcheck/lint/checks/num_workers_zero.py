@@ -44,4 +44,4 @@ def _reads(origin: Origin) -> bool:
         return origin.name.rpartition(".")[2] in _FOLDERS
     named = origin.file.resolve(getattr(origin.node, "func", None), origin.context)
     getter = named.find("__getitem__") if isinstance(named, Class) else None
-    return getter is not None and _READS.search(getter.file.module.text_of(getter.node)) is not None
+    return getter is not None and _READS.search(getter.text) is not None

@@ -8,6 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Class
 from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.layers.modules import text_of
 
 LOOKS_AT = "multi-process loader"
 WORDS = ("DataLoader",)
@@ -30,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
     reads = cls.find("__getitem__")
-    text = "\n".join(base.file.module.text_of(base.node) for base in cls.line)
+    text = text_of(cls)
     if reads is None or _RESEEDS.search(text):
         return
     for base in cls.line:
@@ -41,7 +42,7 @@ def _copied(cls: Class, loader: Loader) -> Iterator[Finding]:
             made = base.file.resolve(getattr(assigned.value, "func", None), assigned.context)
             if not isinstance(made, str) or made not in _GENERATORS:
                 continue
-            if re.search(rf"\.{name}\.(?:{_DRAWS})\w*\(", reads.file.module.text_of(reads.node)):
+            if re.search(rf"\.{name}\.(?:{_DRAWS})\w*\(", reads.text):
                 yield Finding(
                     f"`self.{name}` is copied into every worker: all draw the same numbers, in every epoch again",
                     function.place(assigned.node).location,
@@ -60,7 +61,7 @@ def _shared(cls: Class, loader: Loader) -> Iterator[Finding]:
         made = reads.file.resolve(getattr(value, "func", None), bindings[0].context)
         if made not in _GENERATORS or value is None or name in reads.inner.scope.bindings:
             continue
-        if re.search(rf"(?<![\w.]){name}\.(?:{_DRAWS})\w*\(", reads.file.module.text_of(reads.node)):
+        if re.search(rf"(?<![\w.]){name}\.(?:{_DRAWS})\w*\(", reads.text):
             yield Finding(
                 f"`{name}` is copied into every worker: all draw the same numbers, in every epoch again",
                 reads.file.place(value, bindings[0].context).location,

@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for cls in facts.sites.once(module_classes):
         for function in cls.methods.values():
-            if "-1" in cls.file.module.text_of(function.node):
+            if "-1" in function.text:
                 yield from _last_steps(facts, cls.file, function)
 
 
@@ -45,4 +45,4 @@ def _last_steps(facts: Facts, file: File, function: Function) -> Iterator[Findin
 
 def _is_packed(function: Function) -> bool:
     """Whether the sequences have lengths of their own: what their last step is then, is another question."""
-    return "pack" in function.file.module.text_of(function.node)
+    return "pack" in function.text

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Function, Sites
 from mlcheck.lint.sites.data.held_samples import held_sample, is_view
 from mlcheck.lint.sites.layers.aliases import added_to_both, held_against_itself
@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _in_datasets(facts.sites)
     for file in facts.sites.mentioning(["torch"]):
         for function in file.functions:
-            text = file.module.text_of(function.node)
+            text = function.text
             if "_(" in text:
                 yield from _beside_itself(function)
             if any(sign in text for sign in _SIGNS):
@@ -108,7 +108,7 @@ def _written_at(function: Function, name: str, after: ast.Assign) -> ast.Assign 
     for node in function.nodes:
         if isinstance(node, ast.Assign) and node.lineno > after.lineno:
             target = node.targets[0]
-            if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == name:
+            if isinstance(target, ast.Subscript) and is_name(target.value, name):
                 if not isinstance(target.slice, ast.Constant | ast.JoinedStr):
                     return node
     return None

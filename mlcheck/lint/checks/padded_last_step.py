@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, stores_of
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.recurrent import Outputs, outputs
@@ -77,11 +77,7 @@ def _padded(call: Call) -> str:
 
 def _last_of(call: Call, function: Function, name: str, batch_first: bool) -> Iterator[ast.Subscript]:
     """Reads of the last position along time, before the name is bound anew."""
-    bound = [
-        node.lineno
-        for node in function.nodes
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
-    ]
+    bound = [node.lineno for node in stores_of(function.nodes, name)]
     end = min((line for line in bound if line > (call.node.end_lineno or 0)), default=10**9)
     for node in function.nodes:
         if not isinstance(node, ast.Subscript) or not isinstance(node.ctx, ast.Load):

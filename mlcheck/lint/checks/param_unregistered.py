@@ -89,10 +89,10 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
     """Whether anything but reading happens to it: another class or file names it, or it is handed to an optimizer."""
     word = re.escape(name)
     spoken, foreign = (re.compile(rf"{before}\.{word}\b|[\"']{word}[\"']") for before in ("", r"(?<!\bself)"))
-    own = cls.file.module.text_of(cls.node)
+    own = cls.text
     total = sum(len(foreign.findall(file.text)) for file in sites.mentioning([name], tests=True))
     kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
-    if total > len(foreign.findall(own)) or any(spoken.search(each.file.module.text_of(each.node)) for each in kin):
+    if total > len(foreign.findall(own)) or any(spoken.search(each.text) for each in kin):
         return True
     changed = re.search(rf"\[[^\]\n]*self\.{re.escape(name)}\b|\.{re.escape(name)}\.(?:grad|data)\b", own)
     return changed is not None or "optim" in own or "autograd.grad(" in own

@@ -6,7 +6,7 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Step
-from mlcheck.lint.nodes import last_name, loads, stores, walk
+from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.injecting import injected
@@ -172,7 +172,7 @@ def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:
             root: ast.expr = target
             while isinstance(root, ast.Attribute | ast.Subscript):
                 root = root.value
-            if root is not target and isinstance(root, ast.Name) and root.id == model:
+            if root is not target and is_name(root, model):
                 found = target
     return found if used else None
 
@@ -230,11 +230,7 @@ def _is_handed_on(around: ast.AST, name: str, group: ast.Dict) -> bool:
         and isinstance(node.func.value, ast.Subscript)
     }
     return any(
-        isinstance(node, ast.Name)
-        and node.id == name
-        and isinstance(node.ctx, ast.Load)
-        and node.lineno > group.lineno
-        and id(node) not in filled
+        is_name(node, name) and isinstance(node.ctx, ast.Load) and node.lineno > group.lineno and id(node) not in filled
         for node in walk(around)
     )
 

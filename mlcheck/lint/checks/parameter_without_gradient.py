@@ -86,13 +86,13 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
     """Layers whose every call, all in one forward, ends in a cut."""
     for cls in facts.sites.classes:
         forward = cls.methods.get("forward")
-        text = cls.file.module.text_of(cls.node) if forward is not None and "torch.nn.Module" in cls.libraries else ""
+        text = cls.text if forward is not None and "torch.nn.Module" in cls.libraries else ""
         if forward is None or not any(f".{name}" in text for name in (*CUTS, "data")) or _is_frozen(text):
             continue
         for name, sets in cls.attributes.items():
             if len(sets) != 1 or any(word in name for word in _NOT_TRAINED) or not _is_layer(sets[0][1].value):
                 continue
-            found = [method for method in cls.methods.values() if f".{name}(" in cls.file.module.text_of(method.node)]
+            found = [method for method in cls.methods.values() if f".{name}(" in method.text]
             if len(found) != 1:
                 continue
             helpers = {f"self.{m.name}": (m, c) for m in cls.methods.values() if (c := cuts_argument(m)) is not None}
@@ -116,7 +116,7 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
     trained = {cls for made in facts.training.optimizers.values() for cls in _classes(made.owners, facts)}
     for cls in facts.sites.classes:
         forward = cls.methods.get("forward")
-        text = cls.file.module.text_of(cls.node) if forward is not None and cls.node in trained else ""
+        text = cls.text if forward is not None and cls.node in trained else ""
         if forward is None or "no_grad()" not in text or any(word in text.lower() for word in _KEPT_STILL):
             continue
         yield from _under_decorator(facts, cls, forward)
@@ -138,7 +138,7 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
 
 def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Finding]:
     """`@torch.no_grad()` above a method that `forward` calls, and that alone calls new layers of the module."""
-    text = forward.file.module.text_of(forward.node)
+    text = forward.text
     for method in cls.methods.values():
         off = [one for one in method.node.decorator_list if ast.unparse(one) in ("torch.no_grad()", "torch.no_grad")]
         if not off or f"self.{method.name}(" not in text or method is forward:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, File
 from mlcheck.lint.sites.origins import Origin, given
 from mlcheck.lint.sites.training.optimizers import optimizers
@@ -119,7 +119,7 @@ def _goes_through(arg: ast.expr, name: str) -> bool:
     """`params`, and `p.numel() for p in params`."""
     if isinstance(arg, ast.GeneratorExp | ast.ListComp):
         arg = arg.generators[0].iter
-    return isinstance(arg, ast.Name) and arg.id == name
+    return is_name(arg, name)
 
 
 def _names_called(tree: ast.AST) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, loaded_before_made
@@ -197,7 +197,7 @@ def _schedule(load: Call) -> Call | None:
         return None
     names = made[0].file.names_given(made[0].node)
     steps = rf"(?<!\w){re.escape(names[0].rpartition('.')[2])}\.step\(" if len(names) == 1 else "(?!)"
-    own = load.file.module.text_of(load.function.node) if load.function is not None else ""
+    own = load.function.text if load.function is not None else ""
     loads = any(_LOADS_SCHEDULE.search(file.text) for file in load.file.sites.files.values())
     caught_up = made[0].function is not load.function and re.search(steps, own) is not None
     caught_up = caught_up or re.search(rf"for \w+ in range\([^\n]*:\s*[\w.]*{steps}", load.file.text) is not None
@@ -209,11 +209,11 @@ def _keys_read(function: ast.AST, name: str) -> list[str]:
     found = []
     for node in walk(function):
         key = None
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == name:
+        if isinstance(node, ast.Subscript) and is_name(node.value, name):
             key = node.slice
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
             owner = node.func.value
-            key = node.args[0] if node.args and isinstance(owner, ast.Name) and owner.id == name else None
+            key = node.args[0] if node.args and is_name(owner, name) else None
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             found.append(key.value)
     return found
@@ -225,7 +225,7 @@ def _hands_on(function: ast.AST, name: str) -> bool:
         given = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else []
         if isinstance(node, ast.Return) and node.value is not None:
             given = [node.value]
-        if any(isinstance(argument, ast.Name) and argument.id == name for argument in given):
+        if any(is_name(argument, name) for argument in given):
             return True
     return False
 

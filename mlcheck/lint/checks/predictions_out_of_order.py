@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Function
 from mlcheck.lint.sites.data.comparing import compared, is_in_order, is_only_joined
 from mlcheck.lint.sites.data.loaders import Loader, loaders
@@ -58,7 +58,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _side_by_side(function: Function, loader: Loader, rows: set[str]) -> Iterator[Finding]:
     """`zip(data.names, predictions)`, `DataFrame({"id": table["id"], "label": predictions})`."""
     for node in function.nodes:
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "zip":
+        if isinstance(node, ast.Call) and is_name(node.func, "zip"):
             columns = node.args
         elif isinstance(node, ast.Call) and _is_table(function, node):
             columns = [value for part in node.args[:1] if isinstance(part, ast.Dict) for value in part.values]
@@ -87,7 +87,7 @@ def _is_of_rows(function: Function, loader: Loader, column: ast.expr, rows: set[
 
 def _is_made_anew(function: Function, loader: Loader, table: ast.Name) -> bool:
     """Whether the name means another table by then: one of the rows in the order they came in."""
-    stores = (node for node in function.nodes if isinstance(node, ast.Name) and node.id == table.id)
+    stores = (node for node in function.nodes if is_name(node, table.id))
     return any(
         isinstance(node.ctx, ast.Store) and loader.call.node.lineno < node.lineno < table.lineno for node in stores
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.ranks import DDP, is_guarded
@@ -67,7 +67,7 @@ def _batches_on_first(wrap: Call) -> Iterator[Finding]:
 def _is_given_in_loop(function: Function, name: str) -> bool:
     """Whether a loop that trains hands the device to a call."""
     return any(
-        isinstance(arg, ast.Name) and arg.id == name
+        is_name(arg, name)
         for loop in function.nodes
         if isinstance(loop, ast.For) and "backward(" in ast.unparse(loop)
         for call in walk(loop)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, before_methods, stores, walk
+from mlcheck.lint.nodes import assigned, before_methods, is_name, stores, walk
 from mlcheck.lint.sites import Call, Class, Context, File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.origins import origins, returns
@@ -80,7 +80,7 @@ def _hands_on(cls: object) -> bool:
             sets = cls.attribute(own_attribute(node.value.func, forward))
             layers = [where.file.called(each.value, each.context) for where, each in sets if each.value is not None]
             state, last = call.argument("hx", 1), node.targets[0].elts[-1]
-            if layers and layers[0] in _LAYERS and isinstance(state, ast.Name) and state.id == given:
+            if layers and layers[0] in _LAYERS and is_name(state, given):
                 back |= {last.id} if isinstance(last, ast.Name) else set()
     ends = [each.elts[-1] for each in returns(forward) if isinstance(each, ast.Tuple) and each.elts]
     return bool(back) and bool(ends) and all(isinstance(end, ast.Name) and end.id in back for end in ends)

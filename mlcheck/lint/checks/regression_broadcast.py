@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.shapes.algebra import outgrows, written
-from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Shape, Symbol, Tensor
 
@@ -33,28 +33,20 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _columns(facts: Facts) -> Iterator[Finding]:
     """`q.gather(1, action)` keeps the second dimension, and `target.max(1)` drops it: a column against a flat one."""
     for loss in facts.losses:
-        node = loss.place.node
-        if loss.name not in _ELEMENTWISE or not isinstance(node, ast.Call) or len(node.args) < 2:
+        call = facts.sites.call_at(loss.place) if loss.name in _ELEMENTWISE else None
+        if call is None or call.file.is_test or len(call.node.args) < 2 or ".gather(" not in call.file.text:
             continue
-        for file in facts.sites.mentioning([".gather("]):
-            call = next((call for call in _calls_at(file, node) if file.path == loss.place.path), None)
-            if call is None:
-                continue
-            given, _ = source(file, node.args[0], call.context)
-            best = _flat_maximum(file, node.args[1], call.context)
-            if _is_of_second(given, "gather") and best is not None:
-                yield Finding(
-                    "`gather` keeps the second dimension and `max` drops it: the shapes broadcast, and every "
-                    "prediction is compared with every target",
-                    loss.place.location,
-                    help="`gather(...).squeeze(1)`, or `max(1, keepdim=True)`",
-                    related=(file.place(given, call.context).location, file.place(best, call.context).location),
-                )
-
-
-def _calls_at(file: File, node: ast.Call) -> Iterator[Call]:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return (call for call in file.calls(name) if call.node is node)
+        file = call.file
+        given, _ = source(file, call.node.args[0], call.context)
+        best = _flat_maximum(file, call.node.args[1], call.context)
+        if _is_of_second(given, "gather") and best is not None:
+            yield Finding(
+                "`gather` keeps the second dimension and `max` drops it: the shapes broadcast, and every "
+                "prediction is compared with every target",
+                loss.place.location,
+                help="`gather(...).squeeze(1)`, or `max(1, keepdim=True)`",
+                related=(file.place(given, call.context).location, file.place(best, call.context).location),
+            )
 
 
 def _is_of_second(node: ast.expr, name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Class, Context, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import is_module, makes_module
@@ -58,7 +58,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if any(isinstance(node.ctx, ast.Load) for _, node in nodes):
         return
     for file, node in nodes:
-        if not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+        if not is_name(node.value, "self"):
             yield Finding(
                 "`require_grad` is no attribute of a tensor: nothing is frozen or set free by it",
                 file.place(node, file.walk.module).location,
@@ -160,13 +160,11 @@ def _is_layer(file: File, owner: ast.Attribute, context: Context) -> bool:
 
 def _gives_modules(loop: ast.For, over: ast.expr, name: str) -> bool:
     """`for child in model.children()`, `for name, child in list(model.named_children())[:-1]`."""
-    while isinstance(over, ast.Subscript) or (
-        isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "list" and over.args
-    ):
+    while isinstance(over, ast.Subscript) or (isinstance(over, ast.Call) and is_name(over.func, "list") and over.args):
         over = over.value if isinstance(over, ast.Subscript) else over.args[0]
     if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Attribute):
         return False
     if over.func.attr in ("children", "modules"):
         return isinstance(loop.target, ast.Name)
     target = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else None
-    return over.func.attr in ("named_children", "named_modules") and isinstance(target, ast.Name) and target.id == name
+    return over.func.attr in ("named_children", "named_modules") and is_name(target, name)

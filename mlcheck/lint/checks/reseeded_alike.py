@@ -203,7 +203,7 @@ def _trains(nodes: Iterable[ast.AST]) -> bool:
 
 def _makes_anew(node: ast.Call) -> bool:
     """A model or an optimizer that is made in the loop: one experiment in each turn."""
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = last_name(node.func)
     return name in ("SGD", "Adam", "AdamW", "RMSprop", "parameters", "deepcopy", "load_state_dict") or (
         name[:1].isupper() and name.endswith(("Net", "Model", "Classifier", "MLP", "CNN", "Network"))
     )

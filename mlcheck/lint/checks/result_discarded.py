@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import latest
 from mlcheck.lint.sites.layers.dropped_layers import dropped_layers, works_in_place
@@ -107,7 +107,7 @@ def _given_to_a_name(loop: ast.For) -> Iterator[ast.Assign]:
             continue
         if isinstance(loop.iter, ast.Call) and loop.iter.args and of_two:
             continue  # the average of two models is spoken of by itself
-        if not any(isinstance(n, ast.Name) and n.id == target.id and _reads(n, line) for n in walk(loop)):
+        if not any(is_name(n, target.id) and _reads(n, line) for n in walk(loop)):
             yield line
 
 

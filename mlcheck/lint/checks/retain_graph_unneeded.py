@@ -61,6 +61,6 @@ def _is_alone(call: Call) -> bool:
     for node in walk(loop):
         if isinstance(node, ast.Call):
             named = call.file.resolve(node.func, call.context)
-            if isinstance(named, Function) and "backward" in named.file.module.text_of(named.node):
+            if isinstance(named, Function) and "backward" in named.text:
                 return False
     return True

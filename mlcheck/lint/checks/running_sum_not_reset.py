@@ -7,7 +7,7 @@ from typing import TypeGuard
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.evaluation.accumulators import never_reset
 from mlcheck.lint.sites.evaluation.epoch_sums import Mean, is_set, is_sum, over_epochs, zeroed
 
@@ -80,7 +80,7 @@ def _means(loop: ast.For | ast.While, facts: Facts) -> Iterator[tuple[ast.BinOp,
             if not isinstance(node.left, ast.Name) or ast.unparse(node.right) != period or _is_unit(period, added):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
-            stores = [n for n in walk(loop) if isinstance(n, ast.Name) and n.id == node.left.id and is_set(n)]
+            stores = [n for n in walk(loop) if is_name(n, node.left.id) and is_set(n)]
             if len(stores) == 1:
                 yield node, added
 
@@ -93,7 +93,7 @@ def _beside_count(loop: ast.For | ast.While) -> Iterator[tuple[ast.BinOp, ast.Au
         for node in walk(line) if anew else ():
             match node:
                 case ast.BinOp(left=ast.Name(id=sum_), op=ast.Div(), right=ast.Name(id=count)):
-                    stores = [n for n in walk(loop) if isinstance(n, ast.Name) and n.id == sum_ and is_set(n)]
+                    stores = [n for n in walk(loop) if is_name(n, sum_) and is_set(n)]
                     if count in anew & set(added) and sum_ in added and len(stores) == 1:
                         yield node, added[sum_]
 

@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             scaled = Call(file, made, context) if isinstance(made, ast.Call) else None
             if scaled is None or not _is_scaling(scaled):
                 continue
-            text = file.module.text_of(call.function.node)
+            text = call.function.text
             if "get_scale" not in text and "enabled=False" not in file.text:
                 yield Finding(
                     f"`{inner.id}` is the loss times the loss scale here, which changes as the run goes on",

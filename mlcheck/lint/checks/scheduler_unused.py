@@ -7,7 +7,7 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.nodes import last_name, loads, reads_of, walk
 from mlcheck.lint.sites import Binding, Call, File, Function, canonical
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.training.optimizers import OPTIMIZERS, SCHEDULERS, around, optimizers
@@ -183,7 +183,7 @@ def _does_something(file: File, name: str, code: ast.AST) -> bool:
                 idle |= {arg for arg, given in zip(call.args, names, strict=False) if not loads(named.node, given)}
             elif last_name(call.func) == "prepare":
                 idle.update(call.args)
-    reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    reads = reads_of(nodes, name)
     return any(read not in idle for read in reads)
 
 
@@ -193,9 +193,7 @@ def _returned_to(facts: Facts, place: Place, name: str) -> list[tuple[Call, ast.
         for function in file.functions if file.path == place.path else ():
             if function.name != place.symbol or not any(node is place.node for node in function.nodes):
                 continue
-            reads = [
-                n for n in function.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)
-            ]
+            reads = reads_of(function.nodes, name)
             returned = [value.elts for value in returns(function) if isinstance(value, ast.Tuple)]
             if len(reads) != 1 or len(returned) != 1 or reads[0] not in returned[0]:
                 return None
@@ -233,10 +231,7 @@ def _is_used(code: ast.AST, name: str) -> bool:
     """Whether a variable is read for more than its state and the rate it is at."""
     nodes = walk(code)
     asked = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ASKED}
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in asked
-        for node in nodes
-    )
+    return any(node not in asked for node in reads_of(nodes, name))
 
 
 def _is_read_here(tree: ast.AST, name: str) -> bool:

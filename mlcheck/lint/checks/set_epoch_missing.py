@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, Sites
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.iteration import iteration_of
@@ -107,7 +107,7 @@ def _meant(origin: Origin, depth: int) -> set[int] | None:
         return set()  # a class of the project, whose own `set_epoch` tells its samplers
     if depth and isinstance(node, ast.Attribute) and node.attr in _HOLDERS:
         return _held(origins(file, node.value, context), node.attr, depth)
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    name = last_name(node)
     return set() if split_of_name(name) in ("val", "test") else None
 
 

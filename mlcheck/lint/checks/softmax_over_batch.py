@@ -157,7 +157,7 @@ def _in_forward(facts: Facts) -> Iterator[Finding]:
     """`b, t, d = x.shape`, and `self.score(x).softmax(dim=0)`: of what still has the batch first."""
     for cls in facts.sites.classes:
         forward = cls.methods.get("forward")
-        text = forward.file.module.text_of(forward.node) if forward is not None else ""
+        text = forward.text if forward is not None else ""
         if forward is None or "softmax(" not in text or any(word in text for word in _TURNS):
             continue
         batched = {
@@ -168,7 +168,11 @@ def _in_forward(facts: Facts) -> Iterator[Finding]:
             if ast.unparse(node.targets[0].elts[0]) in _BATCHES and name.isidentifier()
         }
         for node in forward.nodes:
-            if isinstance(node, ast.Call) and _called(node) in ("softmax", "log_softmax") and _is_over_first(node):
+            if (
+                isinstance(node, ast.Call)
+                and last_name(node.func) in ("softmax", "log_softmax")
+                and _is_over_first(node)
+            ):
                 given = node.func.value if isinstance(node.func, ast.Attribute) else None
                 given = node.args[0] if given is None or ast.unparse(given) in ("F", "torch") else given
                 if isinstance(given, ast.Call) and ast.unparse(given.func).startswith("self.") and len(given.args) == 1:
@@ -176,7 +180,7 @@ def _in_forward(facts: Facts) -> Iterator[Finding]:
                 if isinstance(given, ast.Name) and given.id in batched:
                     yield _finding(forward.place(node))
     for cls in facts.sites.classes:
-        text = cls.file.module.text_of(cls.node)
+        text = cls.text
         if not is_module(cls) or not any(word in text for word in _BATCHED) or any(word in text for word in _SEQUENCES):
             continue
         for call in cls.file.calls("softmax", "log_softmax", "normalize"):
@@ -190,7 +194,7 @@ def _in_forward(facts: Facts) -> Iterator[Finding]:
 def _of_pairs(facts: Facts) -> Iterator[Finding]:
     """`F.normalize(self.projector(x), dim=0)`, in a module whose samples are told apart by `torch.arange(len(z))`."""
     for cls in facts.sites.once(module_classes):
-        text = cls.file.module.text_of(cls.node)
+        text = cls.text
         if "normalize(" in text and "entropy" in text.lower() and _NUMBERED.search(text):
             for call in cls.file.calls("normalize"):
                 if call.cls is cls and _is_over_first(call.node) and _is_of_linear(call, cls):
@@ -233,10 +237,6 @@ def _is_of_linear(call: Call, cls: Class) -> bool:
     return isinstance(layer, ast.Call) and last_name(layer.func) == "Linear" and outputs != ["1"]
 
 
-def _called(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-
-
 def _winners(facts: Facts) -> Iterator[Finding]:
     calls = frozenset(forward.place.node for forward in facts.forwards)
     for won in wrong_winners(facts.sites, calls):
@@ -255,7 +255,7 @@ def _is_over_first(node: ast.AST) -> bool:
     """`F.softmax(x, 0)`, `x.softmax(dim=0)`, `nn.Softmax(0)`."""
     if not isinstance(node, ast.Call):
         return False
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = last_name(node.func)
     given = [keyword.value for keyword in node.keywords if keyword.arg == "dim"]
     of_function = isinstance(node.func, ast.Name) or ast.unparse(node.func).startswith(
         ("F.", "torch.", "nn.functional.")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_length, loads, walk
+from mlcheck.lint.nodes import is_length, is_name, loads, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.data.loaders import kind_of_data, loaders
 from mlcheck.lint.sites.origins import origins
@@ -75,7 +75,7 @@ def _unread_numbers(facts: Facts) -> Iterator[Finding]:
             continue
         for loader in facts.sites.once(loaders):
             call = loader.call
-            whole = isinstance(loader.dataset, ast.Name) and loader.dataset.id == data.id
+            whole = is_name(loader.dataset, data.id)
             if whole and loader.trained and call.function is subset.function:
                 yield Finding(
                     f"`{data.id}` is the whole data set, and `{other}`, the part that was split off, is never used",

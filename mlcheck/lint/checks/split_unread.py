@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_length, last_name, own_nodes, walk
+from mlcheck.lint.nodes import is_length, last_name, own_nodes, reads_of, walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.values import split_of_name
 
@@ -88,7 +88,7 @@ def _judged_class(cls: Class, unread: str, other: str) -> Iterator[Finding]:
     trained: list[tuple[Function, ast.expr]] = []
     judged: list[tuple[Function, ast.expr]] = []
     for method in cls.methods.values():
-        text = cls.file.module.text_of(method.node)
+        text = method.text
         of_training = "train" in method.name.lower()
         for loop in method.nodes:
             if isinstance(loop, ast.For) and f"{method.receiver}.{other}" in ast.unparse(loop.iter):
@@ -125,11 +125,7 @@ def _reads(nodes: list[ast.AST], name: str) -> list[ast.Name]:
         if (isinstance(node, ast.Assign) and name in _targets(node)) or is_length(node)
         for inner in walk(node)
     }
-    return [
-        node
-        for node in nodes
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and node not in aside
-    ]
+    return [node for node in reads_of(nodes, name) if node not in aside]
 
 
 def _targets(node: ast.Assign) -> set[str]:

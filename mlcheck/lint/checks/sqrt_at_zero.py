@@ -50,7 +50,7 @@ def _is_trained(call: Call) -> bool:
     names = [*call.file.names_given(call.node), function.name if function is not None else ""]
     if call.cls is not None and call.function is not None and call.function.name in ("forward", "__call__"):
         names.append(call.cls.name)
-    around = call.file.module.text_of(function.node) if function is not None else ""
+    around = function.text if function is not None else ""
     quiet = (
         "no_grad" in around or any("no_grad" in ast.unparse(d) for d in function.node.decorator_list)
         if function

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.guards import own_attribute
 
@@ -84,7 +84,7 @@ def _weights_of(function: Function, module: str) -> str:
     for node in function.nodes:
         if isinstance(node, ast.Assign) and ast.unparse(node.value) == f"{module}.state_dict()":
             found = ast.unparse(node.targets[0])
-    mentions = [node for node in function.nodes if isinstance(node, ast.Name) and node.id == found]
+    mentions = [node for node in function.nodes if is_name(node, found)]
     read = [
         node.value
         for node in function.nodes

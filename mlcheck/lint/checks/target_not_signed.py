@@ -4,9 +4,8 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.facts import Facts, Loss
-from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import OPEN, Call
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.sites import OPEN
 from mlcheck.lint.sites.data.zero_one import is_zero_one
 
 LOOKS_AT = "loss of signed targets"
@@ -31,28 +30,21 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(losses)
     for loss in losses.values():
         name = loss.name.rpartition(".")[2]
-        for call in _calls(facts, loss):
-            target = call.argument("target", _TARGETS[name])
-            if target is None or target is OPEN or not is_zero_one(call.file, target, call.context):
-                continue
-            if name in _INDICES:
-                yield Finding(
-                    f"`{name}` takes the numbers of the classes, with -1 behind the last, and gets a 1 or 0 for each "
-                    "class: it learns of the classes 0 and 1 alone",
-                    loss.place.location,
-                    help="`MultiLabelSoftMarginLoss` or `BCEWithLogitsLoss` take a 1 or 0 for each class",
-                )
-            else:
-                yield Finding(
-                    f"`{name}` takes targets of 1 and -1, and gets 1 and 0: where they are 0 it teaches nothing, "
-                    "or the wrong thing",
-                    loss.place.location,
-                    help=f"`2 * {ast.unparse(target)} - 1`",
-                )
-
-
-def _calls(facts: Facts, loss: Loss) -> Iterator[Call]:
-    node = loss.place.node
-    for file in facts.sites.files.values():
-        if file.path == loss.place.path and isinstance(node, ast.Call):
-            yield from (call for call in file.calls(last_name(node.func)) if call.node is node)
+        call = facts.sites.call_at(loss.place)
+        target = call.argument("target", _TARGETS[name]) if call is not None else None
+        if call is None or target is None or target is OPEN or not is_zero_one(call.file, target, call.context):
+            continue
+        if name in _INDICES:
+            yield Finding(
+                f"`{name}` takes the numbers of the classes, with -1 behind the last, and gets a 1 or 0 for each "
+                "class: it learns of the classes 0 and 1 alone",
+                loss.place.location,
+                help="`MultiLabelSoftMarginLoss` or `BCEWithLogitsLoss` take a 1 or 0 for each class",
+            )
+        else:
+            yield Finding(
+                f"`{name}` takes targets of 1 and -1, and gets 1 and 0: where they are 0 it teaches nothing, "
+                "or the wrong thing",
+                loss.place.location,
+                help=f"`2 * {ast.unparse(target)} - 1`",
+            )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import assigned, last_name, loads, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.iteration import iteration_of
 
@@ -62,9 +62,7 @@ def _sums_dropped(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
         name = node.target.id if isinstance(node.target, ast.Name) else ""
         if not name or isinstance(node.value, ast.Constant) or loads(loop.node, name):
             continue
-        behind = (
-            line for line in loop.after if any(isinstance(part, ast.Name) and part.id == name for part in walk(line))
-        )
+        behind = (line for line in loop.after if any(is_name(part, name) for part in walk(line)))
         match next(behind, None):
             case ast.Assign(targets=[ast.Name(id=again)], value=ast.BinOp(left=left, op=ast.Div())) as line:
                 if again == name and not loads(line.value, name) and ast.unparse(left) == ast.unparse(node.value):
@@ -165,11 +163,7 @@ def _overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
     """The assignment in the loop that throws away what the turns before it left in a variable that began at zero."""
     if not any(_begins_at_zero(loop, statement, name) for statement in loop.before) or loads(loop.node, name):
         return None
-    stores = [
-        node
-        for node in walk(loop.node)
-        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-    ]
+    stores = [node for node in walk(loop.node) if is_name(node, name) and not isinstance(node.ctx, ast.Load)]
     lines = [node for node in loop.node.body if isinstance(node, ast.Assign) and node.targets[0] in stores]
     if len(stores) != 1 or len(lines) != 1 or len(lines[0].targets) != 1:
         return None
@@ -193,7 +187,7 @@ def _begins_at_zero(loop: LoopSite, statement: ast.stmt, name: str) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     for target, value in assigned(statement):
-        if isinstance(target, ast.Name) and target.id == name:
+        if is_name(target, name):
             if isinstance(value, ast.Constant):
                 return type(value.value) in (int, float) and value.value == 0
             return loop.file.called(value, loop.context) in _ZEROS

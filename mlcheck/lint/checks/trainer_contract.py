@@ -120,7 +120,7 @@ def _is_cut(node: ast.expr) -> bool:
 
 def _step(cls: Class, function: Function) -> Iterator[Finding]:
     """A `training_step` has to run the backward pass itself; the Trainer only steps the optimizer."""
-    text = cls.file.module.text_of(function.node)
+    text = function.text
     if any(word in text for word in _BACKWARD) or not list(returns(function)):
         return
     own = [node for node in function.nodes if isinstance(node, ast.Call) and _is_own_method(node, function)]

@@ -186,8 +186,7 @@ def _shuffles_itself(origin: Origin) -> bool:
     if not isinstance(named, Class):
         return False
     return (
-        any(word in base.file.module.text_of(base.node) for base in named.line for word in _SHUFFLES)
-        or _ORDERED.search(named.name) is not None
+        any(word in base.text for base in named.line for word in _SHUFFLES) or _ORDERED.search(named.name) is not None
     )
 
 

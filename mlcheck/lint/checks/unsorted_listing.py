@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, File, Function
 from mlcheck.lint.sites.iteration import iteration_of
 
@@ -73,7 +73,7 @@ def _carries(value: ast.expr, listing: ast.Call) -> bool:
     if isinstance(value, ast.ListComp | ast.GeneratorExp) and len(value.generators) == 1:
         return _carries(value.generators[0].iter, listing)
     if isinstance(value, ast.Call) and value.args:
-        last = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
+        last = last_name(value.func)
         return last in _KEEPS_ORDER and _carries(value.args[-1], listing)
     return False
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Class, Function, Sites
 from mlcheck.lint.sites.fetching import may_fetch, mentions
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
@@ -56,7 +56,7 @@ def _does_nothing(function: Function) -> bool:
 
 def _is_for_loading(function: Function) -> bool:
     """Whether the layer is made where published weights are loaded, which name it too."""
-    text = function.file.module.text_of(function.node)
+    text = function.text
     return function.name != "__init__" and f"{function.receiver}.load_state_dict(" in text
 
 
@@ -78,7 +78,7 @@ def _is_only_asked(loop: ast.For, name: str) -> bool:
     asked |= {
         arg for node in nodes if isinstance(node, ast.Call) and last_name(node.func) in _ASKS for arg in node.args
     }
-    return all(node in asked for node in nodes if isinstance(node, ast.Name) and node.id == name)
+    return all(node in asked for node in nodes if is_name(node, name))
 
 
 def _is_once(name: str, text: str) -> bool:
@@ -110,4 +110,4 @@ def _is_used_by_heir(sites: Sites, cls: Class, name: str) -> bool:
     heirs = sites.once(_heirs).get(cls, [])
     if any(may_fetch(each, name) for each in (cls, *heirs)):
         return True
-    return any(occurrences(name, heir.file.module.text_of(heir.node), most=1) for heir in heirs)
+    return any(occurrences(name, heir.text, most=1) for heir in heirs)

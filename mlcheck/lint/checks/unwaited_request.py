@@ -36,7 +36,7 @@ def _is_dropped(call: Call) -> bool:
     names = call.file.names_given(call.node)
     if names:
         function = call.function
-        text = call.file.module.text_of(function.node) if function is not None else call.file.text
+        text = function.text if function is not None else call.file.text
         kept = any(f".{name}" in text for name in names)
         return not kept and all(len(re.findall(rf"\b{re.escape(name)}\b", text)) == 1 for name in names)
     return call.node in call.file.statements

@@ -9,7 +9,7 @@ from itertools import permutations
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods, last_name, own_nodes, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
 
 LOOKS_AT = "formula of a variational autoencoder"
@@ -80,7 +80,7 @@ def _added(lines: Stretch) -> Iterator[Finding]:
             continue
         for node in lines.nodes:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_loss(lines, node.left):
-                if any(isinstance(part, ast.Name) and part.id == name for part in walk(node.right)):
+                if any(is_name(part, name) for part in walk(node.right)):
                     yield Finding(
                         f"`{name}` is the divergence with the wrong sign: adding it to the loss rewards distance "
                         "from the prior",

@@ -175,7 +175,7 @@ def _kinds_of_nobody(facts: Facts) -> Iterator[Finding]:
             asked = call.node.args[1] if len(call.node.args) == 2 else None
             kinds = asked.elts if isinstance(asked, ast.Tuple) else [asked] if asked is not None else []
             named = {file.resolve(kind, call.context) for kind in kinds}
-            sorts = call.function is not None and "weight_decay" in file.module.text_of(call.function.node)
+            sorts = call.function is not None and "weight_decay" in call.function.text
             if sorts and named and named <= set(_NORMS) and named.isdisjoint(made):
                 yield Finding(
                     f"The model has no such norm: its own, `{min(made).rpartition('.')[2]}`, get weight decay",

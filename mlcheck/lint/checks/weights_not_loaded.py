@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters
@@ -56,7 +56,7 @@ def _read_for_nothing(facts: Facts) -> Iterator[Finding]:
     """`state = torch.load(path)`, or what is made of it, which nothing reads, in a function that returns a model."""
     for call in facts.sites.calls("torch.load"):
         function = call.function
-        if function is None or "load_state_dict" in call.file.module.text_of(function.node):
+        if function is None or "load_state_dict" in function.text:
             continue
         held = _unread(call, function)
         if held is not None and held[0] not in function.parameters and _makes_module(function):
@@ -76,7 +76,7 @@ def _unread(call: Call, function: Function) -> tuple[str, ast.AST] | None:
     for _ in range(_STEPS):
         if len(names) != 1 or len(call.file.bindings(names[0], call.context)) != 1:
             break
-        uses = [node for node in function.nodes if _is(node, names[0]) and _is_read(node)]
+        uses = [node for node in function.nodes if is_name(node, names[0]) and _is_read(node)]
         if not uses:
             return names[0], place
         makers = [node for node in function.nodes if isinstance(node, ast.Assign) and uses[0] in walk(node.value)]
@@ -156,7 +156,7 @@ def _wraps(sites: Sites) -> bool:
 
 def _is_entry(node: ast.AST, name: str) -> bool:
     """`checkpoint["epoch"]`: a word that is the name of no parameter."""
-    if not isinstance(node, ast.Subscript) or not _is(node.value, name) or not isinstance(node.slice, ast.Constant):
+    if not isinstance(node, ast.Subscript) or not is_name(node.value, name) or not isinstance(node.slice, ast.Constant):
         return False
     return node.slice.value in ("epoch", "optimizer", "opt", "optimizer_state_dict", "scheduler", "step", "iteration")
 
@@ -176,7 +176,9 @@ def _makes_module(function: Function) -> bool:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             made = holds_parameters(function.file, node.value, function.inner)
             name = node.targets[0].id
-            if made and any(isinstance(each, ast.Return) and _is(each.value or each, name) for each in function.nodes):
+            if made and any(
+                isinstance(each, ast.Return) and is_name(each.value or each, name) for each in function.nodes
+            ):
                 return True
     return False
 
@@ -186,26 +188,30 @@ def _changed_for_nothing(function: Function, name: str) -> ast.AST | None:
     changed: ast.AST | None = None
     allowed: set[int] = set()
     for node in function.nodes:
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript) and _is(node.target.value, name):
+        if (
+            isinstance(node, ast.AugAssign)
+            and isinstance(node.target, ast.Subscript)
+            and is_name(node.target.value, name)
+        ):
             return None  # `weights[key] += x` changes the model's own tensor
-        if isinstance(node, ast.Subscript) and _is(node.value, name):
+        if isinstance(node, ast.Subscript) and is_name(node.value, name):
             allowed.add(id(node.value))
             if isinstance(node.ctx, ast.Store):
                 changed = changed or node
             elif isinstance(node.ctx, ast.Load) and not _is_asked(function, node):
                 return None
         elif isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
-            allowed |= {id(side) for side in node.comparators if _is(side, name)}
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is(node.func.value, name):
+            allowed |= {id(side) for side in node.comparators if is_name(side, name)}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_name(node.func.value, name):
             if node.func.attr not in ("keys", "update"):
                 return None
             allowed.add(id(node.func.value))
             changed = changed or (node if node.func.attr == "update" else None)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _KEYS_ALONE:
-            allowed |= {id(given) for given in node.args if _is(given, name)}
-        elif isinstance(node, ast.For | ast.comprehension) and _is(node.iter, name):
+            allowed |= {id(given) for given in node.args if is_name(given, name)}
+        elif isinstance(node, ast.For | ast.comprehension) and is_name(node.iter, name):
             allowed.add(id(node.iter))
-    uses = [node for node in function.nodes if _is(node, name) and isinstance(getattr(node, "ctx", None), ast.Load)]
+    uses = [node for node in function.nodes if is_name(node, name) and isinstance(getattr(node, "ctx", None), ast.Load)]
     return changed if all(id(use) in allowed for use in uses) else None
 
 
@@ -216,13 +222,9 @@ def _loaded_itself(function: Function, changed: ast.AST) -> bool:
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "load_state_dict"
-        and any(_is(given, name.id) for given in node.args for name in put if isinstance(name, ast.Name))
+        and any(is_name(given, name.id) for given in node.args for name in put if isinstance(name, ast.Name))
         for node in function.nodes
     )
-
-
-def _is(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
 
 
 def _is_asked(function: Function, entry: ast.Subscript) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import last_name, loads, walk
+from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, Function, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.factors import zero_product
@@ -164,7 +164,7 @@ def _is_alone(call: Call, kinds: set[str]) -> bool:
     layers = {kind.rpartition(".")[2] for kind in kinds}
     if cls is None or part is None:
         return False
-    if isinstance(part, ast.Name) and part.id == "self":
+    if is_name(part, "self"):
         own = [value for attribute in cls.attributes for value in _values(cls, attribute)]
         return sum(_made(value, layers) for value in own) == 1 == _made(call.file.module.source.tree, layers)
     if not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.origins import returns
@@ -52,7 +52,7 @@ def _windows(file: File, node: ast.expr, context: Context, depth: int = 5) -> tu
         return _windows(named.file, given[0], named.inner, depth - 1) if len(given) == 1 else None
     if isinstance(named, Class):
         return _by_index(named)
-    last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    last = last_name(node.func)
     if last not in _JOINS:
         return None
     inner = node.args[0] if node.args else node.func.value if isinstance(node.func, ast.Attribute) else None

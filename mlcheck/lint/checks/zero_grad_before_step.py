@@ -82,7 +82,7 @@ def _between_losses(facts: Facts) -> Iterator[Finding]:
         if first is None or call is None or first.reached != {clearing.key}:
             continue
         nodes = call.function.nodes if call.function is not None else list(own_nodes(call.file.module.source.tree))
-        text = call.file.module.text_of(call.function.node) if call.function is not None else call.file.text
+        text = call.function.text if call.function is not None else call.file.text
         loops = [loop.node for loop, _ in clearing.when.loops]
         taken = any(
             "step" in last_name(node.func) and first.place.spot[1] < node.lineno < clearing.place.spot[1]

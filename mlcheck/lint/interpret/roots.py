@@ -13,7 +13,7 @@ from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.relevance import is_test
 from mlcheck.lint.interpret.store import Delta
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.program import ModuleInfo, walk_definitions
 from mlcheck.lint.python import definitions, strangers
 from mlcheck.lint.pytorch import frameworks
@@ -56,7 +56,7 @@ def _main_blocks(module: ModuleInfo) -> list[ast.If]:
 def is_main_guard(node: ast.If) -> bool:
     """`if __name__ == "__main__":`"""
     test = node.test
-    return isinstance(test, ast.Compare) and isinstance(test.left, ast.Name) and test.left.id == "__name__"
+    return isinstance(test, ast.Compare) and is_name(test.left, "__name__")
 
 
 def _top_level(m: Machine, module: ModuleInfo) -> None:

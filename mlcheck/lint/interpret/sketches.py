@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.interpret.module_names import module_names
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import is_name, last_name
 
 if TYPE_CHECKING:
     from mlcheck.lint.sites.file import File
@@ -186,7 +186,7 @@ def _is_value(func: ast.expr, context: Context, modules: Set[str], defined: Set[
     if isinstance(func, ast.Attribute):
         if func.attr in modules or (last_name(func.value) in modules and func.attr not in _ABOUT_MODULES):
             return True
-        own = isinstance(func.value, ast.Name) and func.value.id == "self"
+        own = is_name(func.value, "self")
         return own and func.attr not in _ORDINARY and func.attr not in defined
     if not isinstance(func, ast.Name) or (func.id in defined and func.id not in modules):
         return False

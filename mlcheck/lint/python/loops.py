@@ -11,7 +11,7 @@ from mlcheck.lint.interpret.conditions import compare, truth
 from mlcheck.lint.interpret.frames import Exit
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import Delta
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.python import assignment, elements
 from mlcheck.lint.values import Const, Object, Value, split_of_name
 
@@ -73,8 +73,7 @@ def _asks_whether_first(loop: ast.For | ast.AsyncFor, name: str) -> bool:
     """Whether the loop compares its counter with 0: what nobody asks need not be taken for granted."""
     return any(
         isinstance(node, ast.Compare)
-        and isinstance(node.left, ast.Name)
-        and node.left.id == name
+        and is_name(node.left, name)
         and isinstance(node.comparators[0], ast.Constant)
         and node.comparators[0].value == 0
         for node in walk(loop)

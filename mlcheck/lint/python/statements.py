@@ -15,7 +15,7 @@ from mlcheck.lint.interpret.conditions import decide, truth
 from mlcheck.lint.interpret.joins import differs_in_state
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import Delta
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.python import assignment, contexts, definitions, loops, ways_out
 from mlcheck.lint.pytorch import accumulation, grad_modes, relaxing
 from mlcheck.lint.values import (
@@ -116,7 +116,7 @@ def _unread(m: Machine, node: ast.expr) -> None:
 
 def _assign(m: Machine, node: ast.Assign) -> bool:
     done = assignment.plain(m, node)
-    if all(isinstance(target, ast.Name) and target.id == "_" for target in node.targets):
+    if all(is_name(target, "_") for target in node.targets):
         _unread(m, node.value)
     return done
 

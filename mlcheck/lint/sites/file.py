@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mlcheck.lint.facts import Place
 from mlcheck.lint.interpret.relevance import is_test
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.program import ModuleInfo
 from mlcheck.lint.sites.holdings import held_by, is_changed, item_in, value_of
 from mlcheck.lint.sites.meanings import STARRED, by_star, meaning_of, resolved
@@ -95,7 +95,7 @@ class File:
         found: dict[Class, dict[str, list[tuple[Function, AttributeSet]]]] = {}
         for assigned in self.walk.attributes:
             function, owner = self.method_around(assigned.context), assigned.target.value
-            if function is not None and isinstance(owner, ast.Name) and owner.id == function.receiver:
+            if function is not None and is_name(owner, function.receiver):
                 assert function.cls is not None
                 found.setdefault(function.cls, {}).setdefault(assigned.target.attr, []).append((function, assigned))
         return found

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.settings import setting
@@ -23,7 +23,7 @@ def renumbered(file: File, node: ast.AST, context: Context) -> Iterator[Finding]
     if isinstance(chosen, ast.Constant) and isinstance(chosen.value, str):
         yield from _beyond(file, node, context, chosen.value)
         return
-    if isinstance(chosen, ast.Call) and isinstance(chosen.func, ast.Name) and chosen.func.id == "str" and chosen.args:
+    if isinstance(chosen, ast.Call) and is_name(chosen.func, "str") and chosen.args:
         chosen = chosen.args[0]
     elif isinstance(chosen, ast.JoinedStr) and len(chosen.values) == 1:
         chosen = chosen.values[0].value if isinstance(chosen.values[0], ast.FormattedValue) else None

@@ -64,7 +64,7 @@ def _is_part_of_forward(function: Function) -> bool:
     """A method that `forward` calls, and `__init__` does not."""
     cls = function.cls
     assert cls is not None
-    called = {name: f"self.{function.name}(" in cls.file.module.text_of(m.node) for name, m in cls.methods.items()}
+    called = {name: f"self.{function.name}(" in m.text for name, m in cls.methods.items()}
     return called.get("forward", False) and not called.get("__init__", False)
 
 

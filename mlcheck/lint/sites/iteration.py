@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.scopes import Context
 
 
@@ -56,10 +56,10 @@ def item_of_iteration(node: ast.expr, context: Context) -> Item | None:
             continue
         turn = iteration_of(outer.node)
         parts = turn.brought.elts if isinstance(turn.brought, ast.Tuple | ast.List) else []
-        places = [place for place, part in enumerate(parts) if isinstance(part, ast.Name) and part.id == batch.id]
+        places = [place for place, part in enumerate(parts) if is_name(part, batch.id)]
         if key is None and len(places) == 1:
             return Item(places[0], turn.over, outer)
-        if key is not None and isinstance(turn.brought, ast.Name) and turn.brought.id == batch.id:
+        if key is not None and is_name(turn.brought, batch.id):
             return Item(key, turn.over, outer)
     return None
 

@@ -6,6 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.model import Class, Named, ProjectModule
 from mlcheck.lint.sites.scopes import Binding, Context
 
@@ -59,7 +60,7 @@ def _agreed(file: File, bindings: list[Binding], depth: int) -> Named:
 def _method(file: File, node: ast.Attribute, context: Context) -> Named:
     """`self.method`, and `super().method` in the classes of the project."""
     function = file.method_around(context)
-    if function is not None and isinstance(node.value, ast.Name) and node.value.id == function.receiver:
+    if function is not None and is_name(node.value, function.receiver):
         return function.cls.find(node.attr) if function.cls else None
     return None
 

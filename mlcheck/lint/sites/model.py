@@ -64,6 +64,11 @@ class Function:
     def inner(self) -> Context:
         return self.defined.inner
 
+    @property
+    def text(self) -> str:
+        """All lines it stands on."""
+        return self.file.module.text_of(self.node)
+
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """Itself and all that stands in it."""
@@ -105,6 +110,11 @@ class Class:
     @property
     def name(self) -> str:
         return self.defined.node.name
+
+    @property
+    def text(self) -> str:
+        """All lines it stands on."""
+        return self.file.module.text_of(self.node)
 
     @property
     def place(self) -> Place:

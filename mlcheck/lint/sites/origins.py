@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
@@ -144,7 +144,7 @@ def _bound(file: File, binding: Binding, item: int, entered: Entered | None) -> 
 
 def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> Iterator[Origin]:
     method = file.method_around(context)
-    if method is not None and isinstance(node.value, ast.Name) and node.value.id == method.receiver:
+    if method is not None and is_name(node.value, method.receiver):
         cls = method.cls
     else:
         cls = _made_of(file, node.value, context)
@@ -171,7 +171,7 @@ def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
             if not through.leaves_out(returned, where):
                 yield Origin(named.file, returned, named.inner, item, through)
     elif item < 0:
-        last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        last = last_name(node.func)
         if last in _THROUGH and not isinstance(named, Class):
             yield from (Origin(file, argument, context) for argument in node.args)
         elif last in ("prepare", "to_device", "setup_dataloaders") and len(node.args) == 1:

@@ -117,7 +117,7 @@ def _given_to(loader: Call, sampler: Call) -> tuple[str, ...]:
 
 def is_for_evaluation(sampler: Call) -> bool:
     """Whether a sampler goes over held-out data, by the names of its data and its own, or by what is done around it."""
-    around = sampler.file.module.text_of(sampler.function.node) if sampler.function is not None else ""
+    around = sampler.function.text if sampler.function is not None else ""
     if ".eval()" in around and ".backward(" not in around and ".train()" not in around:
         return True
     names = [*sampler.file.names_given(sampler.node), last_name(sampler.argument("dataset", 0))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import stores, walk
+from mlcheck.lint.nodes import is_name, reads_of, stores, stores_of, walk
 
 _ASKED = frozenset(["shape", "size", "device", "dtype", "ndim", "dim", "is_cuda", "numel", "type", "requires_grad"])
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -30,10 +30,7 @@ def rebound_between(function: _Function, first: ast.AST, last: ast.AST, name: st
     if not any(block is _path(function, first)[-1][0] for block in around):
         return True
     lines = range(getattr(first, "lineno", 0) + 1, getattr(last, "lineno", 0))
-    return any(
-        isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store) and node.lineno in lines
-        for node in walk(function)
-    )
+    return any(node.lineno in lines for node in stores_of(walk(function), name))
 
 
 def blocks_around(function: _Function, node: ast.AST) -> list[list[ast.stmt]]:
@@ -69,17 +66,15 @@ def _holds(statement: ast.stmt, node: ast.AST) -> bool:
 
 def _uses(statement: ast.stmt, name: str) -> Iterator[ast.Name]:
     """Reads of the name's contents: its shape and its kind are the same before and after."""
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name) and statement.target.id == name:
+    if isinstance(statement, ast.AugAssign) and is_name(statement.target, name):
         yield statement.target
     asked = {
         id(node.value)
         for node in walk(statement)
         if isinstance(node, ast.Attribute) and node.attr in _ASKED and isinstance(node.value, ast.Name)
     }
-    for node in walk(statement):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) and id(node) not in asked:
-            if not isinstance(statement, ast.Delete):
-                yield node
+    if not isinstance(statement, ast.Delete):
+        yield from (node for node in reads_of(walk(statement), name) if id(node) not in asked)
 
 
 def _beside(statement: ast.stmt, node: ast.AST, name: str) -> ast.Name | None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, is_name
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import item_of_iteration, part_of
@@ -57,7 +57,7 @@ def _moves(file: File, binding: Binding, name: str) -> bool:
     if binding.kind != "value" or not isinstance(value, ast.Call):
         return False
     inner = before_methods(value, _MOVES)
-    return isinstance(inner, ast.Name) and inner.id == name and _is_move(Origin(file, value, binding.context))
+    return is_name(inner, name) and _is_move(Origin(file, value, binding.context))
 
 
 def _returned(made: Origin, key: int | str) -> Iterator[Origin]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import before_methods, walk
+from mlcheck.lint.nodes import before_methods, is_name, walk
 from mlcheck.lint.sites.data.loaders import Loader
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.origins import Origin, origins
@@ -41,7 +41,7 @@ def is_in_order(function: Function, loader: Loader, labels: ast.expr) -> bool:
     if name is None or not loops or any(_mentions(loop, {name.id}) for loop in loops):
         return False
     made = [node for node in function.nodes if isinstance(node, ast.Assign) and _mentions_target(node, name.id)]
-    stores = [node for node in function.nodes if isinstance(node, ast.Name) and node.id == name.id]
+    stores = [node for node in function.nodes if is_name(node, name.id)]
     stored = [node for node in stores if isinstance(node.ctx, ast.Store)]
     if len(stored) > len(made) or not (made or name.id in function.parameters):
         return False

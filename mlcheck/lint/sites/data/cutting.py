@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import before_methods, last_name, stores, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, stores, walk
 from mlcheck.lint.values import split_of_name
 
 _CONVERSIONS = ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "array", "asarray", "DataFrame")
@@ -21,7 +21,7 @@ def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
         if not isinstance(statement, ast.Assign) or statement.lineno <= (made.end_lineno or made.lineno):
             continue
         for target, part in _parts(statement):
-            if isinstance(part.value, ast.Name) and part.value.id == name:
+            if is_name(part.value, name):
                 split, bounds = split_of_name(target), part.slice
                 assert isinstance(bounds, ast.Slice)
                 if bounds.lower is None and bounds.upper is not None and split == "train":

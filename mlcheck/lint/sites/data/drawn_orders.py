@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, reads_of, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
@@ -23,7 +23,7 @@ def not_followed(sites: Sites) -> Iterator[Finding]:
                 continue
             nodes = drawn.function.nodes
             pieces = [node for node in nodes if _is_piece(node, names[0])]
-            if len(pieces) != 1 or _reads(nodes, names[0]) != 1:
+            if len(pieces) != 1 or len(reads_of(nodes, names[0])) != 1:
                 continue
             taken = _taken(drawn.function.node, pieces[0])
             if taken is not None and _trains(file, drawn):
@@ -43,10 +43,6 @@ def _is_piece(node: ast.AST, order: str) -> bool:
     return False
 
 
-def _reads(nodes: list[ast.AST], name: str) -> int:
-    return sum(isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in nodes)
-
-
 def _taken(function: ast.AST, piece: ast.AST) -> ast.Subscript | None:
     """What is cut by the same slice, where nothing but `len` is told the piece."""
     if not isinstance(piece, ast.Assign) or not isinstance(piece.value, ast.Subscript):
@@ -55,13 +51,10 @@ def _taken(function: ast.AST, piece: ast.AST) -> ast.Subscript | None:
     assert isinstance(target, ast.Name)
     nodes = walk(function)
     counted = {
-        id(part)
-        for node in nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
-        for part in node.args
+        id(part) for node in nodes if isinstance(node, ast.Call) and is_name(node.func, "len") for part in node.args
     }
     for node in nodes:
-        if isinstance(node, ast.Name) and node.id == target.id and node is not target and id(node) not in counted:
+        if is_name(node, target.id) and node is not target and id(node) not in counted:
             return None
     others = (node for node in nodes if isinstance(node, ast.Subscript) and node is not piece.value)
     return next((node for node in others if ast.unparse(node.slice) == cut), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from mlcheck.lint.nodes import assigned, last_name, loads, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.layers.overwriting import Overwriting
 from mlcheck.lint.sites.model import Class, Function
@@ -29,12 +29,12 @@ def held_sample(reads: Function, change: Overwriting) -> ast.Attribute | None:
     for node in walk(reads.node):
         if isinstance(node, ast.Assign) and node.lineno < change.node.lineno:
             for target, value in assigned(node):
-                if isinstance(target, ast.Name) and target.id == change.name:
+                if is_name(target, change.name):
                     last = (node, value) if last is None or node.lineno > last[0].lineno else last
     if last is None or rebound_between(reads.node, last[0], change.node, change.name) or not _is_plain(last[1]):
         return None
     owner = last[1].value if isinstance(last[1], ast.Subscript) else None
-    if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == reads.receiver:
+    if isinstance(owner, ast.Attribute) and is_name(owner.value, reads.receiver):
         return owner
     return None
 

@@ -7,7 +7,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.data.transforms import is_random, steps_of
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import conditions, own_attribute
@@ -28,7 +28,7 @@ def noise_in_samples(cls: Class) -> ast.stmt | None:
     Or has a method of its own do that, where the data set was told of splits and does not ask.
     """
     item = cls.methods.get("__getitem__")
-    if item is None or _MEANT.search(cls.name) or _MEANT.search(cls.file.name) or "training" in _text(item):
+    if item is None or _MEANT.search(cls.name) or _MEANT.search(cls.file.name) or "training" in item.text:
         return None
     for line in item.node.body:
         name = _changed(item, line)
@@ -49,7 +49,7 @@ def _is_split_unread(cls: Class) -> bool:
         if name not in _SPLITS or len(sets) > 1 or not isinstance(value, ast.Name) or value.id not in init.parameters:
             continue
         spoken = [len(re.findall(rf"\.{name}\b", file.text)) for file in cls.file.sites.mentioning([name], tests=True)]
-        read = [node for node in init.nodes if isinstance(node, ast.Name) and node.id == value.id]
+        read = [node for node in init.nodes if is_name(node, value.id)]
         if sum(spoken) == 1 and len(read) == 1:
             return True
     return False
@@ -71,7 +71,7 @@ def _changed_by_method(cls: Class, item: Function, line: ast.stmt) -> str:
 def transform_in_samples(cls: Class) -> tuple[ast.Call, Origin] | None:
     """`self.augment(image)` in `__getitem__`, of a transform that draws at random for any sample; and its step."""
     item = cls.methods.get("__getitem__")
-    if item is None or _MEANT.search(cls.name) or _MEANT.search(cls.file.name) or "training" in _text(item):
+    if item is None or _MEANT.search(cls.name) or _MEANT.search(cls.file.name) or "training" in item.text:
         return None
     for line in item.node.body:
         if isinstance(line, ast.If | ast.Try | ast.With | ast.For | ast.While) and _leaves(line):
@@ -115,10 +115,6 @@ def mixing_collate(file: File, collate: ast.expr, context: Context) -> ast.expr 
     return None
 
 
-def _text(function: Function) -> str:
-    return function.file.module.text_of(function.node)
-
-
 def _changed(item: Function, line: ast.stmt) -> str:
     """`x` of `x = x + noise` and `x += noise`; "" of all else."""
     if (
@@ -133,7 +129,7 @@ def _changed(item: Function, line: ast.stmt) -> str:
     if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add | ast.Mult):
         return ""
     for one, other in ((value.left, value.right), (value.right, value.left)):
-        if isinstance(one, ast.Name) and one.id == name and _draws(item, other):
+        if is_name(one, name) and _draws(item, other):
             return name
     return ""
 
@@ -150,7 +146,7 @@ def _is_kept(item: Function, name: str, line: ast.stmt) -> bool:
     """Whether the clean sample goes on under another name, as a target does, or the noise is returned too."""
     for node in item.nodes:
         if isinstance(node, ast.Assign) and node is not line:
-            others = [target for target in node.targets if not (isinstance(target, ast.Name) and target.id == name)]
-            if others and any(isinstance(part, ast.Name) and part.id == name for part in walk(node.value)):
+            others = [target for target in node.targets if not is_name(target, name)]
+            if others and any(is_name(part, name) for part in walk(node.value)):
                 return True
     return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.data.lineage import Passed, named_columns
 from mlcheck.lint.sites.data.multiplying import draws_again
 from mlcheck.lint.sites.file import File
@@ -100,7 +100,7 @@ def _fitted_above(passed: Passed, owner: ast.expr, data: ast.expr) -> str:
         func = call.node.func
         same = isinstance(func, ast.Attribute) and ast.unparse(func.value) == ast.unparse(owner)
         first = call.node.args[0] if call.node.args else None
-        if same and isinstance(first, ast.Name) and first.id == data.id and call.node.lineno < data.lineno:
+        if same and is_name(first, data.id) and call.node.lineno < data.lineno:
             if latest(file, first, call.context) is held:
                 return f"`{made}` is fitted on all data"
     return ""

@@ -26,11 +26,11 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
 
     Or the loop passes over those that are left: `step = i // every`, and `if step >= steps: continue`.
     """
-    file = sites.at(step.path)
-    call = next((call for call in file.calls("step") if call.node is step.node), None) if file is not None else None
+    call = sites.call_at(step)
     loop = call.loops[0] if call is not None and call.loops else None
-    if file is None or call is None or loop is None or not isinstance(loop.node, ast.For):
+    if call is None or loop is None or not isinstance(loop.node, ast.For):
         return False
+    file = call.file
     if _leaves_the_rest(loop.node):
         return True
     tests = [(branch.test, branch.context) for branch in branches(call.context, loop)]

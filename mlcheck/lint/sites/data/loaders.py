@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import is_none, walk
+from mlcheck.lint.nodes import is_name, is_none, walk
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
@@ -162,7 +162,7 @@ def _iterated(over: ast.expr) -> Iterator[ast.expr]:
 def _nexts(loop: ast.AST) -> Iterator[ast.expr]:
     """What `next()` is asked of inside a loop."""
     for node in walk(loop):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "next" and node.args:
+        if isinstance(node, ast.Call) and is_name(node.func, "next") and node.args:
             yield from _iterated(node.args[0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import is_length, walk
+from mlcheck.lint.nodes import is_length, is_name, walk
 from mlcheck.lint.sites.data.loaders import PUBLIC, Loader, classes_of, loaders
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
@@ -70,5 +70,5 @@ def _is_cut(loader: Loader) -> bool:
     plain = {part for node in nodes if is_length(node) for part in walk(node)}
     plain |= {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ASKED}
     plain |= {other.dataset for other in loader.call.file.sites.once(loaders) if other.dataset is not None}
-    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == data.id]
+    uses = [node for node in nodes if is_name(node, data.id)]
     return any(isinstance(node.ctx, ast.Load) and node not in plain for node in uses)

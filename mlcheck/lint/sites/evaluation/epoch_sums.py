@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import assigned, last_name, loads, walk
+from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.file import File
 
@@ -51,7 +51,7 @@ def over_epochs(file: File) -> Iterator[Mean]:
                     continue
                 both = isinstance(size, ast.Name) and size.id in begun
                 if _is_size(size, node, epochs, batches, begun):
-                    stores = [n for n in walk(epochs.node) if isinstance(n, ast.Name) and n.id == name and is_set(n)]
+                    stores = [n for n in walk(epochs.node) if is_name(n, name) and is_set(n)]
                     kept = _keeps(node, name, epochs.node)
                     if len(stores) == 1 + kept:
                         told.add(name)
@@ -98,7 +98,7 @@ def _is_position(size: ast.expr, batches: ast.For) -> bool:
             pass
         case _:
             return False
-    stores = [n for n in walk(batches) if isinstance(n, ast.Name) and n.id == name and is_set(n)]
+    stores = [n for n in walk(batches) if is_name(n, name) and is_set(n)]
     if len(stores) != 1:
         return False
     counted = [call for call in walk(batches.iter) if isinstance(call, ast.Call) and len(call.args) == 1]
@@ -143,7 +143,7 @@ def _counts_epoch(node: ast.expr, epochs: LoopSite, batches: ast.For) -> bool:
     """`n` after `n = len(loader)`, or after `n = 0` at the top of each epoch and `n += 1` in each batch."""
     if not isinstance(node, ast.Name):
         return False
-    bound = [each for each in walk(epochs.node) if isinstance(each, ast.Name) and each.id == node.id and is_set(each)]
+    bound = [each for each in walk(epochs.node) if is_name(each, node.id) and is_set(each)]
     begun = [line for line in epochs.node.body if isinstance(line, ast.Assign) and line.targets[0] in bound]
     if len(begun) != 1 or begun[0].lineno > batches.lineno:
         return False

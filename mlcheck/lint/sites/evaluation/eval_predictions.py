@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.dataclasses import dataclass
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, origins
@@ -159,6 +160,5 @@ def metric_keys(function: Function, answers: Iterator[ast.expr]) -> frozenset[st
 
 def _grows(function: Function, name: str) -> bool:
     return function.file.is_mutated(name, function.inner) or any(
-        isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name
-        for node in function.nodes
+        isinstance(node, ast.AugAssign) and is_name(node.target, name) for node in function.nodes
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.values import split_of_name
@@ -54,11 +54,7 @@ def _is_of_epochs(added: Call) -> bool:
     """Whether the innermost loop around it trains, in a loop of its own or by a call."""
     loop = added.loops[0].node if added.loops else None
     parts = (node.func for node in walk(loop) if isinstance(node, ast.Call)) if loop is not None else ()
-    return any(
-        (part.attr if isinstance(part, ast.Attribute) else getattr(part, "id", "")) in _TRAINS
-        and not ast.unparse(part).endswith((".train",))
-        for part in parts
-    )
+    return any((last_name(part)) in _TRAINS and not ast.unparse(part).endswith((".train",)) for part in parts)
 
 
 def _is_told(call: Call) -> bool:

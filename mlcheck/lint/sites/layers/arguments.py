@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.layers.overwriting import Overwriting, overwritings
 from mlcheck.lint.sites.model import Call, Class, Function
 from mlcheck.lint.sites.origins import callers
@@ -38,14 +38,10 @@ def changed_for_the_caller(sites: Sites, cls: Class) -> Iterator[Finding]:
 
 def _is_asked_for(method: Function, change: Overwriting) -> bool:
     """A result under the same name, a statement by itself, a name that says so; or another tensor by then."""
-    if method.name.endswith("_") or change.result in ("", change.name) or "no_grad" in _text(method):
+    if method.name.endswith("_") or change.result in ("", change.name) or "no_grad" in method.text:
         return True
-    stores = (node for node in method.nodes if isinstance(node, ast.Name) and node.id == change.name)
+    stores = (node for node in method.nodes if is_name(node, change.name))
     return any(isinstance(node.ctx, ast.Store) for node in stores)
-
-
-def _text(method: Function) -> str:
-    return method.file.module.text_of(method.node)
 
 
 def _read_later(call: Call, name: str) -> ast.Name | None:
@@ -57,7 +53,7 @@ def _read_later(call: Call, name: str) -> ast.Name | None:
         if not isinstance(statement, ast.Return | ast.Expr) or not any(part is call.node for part in walk(statement)):
             continue
         for node in walk(statement):
-            if isinstance(node, ast.Name) and node.id == name and (node.lineno, node.col_offset) > end:
+            if is_name(node, name) and (node.lineno, node.col_offset) > end:
                 return node
     later = read_after(function.node, call.node, name)
     return None if later is None or rebound_between(function.node, call.node, later, name) else later

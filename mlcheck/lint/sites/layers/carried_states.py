@@ -21,7 +21,7 @@ _FRESH = ("zeros", "zeros_like", "new_zeros")
 def carried(cls: Class) -> Iterator[tuple[Function, AttributeSet, str]]:
     """`self.h = torch.relu(self.cell(self.h))` in `forward`, where nothing cuts it off and no batch begins anew."""
     forward = cls.methods.get("forward")
-    if forward is None or cls.libraries != {MODULE} or _LETS_GO.search(cls.file.module.text_of(cls.node)):
+    if forward is None or cls.libraries != {MODULE} or _LETS_GO.search(cls.text):
         return
     for name, sets in cls.attributes.items():
         inside = [assigned for function, assigned in sets if function is forward]
@@ -69,7 +69,7 @@ def _begins_anew(cls: Class, name: str, others: list[tuple[Function, AttributeSe
     sites, resets = cls.file.sites, {function.name for function, _ in others if function.name != "__init__"}
     word = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']")
     spoken = sum(len(word.findall(file.text)) for file in sites.mentioning([name], tests=True))
-    if spoken > len(word.findall(cls.file.module.text_of(cls.node))):
+    if spoken > len(word.findall(cls.text)):
         return True
     return any(_is_called_per_batch(sites, reset) for reset in resets)
 

@@ -29,7 +29,7 @@ def never_named(sites: Sites) -> Iterator[Mistaken]:
     """`m.__class__.__name__ == "Conv"` and `classname.find("linear") != -1` where weights are filled."""
     for file in sites.mentioning(["__name__"]):
         for function in file.functions if "__class__" in file.text or "type(" in file.text else ():
-            if not _CLASS_NAMES.search(file.module.text_of(function.node)) or not fills(function):
+            if not _CLASS_NAMES.search(function.text) or not fills(function):
                 continue
             own = [cls.name for cls in sites.classes]
             for node, word, whole in _asked(function):

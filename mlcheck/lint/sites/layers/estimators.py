@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 
@@ -27,7 +27,7 @@ def _held(call: Call, name: ast.Name) -> ast.expr | None:
     """What the name is given in the same block, in a function that reads it nowhere but here."""
     nodes = call.function.nodes if call.function is not None else []
     made = [node for node in nodes if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name.id]
-    reads = [node for node in nodes if isinstance(node, ast.Name) and node.id == name.id and node is not name]
+    reads = [node for node in nodes if is_name(node, name.id) and node is not name]
     before = [node for node in reads if isinstance(node.ctx, ast.Load) and node.lineno < call.node.lineno]
     sums = [node for node in made if node.lineno < call.node.lineno and _cancelled(node.value)]
     if len(sums) != 1 or any(node.lineno > sums[0].lineno for node in before):

@@ -6,7 +6,7 @@ import ast
 import re
 
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.layers.modules import PARAMETER
 from mlcheck.lint.sites.model import Class, Function
 from mlcheck.lint.sites.project import Sites
@@ -49,9 +49,9 @@ def _fills_parameters(sites: Sites) -> bool:
 
 def _is_named_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
     """Whether anything but `forward`, the assignment and `zeros_(self.A)` speaks of it, or loads weights."""
-    word, own = re.compile(rf"\.{name}\b"), cls.file.module.text_of(cls.node)
+    word, own = re.compile(rf"\.{name}\b"), cls.text
     forward = cls.methods["forward"]
-    told = len(word.findall(cls.file.module.text_of(forward.node))) + 1 + (_zeroed(cls, name) is not None)
+    told = len(word.findall(forward.text)) + 1 + (_zeroed(cls, name) is not None)
     total = sum(len(word.findall(file.text)) for file in sites.mentioning([f".{name}"], tests=True))
     return total != told or any(
         text in own for text in ("load", ".apply(", "self.parameters()", "self.named_parameters()", "setattr")
@@ -76,7 +76,7 @@ def _factors(node: ast.expr) -> list[str]:
         inner = node.args[0] if "dropout" in node.func.attr and node.args else owner
         return _factors(inner)
     if isinstance(node, ast.Attribute):
-        if isinstance(node.value, ast.Name) and node.value.id == "self":
+        if is_name(node.value, "self"):
             return [node.attr]
         return _factors(node.value) if node.attr in ("T", "mT") else []
     return []

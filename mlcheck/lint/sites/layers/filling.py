@@ -63,7 +63,7 @@ def _is_made_parameter(cls: Class, name: str) -> bool:
 def _gathered(sites: Sites, cls: Class, name: str) -> bool:
     """Whether somebody replaces the tensor, asks a gradient of it or lists it, or nobody computes with it."""
     word = re.escape(name)
-    own = cls.file.module.text_of(cls.node)
+    own = cls.text
     taken = re.compile(
         rf"(?<!\bself)\.{word}\s*=(?!=)|\.{word}\.(?:requires_grad|grad\b|copy_|data\s*=)|Parameter\(self\.{word}\b"
         rf"|[\[,]\s*[\w.]+\.{word}\s*[\],]|append\([\w.]+\.{word}\)"
@@ -72,11 +72,11 @@ def _gathered(sites: Sites, cls: Class, name: str) -> bool:
     if "optim" in own or any(taken.search(file.text) for file in sites.mentioning([name], tests=True)):
         return True
     kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
-    if any(f".{name}" in other.file.module.text_of(other.node) for other in kin):
+    if any(f".{name}" in other.text for other in kin):
         return True
     fills = {method.name for method in cls.methods.values() for _, filled in _fills(method) if filled == name}
     others = [method for method in cls.methods.values() if method.name not in fills | {"__init__"}]
-    return not any(re.search(rf"\bself\.{word}\b", method.file.module.text_of(method.node)) for method in others)
+    return not any(re.search(rf"\bself\.{word}\b", method.text) for method in others)
 
 
 def is_parameter(cls: Class, node: ast.expr, assigned: AttributeSet) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Function
@@ -100,7 +101,7 @@ def _own_method(file: File, node: ast.Call, context: Context) -> Function | None
     around = file.function_around(context)
     if around is None or around.cls is None or not isinstance(node.func, ast.Attribute):
         return None
-    own = isinstance(node.func.value, ast.Name) and node.func.value.id == around.receiver
+    own = is_name(node.func.value, around.receiver)
     return around.cls.find(node.func.attr) if own else None
 
 

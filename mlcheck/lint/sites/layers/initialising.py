@@ -24,15 +24,11 @@ def applies(node: ast.expr, init: Function) -> bool:
         named = init.file.resolve(given, init.inner)
         return isinstance(named, Function) and fills(named)
     method = init.cls.find(func.attr) if init.cls is not None else None
-    return (
-        method is not None
-        and fills(method)
-        and f"{method.receiver}.modules()" in method.file.module.text_of(method.node)
-    )
+    return method is not None and fills(method) and f"{method.receiver}.modules()" in method.text
 
 
 def fills(function: Function) -> bool:
-    return FILLS.search(function.file.module.text_of(function.node)) is not None
+    return FILLS.search(function.text) is not None
 
 
 def asked_for(init: Function, call: ast.Call) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import before_methods, last_name, loads, stores, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.training.optimizers import following
@@ -48,7 +48,7 @@ def _steps(statement: ast.stmt, optimizer: str) -> bool:
         for node in walk(statement)
         if isinstance(node, ast.Attribute) and node.attr in ("state_dict", "param_groups")
     }
-    return any(isinstance(n, ast.Name) and n.id == optimizer and id(n) not in saved for n in walk(statement))
+    return any(is_name(n, optimizer) and id(n) not in saved for n in walk(statement))
 
 
 def _is_bound(statement: ast.stmt, model: str) -> bool:

@@ -19,7 +19,7 @@ def is_split_in_other_order(call: Call, sizes: list[ast.expr]) -> bool:
     """`x.view(t, b, ...)` where the function made `b * t` of the two, in that order alone, and moves nothing."""
     if call.function is None or len(sizes) < 2 or not all(isinstance(size, ast.Name) for size in sizes[:2]):
         return False
-    text = call.file.module.text_of(call.function.node)
+    text = call.function.text
     first, second = (ast.unparse(size) for size in sizes[:2])
     if first == second or _MOVES.search(text):
         return False

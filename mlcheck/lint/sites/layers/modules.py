@@ -148,4 +148,4 @@ def learns(cls: Class, depth: int = _DEPTH) -> bool:
 
 def text_of(cls: Class) -> str:
     """The text of the class and of the project classes above it."""
-    return "\n".join(base.file.module.text_of(base.node) for base in cls.line)
+    return "\n".join(base.text for base in cls.line)

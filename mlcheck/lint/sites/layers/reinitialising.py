@@ -41,7 +41,7 @@ def initialised_again(sites: Sites) -> Iterator[Finding]:
 
 def _leaves_out(init: Function) -> bool:
     """Whether it may pass some layers by, for other reasons than their kind."""
-    text = init.file.module.text_of(init.node)
+    text = init.text
     return any(word in text for word in _LEAVES_OUT)
 
 

@@ -23,7 +23,7 @@ _DEPTH = 4
 def kept_result(function: Function, change: Overwriting) -> ast.Call | None:
     """The operation that gave the changed name its value, where that depends on weights and is kept."""
     node = change.node.target if isinstance(change.node, ast.AugAssign) else _owner(change.node)
-    text = function.file.module.text_of(function.node) + "".join(map(ast.unparse, function.node.decorator_list))
+    text = function.text + "".join(map(ast.unparse, function.node.decorator_list))
     if not isinstance(node, ast.Name) or change.is_layer or any(word in text for word in _NO_GRADIENT):
         return None
     if _only_infers(function):
@@ -40,7 +40,7 @@ def kept_result(function: Function, change: Overwriting) -> ast.Call | None:
 def _only_infers(function: Function) -> bool:
     """`generate` or `predict`, which no other method calls."""
     methods = function.cls.methods.values() if function.cls is not None else ()
-    text = "".join(function.file.module.text_of(method.node) for method in methods if method is not function)
+    text = "".join(method.text for method in methods if method is not function)
     named = names_evaluation(function.name) or function.name.startswith(_INFERS)
     return named and f".{function.name}(" not in text
 

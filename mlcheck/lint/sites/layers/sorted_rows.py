@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, reads_of, stores_of, walk
 from mlcheck.lint.sites.guards import in_forward
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import returns
@@ -41,15 +41,11 @@ def _orders(function: Function) -> Iterator[tuple[str, Call]]:
 
 def _sorts_one(function: Function, order: str, given: ast.expr) -> bool:
     """Whether the order is read once or more, to sort one argument alone, and the lengths perhaps."""
-    reads = [node for node in function.nodes if _is(node, order) and isinstance(node.ctx, ast.Load)]  # type: ignore[attr-defined]
-    stores = [node for node in function.nodes if _is(node, order) and isinstance(node.ctx, ast.Store)]  # type: ignore[attr-defined]
-    taken = [node for node in function.nodes if isinstance(node, ast.Subscript) and _is(node.slice, order)]
+    reads = reads_of(function.nodes, order)
+    stores = stores_of(function.nodes, order)
+    taken = [node for node in function.nodes if isinstance(node, ast.Subscript) and is_name(node.slice, order)]
     names = {ast.unparse(node.value) for node in taken}
     rows = {name for name in names if "len" not in name.lower()}
     if len(stores) != 1 or len(reads) != len(taken) or len(rows) != 1 or not rows <= set(function.parameters):
         return False
     return not any(isinstance(node, ast.Call) and "loss" in ast.unparse(node.func) for node in walk(given))
-
-
-def _is(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name

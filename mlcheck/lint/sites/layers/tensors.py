@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.scopes import Context
@@ -32,7 +33,7 @@ def activation(file: File, node: ast.expr, context: Context) -> tuple[str, ast.e
         return (last, node.args[0], context) if known else None
     if isinstance(node.func, ast.Attribute) and node.func.attr in _NAMES and named is None:
         owner = node.func.value
-        if not (isinstance(owner, ast.Name) and owner.id == "self"):
+        if not is_name(owner, "self"):
             return node.func.attr, owner, context
     held, where = file.value(node.func, context)
     made = file.resolve(held.func, where) if isinstance(held, ast.Call) else None

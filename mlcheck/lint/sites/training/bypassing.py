@@ -34,7 +34,7 @@ def bypassed(sites: Sites) -> Iterator[Bypassed]:
         if "all_reduce" in file.text and ".grad" in file.text:
             continue  # which may average the gradients by hand
         for function in file.functions:
-            text = file.module.text_of(function.node)
+            text = function.text
             decorated = " ".join(map(ast.unparse, function.node.decorator_list))
             if ".module" not in text or any(word in text + decorated for word in _WITHOUT_GRADIENT):
                 continue
@@ -93,7 +93,7 @@ def _is_trained(function: Function, name: str, wraps: list[Origin]) -> bool:
     """Whether a gradient is asked for by the function or by who calls it, and nobody calls the wrapper itself."""
     above = list(callers(function.file.sites, function))
     around = [function, *(call.function for call in above if call.function is not None)]
-    texts = [each.file.module.text_of(each.node) for each in around]
+    texts = [each.text for each in around]
     called = [*function.file.calls(name)]
     for wrap in wraps:
         called += wrap.file.calls(*wrap.file.names_given(wrap.node))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import Iteration, iteration_of
 from mlcheck.lint.sites.latest import source
@@ -124,7 +124,7 @@ def _compute(file: File, node: ast.expr, context: Context, known: Mapping[str, i
         made, where = source(file, node, context)
         return None if made is node else _compute(file, made, where, known, depth - 1)
     if isinstance(node, ast.Call):
-        return known.get(_LENGTH) if isinstance(node.func, ast.Name) and node.func.id == "len" else None
+        return known.get(_LENGTH) if is_name(node.func, "len") else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         inner = _compute(file, node.operand, context, known, depth - 1)
         return None if inner is None else not inner

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.project import Sites
@@ -114,8 +114,8 @@ def _is_plain(function: Function, target: str, line: ast.Assign) -> bool:
     own = (*_ACTIVATIONS, *_DECIDES, *_SUMS, *_ASKED)
     return (
         len(activations) == 1
-        and not any(isinstance(node, ast.Name) and node.id == target for node in walk(activations[0]))
-        and not any(isinstance(node, ast.Name) and node.id == target for node in walk(line.value))
+        and not any(is_name(node, target) for node in walk(activations[0]))
+        and not any(is_name(node, target) for node in walk(line.value))
         and all(last_name(call.func) in own for call in calls)
     )
 

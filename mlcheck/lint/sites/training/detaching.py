@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.model import Function
 
 CUTS = ("detach", "item", "numpy", "tolist")
@@ -47,7 +47,7 @@ def _reads_after(
     found: list[ast.AST] = []
     for statement in function.body[function.body.index(after) + 1 :]:
         around = {child: node for node in walk(statement) for child in ast.iter_child_nodes(node)}
-        mentions = [node for node in around if isinstance(node, ast.Name) and node.id == name]
+        mentions = [node for node in around if is_name(node, name)]
         for node in mentions:
             cut = _cut_around(node, around, cutting) if isinstance(node.ctx, ast.Load) else "asked"
             if cut is None:

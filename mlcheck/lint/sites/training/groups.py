@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.training.optimizers import optimizers
@@ -45,7 +46,7 @@ def _bound_after(function: Function, name: str, first: int, last: int) -> ast.As
 
 def _is_only_filled(function: Function, name: str, first: int) -> bool:
     """Whether nothing is done with the group from there on but to fill it with parameters: `group["params"]...`."""
-    later = [node for node in function.nodes if isinstance(node, ast.Name) and node.id == name and node.lineno > first]
+    later = [node for node in function.nodes if is_name(node, name) and node.lineno > first]
     filled = {
         node.value
         for node in function.nodes

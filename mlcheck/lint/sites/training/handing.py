@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, stores_of, walk
 from mlcheck.lint.sites.model import Call, Class, Function
 
 
@@ -15,7 +15,7 @@ def handed_over(wrap: Call) -> Iterator[tuple[Call, str]]:
     if not isinstance(inner, ast.Name) or not names or inner.id in names or wrap.function is None:
         return
     nodes = wrap.function.nodes
-    stores = [n for n in nodes if isinstance(n, ast.Name) and n.id == inner.id and isinstance(n.ctx, ast.Store)]
+    stores = stores_of(nodes, inner.id)
     if any(node.lineno >= wrap.node.lineno for node in stores):
         return
     for node in nodes:
@@ -41,14 +41,10 @@ def _parameter(call: Call, name: str) -> str:
     function = _called(call)
     own = list(function.parameters)[1 if function.receiver else 0 :] if function is not None else []
     for parameter, argument in zip(own, call.node.args, strict=False):
-        if isinstance(argument, ast.Name) and argument.id == name:
+        if is_name(argument, name):
             return parameter
     return next(
-        (
-            word.arg
-            for word in call.node.keywords
-            if word.arg in own and isinstance(word.value, ast.Name) and word.value.id == name
-        ),
+        (word.arg for word in call.node.keywords if word.arg in own and is_name(word.value, name)),
         "",
     )
 

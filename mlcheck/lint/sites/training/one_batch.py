@@ -22,7 +22,7 @@ def cleared_each_call(sites: Sites) -> Iterator[Cleared]:
     """`zero_grad()`, a backward pass, and then `if step % n == 0: optimizer.step()`, outside every loop."""
     for file in sites.mentioning(["zero_grad"]):
         for function in file.functions:
-            if "zero_grad" in file.module.text_of(function.node):
+            if "zero_grad" in function.text:
                 for block in _blocks(function.node.body):
                     yield from _in_block(function, block)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import stores, walk
+from mlcheck.lint.nodes import is_name, stores, walk
 from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.project import Sites
 
@@ -24,7 +24,7 @@ def dropped(sites: Sites) -> Iterator[Dropped]:
     """`for _ in range(n): loss = model(x) / n`, and `loss.backward()` behind the loop: only the last part counts."""
     for file in sites.mentioning([".backward("]):
         for function in file.functions:
-            if ".backward(" in file.module.text_of(function.node) and "range(" in file.module.text_of(function.node):
+            if ".backward(" in function.text and "range(" in function.text:
                 yield from _in_function(function)
 
 
@@ -78,5 +78,5 @@ def _divided(loop: ast.AST, name: str, count: str) -> ast.stmt | None:
     else:
         value = last.value if isinstance(last, ast.Assign) else None
         parts = [value.right] if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Div) else []
-    fresh = len(made) > 1 or not any(isinstance(node, ast.Name) and node.id == name for node in walk(last))
+    fresh = len(made) > 1 or not any(is_name(node, name) for node in walk(last))
     return last if fresh and any(ast.unparse(part) == count for part in parts) else None

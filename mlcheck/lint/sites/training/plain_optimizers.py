@@ -46,5 +46,5 @@ def _class_of(origin: Origin) -> Class | None:
 
 def only_steps(cls: Class) -> bool:
     """`class Lion(torch.optim.Optimizer)` that is read in full and reads gradients, but changes none."""
-    texts = [each.file.module.text_of(each.node) for each in cls.line]
+    texts = [each.text for each in cls.line]
     return bool(cls.libraries) and cls.libraries <= _BASE and not any(map(_MORE.search, texts))

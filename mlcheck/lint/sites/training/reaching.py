@@ -64,7 +64,7 @@ def _reached(sites: Sites, words: re.Pattern[str], leaves_out: Callable[[Class],
         if words.search(file.text):
             for function in file.functions:
                 left_out = leaves_out is not None and function.cls is not None and leaves_out(function.cls)
-                if not left_out and words.search(file.module.text_of(function.node)):
+                if not left_out and words.search(function.text):
                     todo += _names(function)
     callers = sites.once(_callers) if todo else {}
     found: set[str] = set()

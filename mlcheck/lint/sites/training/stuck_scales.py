@@ -41,7 +41,7 @@ def _of_variable(step: Call, name: str) -> Iterator[Stuck]:
     """`scaler.scale(loss).backward()` and `scaler.step(optimizer)` of a variable that no one else can update."""
     file, function = step.file, step.function
     bound = file.bindings(name, step.context)
-    text = file.module.text_of(function.node) if function is not None else file.text
+    text = function.text if function is not None else file.text
     own = bool(bound) and all(file.function_around(each.context) is function for each in bound)
     if not own or not step.loops or f"{name}.scale(" not in text or _is_updated(name, text):
         return
@@ -64,7 +64,7 @@ def _all_made(sites: Sites, function: Function, parameter: str) -> Location | No
             return None
         around, bound = call.function, call.file.bindings(given.id, call.context)
         scalers = [each for each in bound if each.value is not None and _makes(call.file, each.value, each.context)]
-        text = call.file.module.text_of(around.node) if around is not None else call.file.text
+        text = around.text if around is not None else call.file.text
         if not scalers or any(call.file.function_around(each.context) is not around for each in bound):
             return None
         within = around.node if around is not None else None
@@ -85,9 +85,9 @@ def _of_object(step: Call, cls: Class, name: str) -> Iterator[Stuck]:
     if not scalers or len(scalers) + len(empty) != len(sets):
         return
     kin = {base for other in step.file.sites.classes if set(other.line) & set(cls.line) for base in other.line}
-    if not any(f".{name}.scale(" in each.file.module.text_of(each.node) for each in cls.line):
+    if not any(f".{name}.scale(" in each.text for each in cls.line):
         return
-    if any(_is_updated(name, each.file.module.text_of(each.node)) for each in kin):
+    if any(_is_updated(name, each.text) for each in kin):
         return
     if any(_hands_on(each.file, name, each.node) or "__dict__" in each.file.text for each in kin):
         return
@@ -153,7 +153,7 @@ def _hands_on(file: File, name: str, within: ast.AST | None = None, trusted: boo
 
 def _updates_nothing(file: File, call: ast.Call, context: Context | None) -> bool:
     named = file.resolve(call.func, context) if context is not None else None
-    return isinstance(named, Function) and "update" not in named.file.module.text_of(named.node)
+    return isinstance(named, Function) and "update" not in named.text
 
 
 def _takes_and_steps(file: File, call: ast.Call, context: Context | None) -> bool:
@@ -163,5 +163,5 @@ def _takes_and_steps(file: File, call: ast.Call, context: Context | None) -> boo
 
 
 def _steps(function: Function) -> bool:
-    text = function.file.module.text_of(function.node)
+    text = function.text
     return "scaler.step(" in text and not _updates(function.file)

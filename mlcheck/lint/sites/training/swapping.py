@@ -19,7 +19,7 @@ _OTHERS = ("getattr(", "__exit__", "contextmanager")
 def never_given_back(sites: Sites) -> Iterator[Finding]:
     """A call in a training loop that swaps the average in, of a class whose method that swaps it out nobody calls."""
     for cls in sites.classes:
-        text = cls.file.module.text_of(cls.node)
+        text = cls.text
         if "parameters()" not in text or any(word in text for word in _OTHERS):
             continue
         for swap, back, name in _pairs(cls):
@@ -39,7 +39,7 @@ def never_given_back(sites: Sites) -> Iterator[Finding]:
 
 def _pairs(cls: Class) -> Iterator[tuple[Function, Function, str]]:
     """Two methods that write weights: one keeps them in `self.backup` first, the other takes them from there."""
-    writes = [method for method in cls.methods.values() if _WRITES.search(cls.file.module.text_of(method.node))]
+    writes = [method for method in cls.methods.values() if _WRITES.search(method.text)]
     for swap in writes:
         for name in _kept(swap):
             for back in writes:

@@ -29,7 +29,7 @@ def kept_from_gradients(sites: Sites) -> Iterator[Kept]:
     """`with torch.no_grad(): features = self.encoder(x)`, and `{"params": model.encoder.parameters()}`."""
     given = _given(sites)
     for cls in sites.classes if given else ():
-        text = cls.file.module.text_of(cls.node)
+        text = cls.text
         if "no_grad()" not in text or not is_module(cls) or any(word in text for word in _FROZEN):
             continue
         for name in given.keys() & cls.attributes.keys():

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import last_name, stores, walk
+from mlcheck.lint.nodes import is_name, last_name, stores, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
@@ -177,7 +177,7 @@ def _is_idle(made: Call, name: str, nodes: list[ast.AST]) -> bool:
             named = made.file.resolve(node.func, made.context)
             if isinstance(named, str) and named.startswith(_SCHEDULES):
                 harmless |= {id(given) for given in (*node.args, *(keyword.value for keyword in node.keywords))}
-    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    uses = [node for node in nodes if is_name(node, name)]
     bound = [node for node in uses if isinstance(node.ctx, ast.Store)]
     return bool(bound) and all(id(node) in harmless for node in uses if isinstance(node.ctx, ast.Load))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call, Class, Function
@@ -72,7 +73,7 @@ def _stripped(file: File, name: ast.Name, made: ast.AST, context: Context) -> bo
     """`consume_prefix_in_state_dict_if_present(state, "module.")` between."""
     for call in file.calls("consume_prefix_in_state_dict_if_present"):
         first = call.node.args[0] if call.node.args else None
-        if isinstance(first, ast.Name) and first.id == name.id and call.context.scope is context.scope:
+        if is_name(first, name.id) and call.context.scope is context.scope:
             if getattr(made, "lineno", 0) < call.node.lineno < name.lineno and call.constant("prefix", 1) == "module.":
                 return False
     return None

@@ -18,7 +18,7 @@ def under_other_names(sites: Sites) -> Iterator[tuple[Place, str, str]]:
         if file.text.count(".state_dict()") < 2:
             continue
         for function in file.functions:
-            several = file.module.text_of(function.node).count(".state_dict()") > 1
+            several = function.text.count(".state_dict()") > 1
             for node in function.nodes if several else ():
                 if isinstance(node, ast.Dict):
                     yield from _twice(file, function, node)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mlcheck.lint.facts import Place
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.origins import origins
@@ -82,8 +82,7 @@ def _keys_of(call: Call, name: str) -> set[str]:
         node.slice.value
         for node in walk(around)
         if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
+        and is_name(node.value, name)
         and isinstance(node.slice, ast.Constant)
         and isinstance(node.slice.value, str)
     }
