@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -94,7 +93,7 @@ class GradientWatch:
         self._since = (0, 0)
         self._arrivals: list[_Arrival] = []
         self._before: dict[int, _Before] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._undo = ExitStack()
 
     @property
     def traces(self) -> dict[int, GradientTrace]:
@@ -104,9 +103,9 @@ class GradientWatch:
 
     def __enter__(self) -> Self:
         for parameter in self._parameters:
-            self._undo.append(_hook(parameter, self._arrival(parameter)))
-        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
-        self._undo.append(register_optimizer_step_post_hook(self._after_step).remove)
+            self._undo.callback(_hook(parameter, self._arrival(parameter)))
+        self._undo.callback(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._undo.callback(register_optimizer_step_post_hook(self._after_step).remove)
         original = torch.autograd.backward
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
@@ -119,14 +118,11 @@ class GradientWatch:
             original(tensors, *args, **kwargs)
 
         torch.autograd.backward = backward
-        self._undo.append(lambda: setattr(torch.autograd, "backward", original))
+        self._undo.callback(setattr, torch.autograd, "backward", original)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for undo in reversed(self._undo):
-            undo()
+    def __exit__(self, *_: object) -> None:
+        self._undo.close()
 
     def _arrival(self, parameter: torch.Tensor) -> Callable[[torch.Tensor], None]:
         trace = self._traces[id(parameter)]

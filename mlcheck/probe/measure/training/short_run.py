@@ -19,6 +19,7 @@ from mlcheck.probe.measure.drive import Clock, repeated_batches
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.place import raised_at
+from mlcheck.probe.measure.simplified import learning_rate
 from mlcheck.probe.measure.training.gradients import GradientWatch, named_parameters
 from mlcheck.probe.measure.training.line_by_line import Account, retold
 from mlcheck.probe.measure.training.nan_source import NanSource, find_source
@@ -144,7 +145,7 @@ class ShortRun:
                 self.losses.append(sum(float(backward.root.double().sum()) for backward in roots))
                 self.backward_place = roots[0].place if roots else self.backward_place
                 self.alive.append(graphs.alive())
-                self.rates.append(largest_rate(trial))
+                self.rates.append(learning_rate(trial))
                 self.steps += 1
                 if self.steps >= STEPS or not clock.left() or self.bad_step is not None:
                     break
@@ -185,10 +186,6 @@ def _on_training(trial: Trial) -> list[dict[str, float]]:
         for metrics in numbers_of_all(trial, islice(trial.train_batches(), TRAINING_BATCHES)):
             found.append(metrics)  # noqa: PERF402 - what came before an error stays
     return found
-
-
-def largest_rate(trial: Trial) -> float:
-    return max((float(g["lr"]) for opt in trial.optimizers.values() for g in opt.param_groups), default=0.0)
 
 
 class _Mark:

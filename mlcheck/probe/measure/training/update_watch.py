@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -40,10 +39,10 @@ class UpdateWatch:
         self._parameters = parameters
         self._names = names
         self._raw: dict[int, float] = {}
-        self._undo: list[Callable[[], None]] = []
+        self._undo = ExitStack()
 
     def __enter__(self) -> Self:
-        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._undo.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         original = torch.autograd.backward
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
@@ -52,14 +51,11 @@ class UpdateWatch:
             self._raw.update(zip(map(id, held), _norms(held)))
 
         torch.autograd.backward = backward
-        self._undo.append(lambda: setattr(torch.autograd, "backward", original))
+        self._undo.callback(setattr, torch.autograd, "backward", original)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for undo in reversed(self._undo):
-            undo()
+    def __exit__(self, *_: object) -> None:
+        self._undo.close()
 
     def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
         held = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]

@@ -21,7 +21,7 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
-from mlcheck.probe.measure.validation.logged import metrics_of
+from mlcheck.probe.measure.validation.logged import metrics_of, numbers
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -166,14 +166,7 @@ def _evaluated(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[Metrics
         if answer is None:
             raise
         return {}, []
-    return {str(name): number for name, value in metrics.items() if (number := _number(value)) is not None}, given
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        return None
+    return numbers(metrics), given
 
 
 def _is_classes(leaf: Tensor) -> bool:

@@ -16,7 +16,7 @@ from mlcheck.probe.measure.loss.losses import FunctionalDropout, LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
-from mlcheck.probe.measure.validation.logged import metrics_alone
+from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.probe.measure.validation.thinning import Thinning
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.trial import Trial
@@ -156,20 +156,8 @@ def _restore(before: State) -> None:
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     """Every metric that is one number, in both evaluations."""
-    return {
-        str(name): (number, other)
-        for name in first
-        if name in second
-        and (number := _number(first[name])) is not None
-        and (other := _number(second[name])) is not None
-    }
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        return None
+    others = numbers(second)
+    return {name: (number, others[name]) for name, number in numbers(first).items() if name in others}
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.tree import batch_size, copied, leaves, map_tensors, rows
-from mlcheck.probe.measure.validation.logged import metrics_of
+from mlcheck.probe.measure.validation.logged import metrics_of, numbers
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -81,7 +81,7 @@ def _evaluated(trial: Trial, batch: Any) -> tuple[dict[str, float], list[ModelCa
     with restored(trial), watch:
         seed_all(0)
         metrics = metrics_of(trial, copied(batch))
-    return {str(k): n for k, v in metrics.items() if (n := _number(v)) is not None}, watch.calls
+    return numbers(metrics), watch.calls
 
 
 def _without_errors(trial: Trial, batch: Any) -> dict[str, float]:
@@ -89,13 +89,6 @@ def _without_errors(trial: Trial, batch: Any) -> dict[str, float]:
         return _evaluated(trial, map_tensors(batch, Tensor.contiguous))[0]
     except Exception:  # a model for one batch size
         return {}
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        return None
 
 
 def _references(calls: list[ModelCall], batch: Any, size: int) -> dict[str, dict[str, float]]:
