@@ -1,0 +1,119 @@
+"""Softmaxes and norms over dimension 0, in modules whose text tells that the samples of a batch stand there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mlcheck.core.patterns import pattern
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.guards import own_attribute
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.modules import is_module, module_classes
+from mlcheck.lint.sites.model import Call, Class, Function
+from mlcheck.lint.sites.project import Sites
+
+_BATCHES = ("b", "B", "batch", "batch_size", "bs", "bsz", "n", "N")
+_TURNS = ("transpose", "permute", "squeeze(0)", "[0]", ".t()", ".T", "rearrange", "movedim", "swapaxes", ".view(")
+_BATCHED = ("Flatten()", "flatten(1)", "start_dim=1", "BatchNorm1d", "BatchNorm2d")
+_RECURRENT = ("RNN", "LSTM", "GRU", "Transformer", "MultiheadAttention")
+_JOINED = ("flatten()", "torch.mm", "adj", "sum(0", "sum(dim=0")
+MAY_TURN = (*_TURNS, *_RECURRENT, *_JOINED)
+"""What a text says where dimension 0 may be another than that of the samples."""
+_NUMBERED = pattern(r"arange\((?:len\(\w+\)|\w+\.(?:size\(0\)|shape\[0\]))")
+
+
+def normalised_over_samples(sites: Sites) -> Iterator[Place]:
+    for cls in sites.classes:
+        forward = cls.methods.get("forward")
+        if forward is not None:
+            yield from _of_unpacked(forward)
+    for cls in sites.classes:
+        if is_module(cls):
+            yield from _of_rows(cls)
+    for cls in sites.once(module_classes):
+        yield from _of_pairs(cls)
+
+
+def _of_unpacked(forward: Function) -> Iterator[Place]:
+    """`b, t, d = x.shape`, and `self.score(x).softmax(dim=0)`: of what still has the batch first."""
+    text = forward.text
+    if "softmax(" not in text or any(word in text for word in _TURNS):
+        return
+    batched = {
+        name
+        for node in forward.nodes
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and len(node.targets[0].elts) > 2
+        for name in [ast.unparse(node.value).removesuffix(".shape").removesuffix(".size()")]
+        if ast.unparse(node.targets[0].elts[0]) in _BATCHES and name.isidentifier()
+    }
+    for node in forward.nodes:
+        if isinstance(node, ast.Call) and last_name(node.func) in ("softmax", "log_softmax") and is_over_first(node):
+            given = node.func.value if isinstance(node.func, ast.Attribute) else None
+            given = node.args[0] if given is None or ast.unparse(given) in ("F", "torch") else given
+            if isinstance(given, ast.Call) and ast.unparse(given.func).startswith("self.") and len(given.args) == 1:
+                given = given.args[0]
+            if isinstance(given, ast.Name) and given.id in batched:
+                yield forward.place(node)
+
+
+def _of_rows(cls: Class) -> Iterator[Place]:
+    """`self.score(x).softmax(0)` of a linear layer, in a module that flattens or normalises samples, row by row."""
+    text = cls.text
+    if not any(word in text for word in _BATCHED) or any(word in text for word in MAY_TURN):
+        return
+    functions = cls.file.calls("softmax", "log_softmax", "normalize")
+    over_first = [call for call in functions if call.cls is cls and is_over_first(call.node)]
+    yield from (call.place for call in (*over_first, *_layers_over_first(cls)) if _is_of_linear(call, cls))
+
+
+def _of_pairs(cls: Class) -> Iterator[Place]:
+    """`F.normalize(self.projector(x), dim=0)`, in a module whose samples are told apart by `torch.arange(len(z))`."""
+    text = cls.text
+    if "normalize(" in text and "entropy" in text.lower() and _NUMBERED.search(text):
+        for call in cls.file.calls("normalize"):
+            if call.cls is cls and is_over_first(call.node) and _is_of_linear(call, cls):
+                yield call.place
+
+
+def _layers_over_first(cls: Class) -> Iterator[Call]:
+    """`self.norm(x)`, where `self.norm = nn.Softmax(dim=0)`."""
+    for name, sets in cls.attributes.items():
+        made = sets[0][1].value if len(sets) == 1 else None
+        if isinstance(made, ast.Call) and last_name(made.func) in ("Softmax", "LogSoftmax") and is_over_first(made):
+            own = (call for call in cls.file.calls(name) if call.cls is cls)
+            yield from (call for call in own if own_attribute(call.node.func, call.function))
+
+
+def _is_of_linear(call: Call, cls: Class) -> bool:
+    """Whether it is taken of what a linear layer of the class returns as it is."""
+    of_function = isinstance(call.file.resolve(call.node.func, call.context), str) or bool(
+        own_attribute(call.node.func, call.function)
+    )
+    given = call.argument("input", 0) if of_function else getattr(call.node.func, "value", None)
+    if not isinstance(given, ast.expr) or call.function is None:
+        return False
+    made, _ = source(call.file, given, call.context)
+    if not isinstance(made, ast.Call) or len(made.args) != 1:
+        return False
+    sets = cls.attributes.get(own_attribute(made.func, call.function), [])
+    layer = sets[0][1].value if len(sets) == 1 else None
+    if isinstance(layer, ast.Call) and last_name(layer.func) == "Sequential" and layer.args and not layer.keywords:
+        layer = layer.args[-1]
+    outputs = [ast.unparse(arg) for arg in layer.args[1:2]] if isinstance(layer, ast.Call) else []
+    return isinstance(layer, ast.Call) and last_name(layer.func) == "Linear" and outputs != ["1"]
+
+
+def is_over_first(node: ast.AST) -> bool:
+    """`F.softmax(x, 0)`, `x.softmax(dim=0)`, `nn.Softmax(0)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = last_name(node.func)
+    given = [keyword.value for keyword in node.keywords if keyword.arg == "dim"]
+    of_function = isinstance(node.func, ast.Name) or ast.unparse(node.func).startswith(
+        ("F.", "torch.", "nn.functional.")
+    )
+    place = 0 if name[:1].isupper() or not of_function else 2 if name == "normalize" else 1
+    given += node.args[place : place + 1]
+    return bool(given) and isinstance(given[0], ast.Constant) and given[0].value == 0 and given[0].value is not False
