@@ -37,6 +37,10 @@ MEANT: list[Written] = [
     lambda said, given: (said.squeeze(1)[:, None] - given).abs().min(1).values.mean(),
     lambda said, given: (said - given[:, None]).pow(2).mean() + ((given[:, None] - given).abs() * said).mean(),
     lambda said, given: (said - said.T).pow(2).mean(),
+    lambda said, given: (said - given[None]).abs().mean() - 0.5 * (said - said.T).abs().mean(),
+    lambda said, given: (said - given[None]).pow(2).min(1).values.mean(),
+    lambda said, given: (said - given[None]).pow(2).mean(1).topk(3).values.mean(),
+    lambda said, given: (-(said - given[None]).pow(2)).exp().mean().neg(),
     lambda said, given: (said.mean() - given.mean()).pow(2) + torch.maximum(said.sum(), given.sum()) - given.sum(),
 ]
 
@@ -46,6 +50,24 @@ def test_all_pairs_in_a_loss_written_by_hand(written: Written) -> None:
     batches = [(torch.randn(16, 8), torch.randn(16))] * 2
     trial = trial_of(mlp(8, 1), batches, lambda model, batch: written(model(batch[0]), batch[1]))
     says(ask("regression-broadcast", trial), Outcome.WARN, "the loss compares every", "(16, 1)", "16 × 16 values")
+
+
+def flat(said: Tensor) -> Tensor:
+    return said.squeeze(1)
+
+
+WRITTEN_OUT: list[Written] = [
+    lambda said, given: (flat(said).unsqueeze(1) - given.unsqueeze(0)).pow(2).mean(),
+    lambda said, given: (given[:, None] - flat(said)[None]).abs().sum() / len(given) ** 2,
+    lambda said, given: (0.5 * (said - given.view(1, -1)) ** 2).mean().sqrt(),
+]
+
+
+@pytest.mark.parametrize("written", WRITTEN_OUT)
+def test_all_pairs_that_are_written_out_for_their_mean(written: Written) -> None:
+    batches = [(torch.randn(16, 8), torch.randn(16))] * 2
+    trial = trial_of(mlp(8, 1), batches, lambda model, batch: written(model(batch[0]), batch[1]))
+    says(ask("regression-broadcast", trial), Outcome.WARN, "the loss compares every", "16 × 16 values")
 
 
 @pytest.mark.parametrize("written", MEANT)

@@ -68,6 +68,44 @@ def test_targets_that_are_the_inputs() -> None:
     assert ask("future-leak", next_token(Forced(late=1, summary=True), shift=0)).outcome is Outcome.SKIP
 
 
+class Hiding(Causal):
+    """Hides what the loss asks for itself, before it reads anything."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return super().forward(torch.where(torch.arange(10) % 4 == 1, 0, tokens))
+
+
+def filled_in(model: nn.Module, hidden: int, shift: int = 0) -> Any:
+    """Every fourth place is asked for; of these every `hidden`-th is masked, none where it is 0."""
+    place, batches = torch.arange(10), []
+    for tokens in (torch.randint(1, 12, (16, 11)) for _ in range(3)):
+        asked = (place % 4 == 1).expand(16, 10)
+        kept = asked & (torch.arange(160).view(16, 10) % hidden == 0) if hidden else asked & False
+        given, wanted = tokens[:, :10].masked_fill(kept, 0), tokens[:, shift : 10 + shift]
+        batches.append((given, wanted.masked_fill(~asked, -100)))
+    return trial_of(model, batches, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))
+
+
+def test_tokens_to_fill_in_that_nobody_hid() -> None:
+    says(ask("future-leak", filled_in(Causal(mask=False), 0)), Outcome.WARN, "none of them is hidden")
+    says(ask("future-leak", filled_in(Causal(), 0)), Outcome.WARN, "at all 48 places that the loss asks for")
+
+
+@pytest.mark.parametrize(
+    "trial",
+    [
+        lambda: filled_in(Causal(mask=False), 1),
+        lambda: filled_in(Causal(mask=False), 7),
+        lambda: filled_in(Hiding(mask=False), 0),
+        lambda: filled_in(Forced(late=1, summary=False), 0),
+    ],
+    ids=("all", "some", "in the model", "feeds back"),
+)
+def test_tokens_to_fill_in_that_are_hidden(trial: Any) -> None:
+    assert ask("future-leak", trial()).outcome is Outcome.SKIP
+    says(ask("future-leak", filled_in(Causal(), 0, shift=1)), Outcome.PASS)
+
+
 def test_a_tagger_may_look_both_ways() -> None:
     batches = [(torch.randint(12, (16, 10)), torch.randint(12, (16, 10))) for _ in range(3)]
     trial = trial_of(Causal(mask=False), batches, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))

@@ -47,6 +47,13 @@ def _of_pixels(seen: Raster) -> Verdict:
 
 
 def _of_tokens(seen: NextToken) -> Verdict:
+    if seen.asked:
+        message = (
+            f"the model reads the tokens it has to predict: at all {seen.asked} places that the loss asks for the "
+            "target is the input token itself, none of them is hidden"
+        )
+        finding = Finding(message, seen.place, help="hide these tokens in what the model reads, or shift the targets")
+        return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=1)
     if seen.shift == 0:
         message = (
             f"the targets are the input tokens themselves, all {seen.length} of them at the same place: there is "

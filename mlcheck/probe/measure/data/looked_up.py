@@ -32,6 +32,10 @@ class LookedUp:
         if args and isinstance(args[0], Tensor) and len(self._ids) < MANY:
             self._ids.append((table.num_embeddings, args[0].detach().clone()))
 
+    def holds(self, tensor: Tensor) -> bool:
+        """Whether this was looked up as it is."""
+        return any(torch.equal(ids, tensor) for _, ids in self._ids)
+
     def texts(self, tensors: list[Tensor]) -> list[bool]:
         """Which of these may be text. All of them, where none was looked up as it is."""
         sizes = [max((size for size, ids in self._ids if torch.equal(ids, one)), default=0) for one in tensors]

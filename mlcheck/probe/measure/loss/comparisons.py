@@ -18,6 +18,7 @@ from mlcheck.probe.measure.autograd_graph import BOUNDED, last_operation
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.loss.corners import Corners, Sides
 from mlcheck.probe.measure.loss.floors import REACHED
+from mlcheck.probe.measure.loss.written_pairs import SUBTRACTIONS, WrittenPairs
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch
 from mlcheck.probe.measure.place import user_location
@@ -35,7 +36,6 @@ _SHAPING = {
     Tensor.__getitem__,
 }  # fmt: skip
 _FLAT = _SHAPING | {Tensor.squeeze, torch.squeeze, Tensor.flatten, torch.flatten}
-_LESS = {torch.sub, Tensor.sub, Tensor.__sub__, Tensor.__rsub__}
 _PICKING = {Tensor.__getitem__, Tensor.gather, torch.gather, Tensor.take_along_dim, torch.take_along_dim}
 SAID, GIVEN = frozenset({"said"}), frozenset({"given"})
 
@@ -97,7 +97,7 @@ class Comparisons:
         with suppress(NotReached):  # the training step is judged all the same
             evaluation.watch_evaluation(trial)
         return cls(
-            tuple(training.found),
+            (*training.found, *training.written),
             tuple(evaluation.found),
             training.seen + evaluation.seen,
             (*training.corners.found, *evaluation.corners.found),
@@ -114,6 +114,8 @@ class _Pairing(TorchFunctionMode):
         self.differences: list[Difference] = []
         self.seen = 0
         self.corners = Corners()
+        self._tables: list[tuple[int, AllPairs]] = []
+        self._pairs = WrittenPairs()
         self.modules = ModuleWatch(intervene=self._enter, reply=self._leave)
         self._losses = losses
         self._inside = False
@@ -121,6 +123,11 @@ class _Pairing(TorchFunctionMode):
         self._columns: set[int] = set()
         self._outputs: set[int] = set()
         self._kept: list[Tensor] = []
+
+    @property
+    def written(self) -> tuple[AllPairs, ...]:
+        """What is written out as all pairs, and enters the loss as one mean of them."""
+        return tuple(pairs for number, pairs in self._tables if self._pairs.whole(number))
 
     def given(self, batch: Any) -> Any:
         """A copy of the batch, known as what is given."""
@@ -168,6 +175,7 @@ class _Pairing(TorchFunctionMode):
         if len(tensors) == 2 and (func in ARITHMETIC or (self._losses and func in LOSSES)):
             self._compare(func, tensors[0], tensors[1])
         self.corners.see(func, tensors, result)
+        self._see_written(func, tensors, result)
         self._follow(func, tensors[:1] if func in _PICKING else tensors, result)
 
     def _follow(self, func: Any, tensors: list[Tensor], result: Tensor) -> None:
@@ -188,13 +196,21 @@ class _Pairing(TorchFunctionMode):
         said = [t for t in alike if "said" in self._kinds.get(id(t), ()) and id(t) not in self._columns]
         return any(one.shape == other.shape for one in said for other in columns)
 
+    def _see_written(self, func: Any, tensors: list[Tensor], result: Tensor) -> None:
+        kinds = [self._kinds.get(id(tensor)) for tensor in tensors]
+        number = self._pairs.see(func, tensors, result, compares={*kinds} == {SAID, GIVEN})
+        if number is not None:
+            said, given = (tuple(tensor.shape) for tensor in (tensors if kinds[1] == GIVEN else reversed(tensors)))
+            name = func.__name__.strip("_")
+            self._tables.append((number, AllPairs(name, said, given, tuple(result.shape), user_location())))
+
     def _compare(self, func: Any, one: Tensor, other: Tensor) -> None:
         kinds = [self._kinds.get(id(tensor), frozenset()) for tensor in (one, other)]
         by_models = all("said" in kind for kind in kinds)
         if not by_models and (GIVEN not in kinds or not any("said" in kind for kind in kinds)):
             return
         self.seen += not by_models
-        if func in _LESS and one.shape == other.shape and not by_models:
+        if func in SUBTRACTIONS and one.shape == other.shape and not by_models:
             said, given = (one, other) if id(one) in self._outputs else (other, one)
             self.differences += _difference(said, given, self._outputs)
         column, flat = (one, other) if one.ndim > other.ndim else (other, one)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mlcheck.core.finding import Location
+from mlcheck.probe.measure.data.looked_up import LookedUp
 from mlcheck.probe.measure.drive import exclusively_evaluating, first_batches
 from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -18,6 +19,7 @@ from mlcheck.probe.measure.tree import leaves, map_tensors
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
+_FEW_ASKED = 20
 _ANSWERS = frozenset(["labels", "label", "targets", "target"])
 
 
@@ -26,7 +28,7 @@ class NextToken:
     """A model whose targets are its inputs, one place later (`shift` 1), or at the same place (`shift` 0).
 
     `leaks` are positions whose output changed when only later tokens were exchanged, of `tried`; `module` is the
-    first whose output did.
+    first whose output did. Where the loss asks for few places of a sequence, `asked` counts those of the batch.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -38,13 +40,15 @@ class NextToken:
     leaks: int
     module: str
     place: Location
+    asked: int = 0
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
         with restored(trial):
-            ids, targets, place = _observed(trial)
+            ids, targets, place, looked_up = _observed(trial)
         shifts = [_shift(tokens, targets) for tokens in ids]
-        which = next((index for index, shift in enumerate(shifts) if shift is not None), None)
+        asked = [_unhidden(tokens, targets) if looked_up.holds(tokens) else 0 for tokens in ids]
+        which = next((index for index, shift in enumerate(shifts) if shift is not None or asked[index]), None)
         if which is None:
             raise NotMeasured("the targets are not the inputs, shifted by one place")
         tokens, shift = ids[which], shifts[which]
@@ -54,18 +58,21 @@ class NextToken:
         only = which if len(ids) > 1 else None
         with exclusively_evaluating(iter(trial.models.values())):
             if shift != 1:
-                _sees_its_own_place(call, cuts, length, only)
-                return cls(0, length, 0, 0, "", place)
+                _sees_its_own_place(call, cuts, length, only, encodes=not asked[which])
+                return cls(0, length, 0, 0, "", place, asked[which])
             exchanges = {cut: _exchanged(call, cut, length, only) for cut in cuts}
             leaking = [cut for cut in cuts if _leaks(call, exchanges[cut], cut, length)]
             where = _where(call, exchanges[leaking[0]], leaking[0], length, trial) if leaking else ""
         return cls(1, length, len(cuts), len(leaking), where, place)
 
 
-def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location]:
-    """The token ids that enter the first model (several of a decoder), and the targets of the first loss."""
-    losses, modules = LossWatch(keep_dropout=False), ModuleWatch()
-    with losses, modules:
+def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location, LookedUp]:
+    """The token ids that enter the first model (several of a decoder), and the targets of the first loss.
+
+    With what is looked up in embeddings: a model may hide some of its tokens before it reads them.
+    """
+    losses, modules, looked_up = LossWatch(keep_dropout=False), ModuleWatch(), LookedUp(trial.models.values())
+    with losses, modules, looked_up:
         trial.train_step(first_batches(trial, 1)[0], 0)
     names = Names(trial.models)
     for call in modules.calls:
@@ -73,13 +80,24 @@ def _observed(trial: Trial) -> tuple[list[Tensor], Tensor, Location]:
         if ids and names.knows(call.module):
             for loss in losses.calls:
                 if loss.kind in ("cross_entropy", "nll_loss") and not loss.target.is_floating_point():
-                    return ids, loss.target, loss.place
+                    return ids, loss.target, loss.place, looked_up
     raise NotMeasured("no model takes token ids of shape (samples, places) and is trained with cross_entropy")
 
 
 def _ids(arguments: Arguments) -> list[Tensor]:
     """The token ids among a model's arguments. Labels that it computes its own loss from are nothing it reads."""
     return [t for name, t in leaves(arguments) if _are_ids(t) and name.rpartition(".")[2] not in _ANSWERS]
+
+
+def _unhidden(tokens: Tensor, targets: Tensor) -> int:
+    """How many places the loss asks for, where they are few and each has its own target as the token that is read."""
+    if targets.numel() != tokens.numel():
+        return 0
+    wanted = targets.reshape(tokens.shape)
+    asked = wanted >= 0
+    count = int(asked.sum())
+    few = _FEW_ASKED <= count < tokens.numel() / 2 and len(set(wanted[asked].tolist())) > 2
+    return count if few and bool((wanted == tokens)[asked].all()) else 0
 
 
 def _are_ids(tensor: Tensor) -> bool:
@@ -102,9 +120,9 @@ def _shift(tokens: Tensor, targets: Tensor) -> int | None:
     return None
 
 
-def _sees_its_own_place(call: CapturedCall, cuts: list[int], length: int, which: int | None) -> None:
+def _sees_its_own_place(call: CapturedCall, cuts: list[int], length: int, which: int | None, encodes: bool) -> None:
     """Raises NotMeasured where a model whose targets are its inputs has something to predict nevertheless."""
-    if any(_leaks(call, _exchanged(call, cut, length, which), cut, length) for cut in cuts):
+    if encodes and any(_leaks(call, _exchanged(call, cut, length, which), cut, length) for cut in cuts):
         raise NotMeasured("every place reads the whole sequence that is the target, as in an autoencoder")
     if not any(_leaks(call, _exchanged(call, cut - 1, length, which), cut, length) for cut in cuts):
         raise NotMeasured("no output depends on the input at its own place: the model itself feeds back earlier tokens")
