@@ -26,6 +26,31 @@ def test_samples_that_meet(mix: Any) -> None:
     assert "layers.net.0 (Linear)" in verdict.summary
 
 
+class Summary(nn.Module):
+    """Attention whose first place is a learnt token, from which the answer is read."""
+
+    def __init__(self, batch_first: bool, deaf: bool = False) -> None:
+        super().__init__()
+        self.token, self.deaf = nn.Parameter(torch.randn(1, 1, 8)), deaf
+        self.attention, self.head = nn.MultiheadAttention(8, 2, batch_first=batch_first), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        places = torch.cat([self.token.expand(len(x), -1, -1), x.unflatten(1, (2, 4)).repeat(1, 1, 2)], 1)
+        answer: Tensor = self.head(self.attention(places, places, places)[0][:, 0] * (not self.deaf))
+        return answer
+
+
+def test_attention_over_the_batch_that_leaves_nothing_of_a_sample() -> None:
+    verdict = fails("batch-mixing", trial_of(Summary(batch_first=False), classes(8), cross_entropy))
+    assert "meet in attention (MultiheadAttention)" in verdict.summary
+    assert "batch_first=True" in verdict.findings[0].help
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_attention_within_a_sample(deaf: bool) -> None:
+    says(ask("batch-mixing", trial_of(Summary(True, deaf), classes(8), cross_entropy)), Outcome.PASS)
+
+
 class Series(nn.Module):
     """A recurrent layer that takes (time, batch, features), given rows one behind the other as a batch of one."""
 

@@ -17,6 +17,8 @@ _MANY = 1e3
 def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
     if seen.displaced:
         return _displaced(seen)
+    if seen.swallowed:
+        return _swallowed(seen)
     if not seen.deviation and pairing and pairing.strayed:
         return _strayed(pairing)
     if not seen.deviation:
@@ -42,8 +44,7 @@ def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
         f"the output for a sample changes by {_size(exact or seen.deviation)} with the other samples of its "
         f"batch{where}, in evaluation mode{spread}"
     )
-    how = "look for a mean, softmax, norm, view or attention over dimension 0"
-    return _failed(seen, message, how, {"deviation": exact or seen.deviation})
+    return _failed(seen, message, _how(seen), {"deviation": exact or seen.deviation})
 
 
 def _strayed(pairing: Pairing) -> Verdict:
@@ -77,6 +78,20 @@ def _displaced(seen: BatchIndependence) -> Verdict:
     )
     how = "look at what is added or indexed along dimension 0: positions of a sequence belong to its own dimension"
     return _failed(seen, message, how, {"displaced": seen.displaced})
+
+
+def _swallowed(seen: BatchIndependence) -> Verdict:
+    message = (
+        f"the samples of a batch meet in {seen.first_module}, in evaluation mode, and the output is one and the same "
+        f"for all {seen.rows}: nothing of a sample is left in its own"
+    )
+    return _failed(seen, message, _how(seen), {})
+
+
+def _how(seen: BatchIndependence) -> str:
+    if any(f"({kind}" in seen.first_module for kind in ("MultiheadAttention", "Transformer")):
+        return "attention takes (places, samples, width) unless it is made with batch_first=True"
+    return "look for a mean, softmax, norm, view or attention over dimension 0"
 
 
 def _size(relative: float) -> str:

@@ -41,7 +41,7 @@ class BatchIndependence:
     spreads to, `first_module` is the innermost module where rows meet. Where samples are no rows, as graphs that are
     joined end to end, `rows` samples were joined and compared with each alone. `displaced` is the deviation of rows
     that all stand at another place, in the opposite order, 0 where rounding explains it; only where rows are
-    independent of one another.
+    independent of one another. `swallowed` says that they meet in `first_module` and all get one and the same answer.
     """
 
     reach: ClassVar[Reach] = "step"
@@ -54,6 +54,7 @@ class BatchIndependence:
     reached: int | None
     first_module: str
     displaced: float = 0.0
+    swallowed: bool = False
 
     @classmethod
     def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - a few passes, whatever the limit
@@ -78,6 +79,12 @@ class BatchIndependence:
                 # noise belongs to a place, and a model may sort its rows
                 stack.enter_context(NoNoise())  # type: ignore[no-untyped-call]
                 gap = deviation(call, call.module, (call.args, call.kwargs))
+            if (
+                not gap
+                and _answers_all_alike(call)
+                and (where := _where_rows_meet(call, trial, SINGLE_PRECISION_ROUNDING))
+            ):
+                return cls(call.name, call.rows, 0.0, None, None, where, swallowed=True)
             if not gap:
                 displaced = _displaced(call)
                 where = _where_place_counts(call, trial) if displaced else ""
@@ -221,13 +228,19 @@ def _poisoned(call: CapturedCall) -> int | None:
     return int(torch.stack(spread).any(0).sum()) if spread else None
 
 
-def _where_rows_meet(call: CapturedCall, trial: Trial) -> str:
+def _answers_all_alike(call: CapturedCall) -> bool:
+    """Whether all rows get the same output, whatever they hold."""
+    rows = [output for output in call.replay() if output.ndim and len(output) == call.rows]
+    return bool(rows) and all(not difference(one[:1].expand_as(one), one) for one in rows)
+
+
+def _where_rows_meet(call: CapturedCall, trial: Trial, above: float = 0.0) -> str:
     """The first module whose output for a row differs although only rows around it were exchanged."""
     for stay, order in exchanges(call.rows):
         here = _outputs(call, (call.args, call.kwargs), stay)
         there = _outputs(call, reordered((call.args, call.kwargs), order), stay)
         for (module, one), (_, other) in zip(here, there):
-            if not torch.equal(one, other):
+            if difference(one, other) > above:
                 return Names(trial.models).module(module)
     return ""
 
@@ -236,8 +249,9 @@ def _outputs(call: CapturedCall, arguments: Arguments, stay: Tensor) -> list[tup
     seen: list[tuple[torch.nn.Module, Tensor]] = []
 
     def observe(module: torch.nn.Module, output: Any) -> None:
-        if isinstance(output, Tensor) and output.ndim and output.shape[0] == call.rows:
-            seen.append((module, output.index_select(0, stay.to(output.device))))
+        for tensor in _tensors(output)[:1]:
+            if tensor.ndim and tensor.shape[0] == call.rows:
+                seen.append((module, tensor.index_select(0, stay.to(tensor.device))))
 
     with ModuleWatch(observe=observe):
         call.replay(arguments)
