@@ -177,3 +177,43 @@ def test_a_product_with_a_parameter_is_a_first_layer_too() -> None:
     assert ask("inputs-not-scaled", fed(large, Tokens(start=1e-3))).outcome is Outcome.SKIP
     assert ask("inputs-not-scaled", fed(lambda x: x, Tokens())).outcome is Outcome.SKIP
     assert ask("inputs-not-scaled", fed(large, Times())).outcome is Outcome.SKIP
+
+
+class Normalising(nn.Module):
+    def __init__(self, mean: float, deviation: float) -> None:
+        super().__init__()
+        self.net, self.mean, self.deviation = nn.Sequential(nn.Flatten(), mlp(32)), mean, deviation
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.net((x - self.mean) / self.deviation)
+        return answer
+
+
+def pictures(raw: float, mean: float, deviation: float, model: nn.Module) -> Any:
+    """Two channels of 4 by 4, of which the loader takes a mean and over a deviation, after `raw` steps a unit."""
+    drawn = [torch.randint(0, 256, (16, 2, 4, 4)) / raw for _ in range(3)]
+    return trial_of(model, [((x - mean) / deviation, torch.randint(5, (16,))) for x in drawn], cross_entropy)
+
+
+@pytest.mark.parametrize(("raw", "mean", "deviation"), [(255.0, 0.13, 0.31), (1.0, 127.0, 74.0)], ids=("unit", "bytes"))
+def test_pictures_that_are_normalised_twice(raw: float, mean: float, deviation: float) -> None:
+    trial = pictures(raw, mean, deviation, Normalising(mean, deviation))
+    says(ask("inputs-not-scaled", trial), Outcome.WARN, "is normalised twice", f"the mean {mean:g}")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        (255.0, 0.0, 1.0, 0.13, 0.31),
+        (255.0, 0.0, 1.0, 0.5, 0.5),
+        (1.0, 0.0, 1.0, 127.0, 74.0),
+        (255.0, 0.13, 0.31, 0.0, 1.0),
+        (255.0, 0.13, 0.31, -0.13 / 0.31, 1 / 0.31),
+        (255.0, 0.13, 0.31, 0.2, 0.9),
+        (251.3, 0.13, 0.31, 0.13, 0.31),
+    ],
+    ids=("model", "halves", "bytes", "loader", "back again", "other constants", "no grid"),
+)
+def test_pictures_that_are_normalised_once(numbers: tuple[float, ...]) -> None:
+    raw, mean, deviation, *again = numbers
+    says(ask("inputs-not-scaled", pictures(raw, mean, deviation, Normalising(*again))), Outcome.PASS)

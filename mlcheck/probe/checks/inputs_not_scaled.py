@@ -5,6 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.measure.data.normalised_twice import NormalisedTwice
 from mlcheck.probe.measure.model.first_inputs import FirstInput, FirstInputs
 
 LARGE = 10.0
@@ -13,12 +14,28 @@ APART = 1000.0
 ALIKE = 0.2
 
 
-def check(seen: FirstInputs, *, rms: float = LARGE) -> Verdict:
+def check(seen: FirstInputs, twice: NormalisedTwice | None, *, rms: float = LARGE) -> Verdict:
+    if twice is not None and twice.channel >= 0:
+        again = _twice(twice)
+        return Verdict(Outcome.WARN, again.message, findings=(again,), looked_at=twice.channels)
     findings = tuple(finding for one in (*seen.inputs, *seen.own) if (finding := _fault(one, rms)))
     if findings:
         return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=len(seen.inputs))
     told = ", ".join(f"`{one.layer}` {one.low:.3g} to {one.high:.3g} (rms {one.rms:.3g})" for one in seen.inputs[:3])
     return Verdict(Outcome.PASS, f"the data enters {told}", looked_at=len(seen.inputs))
+
+
+def _twice(seen: NormalisedTwice) -> Finding:
+    which = f"channel {seen.channel} of " if seen.channels > 1 else ""
+    mean, deviation = seen.after
+    return Finding(
+        f"{which}what enters `{seen.layer}` is normalised twice: the loader's numbers have the mean {seen.mean:.4g} "
+        f"and the deviation {seen.deviation:.4g} taken off already, and they are taken off again, which leaves a mean "
+        f"of {mean:.3g} and a deviation of {deviation:.3g}",
+        Location(symbol=seen.layer.partition(" ")[0]),
+        help="normalise in one place: in the data set's transforms or before the model",
+        numbers={"mean": mean, "deviation": deviation},
+    )
 
 
 def _fault(one: FirstInput, most: float) -> Finding | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isclose
 from typing import Any, ClassVar, Self
 
 import torch
@@ -73,7 +74,7 @@ class AddedConstants:
             backwards += len(seen.sums)
             for number, total in enumerate(seen.sums):
                 terms += len(total.terms)
-                if total.terms and trial.repeats_batches:
+                if total.terms:
                     found += _without_gradient(trial, batch, index, number, total)
         if not backwards:
             raise NotMeasured("no backward pass was made in the training steps")
@@ -104,8 +105,10 @@ def _without_gradient(trial: Trial, batch: Any, index: int, number: int, total: 
     others = [other.sums[number] for other in (again, up, down) if number < len(other.sums)]
     if len(others) < 3 or any([t.place for t in one.terms] != [t.place for t in total.terms] for one in others):
         return []
-    if [term.value for term in others[0].terms] != [term.value for term in total.terms]:
-        return []
+    if not isclose(others[0].value, total.value, rel_tol=ROUNDING) or [t.value for t in others[0].terms] != [
+        t.value for t in total.terms
+    ]:
+        return []  # nothing can be told where the same step is not the same again
     pairs = zip(total.terms, others[1].terms, others[2].terms, strict=True)
     changes = [term.weight * (above.value - below.value) / 2 for term, above, below in pairs]
     missing, told = (others[1].value - others[2].value) / 2 - total.slope * STEP, sum(changes)

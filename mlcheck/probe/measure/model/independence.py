@@ -249,9 +249,9 @@ def _outputs(call: CapturedCall, arguments: Arguments, stay: Tensor) -> list[tup
     seen: list[tuple[torch.nn.Module, Tensor]] = []
 
     def observe(module: torch.nn.Module, output: Any) -> None:
-        for tensor in _tensors(output)[:1]:
-            if tensor.ndim and tensor.shape[0] == call.rows:
-                seen.append((module, tensor.index_select(0, stay.to(tensor.device))))
+        first = next(iter(_tensors(output)), None)
+        if first is not None and first.ndim and first.shape[0] == call.rows:
+            seen.append((module, first.index_select(0, stay.to(first.device))))
 
     with ModuleWatch(observe=observe):
         call.replay(arguments)
