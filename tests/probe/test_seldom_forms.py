@@ -81,3 +81,42 @@ def test_an_optimizer_that_cannot_do_without_its_decay(rate: float, outcome: Out
     trial = trial_of(model, batches, loss, Langevin(model.parameters(), rate, 10.0))
     verdict = ask("cannot-overfit-one-batch", trial)
     says(verdict, outcome, *(["rises"] if outcome is Outcome.FAIL else []))
+
+
+def looked_at(evaluates: bool, on: str = "the same", before: bool = False, dropout: bool = True) -> Any:
+    """A loop that calls its model once more in the round of its step, and has no evaluation of its own."""
+    model = nn.Sequential(*mlp(), *([nn.Dropout(0.2)] if dropout else []))
+    optimizer = torch.optim.Adam(model.parameters())
+
+    def look(x: Tensor) -> None:
+        model.train(not evaluates)
+        with torch.no_grad():
+            model(x if on == "the same" else x + 1)
+        model.train()
+
+    def step(batch: Any, _: int) -> None:
+        optimizer.zero_grad()
+        loss = cross_entropy(model, batch)
+        if before:
+            look(batch[0])
+        loss.backward()
+        optimizer.step()
+        if not before:
+            look(batch[0])
+
+    trial = trial_of(model, classes(8), cross_entropy, optimizer, step=step)
+    return replace(trial, evaluate_step=None, validation_batches=None)
+
+
+def test_a_look_at_the_model_after_its_step_in_training_mode() -> None:
+    says(ask("missing-eval-mode", looked_at(evaluates=False)), Outcome.WARN, "called again on the same", "Dropout")
+    says(ask("missing-eval-mode", looked_at(evaluates=True)), Outcome.PASS, "evaluation mode")
+
+
+@pytest.mark.parametrize("how", [{"on": "others"}, {"before": True}], ids=("other rows", "before the step"))
+def test_what_a_step_may_compute_without_gradients(how: Any) -> None:
+    assert ask("missing-eval-mode", looked_at(evaluates=False, **how)).outcome is Outcome.SKIP
+
+
+def test_a_look_at_a_model_without_modes_passes() -> None:
+    says(ask("missing-eval-mode", looked_at(evaluates=False, dropout=False)), Outcome.PASS)

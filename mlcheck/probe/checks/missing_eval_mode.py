@@ -7,10 +7,17 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.model.moved_buffers import MovedBuffers
 from mlcheck.probe.measure.names import listed
+from mlcheck.probe.measure.validation.after_step import AfterStep
 from mlcheck.probe.measure.validation.evaluation import Evaluation
 
 
-def check(seen: Evaluation, moved: MovedBuffers | None) -> Verdict:
+def check(seen: Evaluation | None, moved: MovedBuffers | None, after: AfterStep | None) -> Verdict:
+    if seen is None:
+        return (
+            _within_the_round(after)
+            if after
+            else Verdict(Outcome.SKIP, reason="the trial has no evaluation step of its own")
+        )
     findings = []
     if seen.training:
         names = listed([name for name, _ in seen.training])
@@ -44,4 +51,18 @@ def check(seen: Evaluation, moved: MovedBuffers | None) -> Verdict:
         Outcome.PASS,
         f"all {seen.modal} dropout and batch-norm modules were in evaluation mode, no parameter or statistic changed",
         looked_at=seen.modal,
+    )
+
+
+def _within_the_round(seen: AfterStep) -> Verdict:
+    if not seen.training:
+        told = f"all {seen.modal} dropout and batch-norm modules were in evaluation mode when the model was looked at"
+        return Verdict(Outcome.PASS, told, looked_at=seen.modal)
+    names = listed([name for name, _ in seen.training])
+    message = (
+        f"after its step the model is called again on the same, without gradients, and {names} ran in training mode"
+    )
+    help_ = "call model.eval() before this, and model.train() before the next step"
+    return Verdict(
+        Outcome.WARN, message, findings=(Finding(message, seen.training[0][1], help=help_),), looked_at=seen.modal
     )
