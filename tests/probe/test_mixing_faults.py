@@ -285,3 +285,29 @@ def test_a_number_for_every_pair_of_samples(name: str) -> None:
         return F.cross_entropy(model(batch[0]), torch.arange(len(batch[0])))
 
     says(ask("batch-mixing", trial_of(model, classes(8), loss)), outcome)
+
+
+def derived(model: nn.Module, batch: Any) -> Tensor:
+    """The loss asks for the derivative by the points, as that of a differential equation."""
+    points = batch[0].clone().requires_grad_()
+    value = model(points)
+    (slope,) = torch.autograd.grad(value.sum(), points, create_graph=True)
+    return (slope.sum(1) + value[:, 0]).square().mean()
+
+
+def test_points_that_a_loss_takes_derivatives_by_are_data() -> None:
+    says(ask("batch-mixing", trial_of(mlp(), classes(8), derived)), Outcome.PASS)
+    mixing = Function(lambda layers, x: layers["net"](x - x.mean(0)), net=mlp())
+    says(ask("batch-mixing", trial_of(mixing, classes(8), derived)), Outcome.FAIL, "layers.net")
+
+
+def test_a_model_that_takes_derivatives_itself_is_not_called_without_gradients() -> None:
+    def force(layers: Any, x: Tensor) -> Tensor:
+        (slope,) = torch.autograd.grad(layers["net"](x).sum(), x, create_graph=True)
+        return slope
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        value: Tensor = model(batch[0].clone().requires_grad_()).square().mean()
+        return value
+
+    assert ask("batch-mixing", trial_of(Function(force, net=mlp()), classes(8), loss)).outcome is Outcome.SKIP

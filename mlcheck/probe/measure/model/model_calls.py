@@ -14,6 +14,7 @@ from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.modules import Arguments, ModuleWatch, Names
 from mlcheck.probe.measure.tree import copied, leaves
 from mlcheck.trial.generators import seed_all
+from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import Trial
 
 _MOST_DEPTH = 4
@@ -62,21 +63,35 @@ def capture(trial: Trial, *, ragged: bool = False) -> CapturedCall:
 
     def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         if not kept and names.knows(module) and _is_data((args, kwargs)):
-            kept.append((module, copied(args), copied(kwargs)))
+            derived = any(tensor.requires_grad for _, tensor in leaves((args, kwargs)))
+            kept.append((module, copied(args), copied(kwargs), derived))
         return args, kwargs
 
     with ModuleWatch(keep) as watch:
         trial.train_step(first_batches(trial, 1)[0], 0)
     if not kept:
         raise NotMeasured("no model is called on inputs that need no gradient, so none can be called again")
-    module, args, kwargs = kept[0]
+    module, args, kwargs, derived = kept[0]
     if any(tensor.layout is not torch.strided for _, tensor in leaves((args, kwargs))):
         raise NotMeasured("an input of the model is sparse, as the edges of a graph are: rows cannot be exchanged")
     sizes = {tensor.shape[0] for _, tensor in leaves((args, kwargs)) if tensor.ndim}
     if sizes in (set(), {0}) or (len(sizes) > 1 and not ragged):
         raise NotMeasured("the model's inputs share no batch dimension (as in graphs), so rows cannot be exchanged")
     times, rows = sum(call.module is module for call in watch.calls), sizes.pop() if len(sizes) == 1 else 0
-    return CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, rows, times)
+    found = CapturedCall(names.path(module) or next(iter(trial.models)), module, args, kwargs, rows, times)
+    if derived:
+        _answers_without_gradients(found)
+    return found
+
+
+def _answers_without_gradients(call: CapturedCall) -> None:
+    """Raises NotMeasured for a model that takes derivatives by its inputs itself."""
+    try:
+        call.replay()
+    except NotMeasured:
+        raise
+    except Exception as error:
+        raise NotMeasured(f"the model does not run without gradients ({error_line(error)})") from error
 
 
 def _held(output: Any, depth: int = 0) -> Iterator[Tensor]:
@@ -92,4 +107,9 @@ def _held(output: Any, depth: int = 0) -> Iterator[Tensor]:
 
 def _is_data(tree: Any) -> bool:
     tensors = [tensor for _, tensor in leaves(tree)]
-    return bool(tensors) and not any(tensor.requires_grad for tensor in tensors)
+    return bool(tensors) and not any(tensor.requires_grad and not _is_asked_about(tensor) for tensor in tensors)
+
+
+def _is_asked_about(tensor: Tensor) -> bool:
+    """Data that the loss asks for derivatives by, as those of a differential equation, and nothing that is trained."""
+    return tensor.is_leaf and not isinstance(tensor, nn.Parameter)
