@@ -242,3 +242,36 @@ def test_a_loss_that_is_summed_in_validation_alone(training: str, validation: st
     verdict = ask("metric-wrong", trial_of(model, classes(8), squares, evaluate=evaluate))
     assert verdict.outcome is outcome, verdict.summary
     assert outcome is Outcome.PASS or "depends on the batch size" in verdict.summary
+
+
+def reducing(metric: Callable[[Tensor, Tensor], float]) -> Trial:
+    """An accuracy that a reducer makes of all samples of a validation, beside a loss a batch."""
+    model, kept = mlp(), list[tuple[Tensor, Tensor]]()
+
+    def evaluate(batch: Any) -> dict[str, float]:
+        model.eval()
+        with torch.no_grad():
+            kept.append((model(batch[0]), batch[1]))
+        return {"val_loss": float(F.cross_entropy(*kept[-1]))}
+
+    def end() -> dict[str, float]:
+        found = {"accuracy": metric(*map(torch.cat, zip(*kept, strict=True)))} if kept else {}
+        kept.clear()
+        return found
+
+    trial = trial_of(model, classes(8, size=40), cross_entropy, evaluate=evaluate)
+    trial.end_validation = end
+    return trial
+
+
+def test_what_a_reducer_makes_of_the_samples_is_recomputed() -> None:
+    by_batch = reducing(lambda s, y: int((s.argmax(1) == y).sum()) / 64)
+    says(ask("metric-wrong", by_batch), Outcome.WARN, "accuracy")
+    others = reducing(lambda s, y: share(s.argmax(1), y.flip(0)))
+    says(ask("metric-wrong", others), Outcome.WARN, "where the model's output and the labels give")
+    sound = reducing(lambda s, y: share(s.argmax(1), y))
+    says(ask("metric-wrong", sound), Outcome.PASS, "equal what was recomputed")
+
+
+def test_a_reducer_that_needs_more_than_a_batch_is_left_out() -> None:
+    says(ask("metric-wrong", reducing(lambda s, y: float("nan"))), Outcome.PASS, "val_loss")

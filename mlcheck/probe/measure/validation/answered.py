@@ -21,7 +21,7 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
-from mlcheck.probe.measure.validation.logged import metrics_of, numbers
+from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -161,7 +161,7 @@ def _evaluated(trial: Trial, batch: Any, answer: Tensor | None) -> tuple[Metrics
     try:
         with restored(trial), ModuleWatch(reply=reply):
             seed_all(0)
-            metrics = metrics_of(trial, copied(batch))
+            metrics = metrics_alone(trial, copied(batch))
     except Exception:
         if answer is None:
             raise

@@ -26,11 +26,14 @@ def metrics_of(trial: Trial, batch: Any) -> Mapping[str, Any]:
 
 
 def metrics_alone(trial: Trial, batch: Any) -> Mapping[str, Any]:
-    """The same where the batch is all that is validated, with what the program's own reducers make of it."""
+    """The same where the batch is all that is validated, with what the program's own reducers make of it.
+
+    One of them may not know what to make of so few, and its metric is left out.
+    """
     if trial.end_validation is None:
         return metrics_of(trial, batch)
     trial.end_validation()
-    return {**metrics_of(trial, batch), **trial.end_validation()}
+    return {**metrics_of(trial, batch), **_finite(trial.end_validation())}
 
 
 def numbers_of_all(trial: Trial, batches: Iterable[Any]) -> Iterator[dict[str, float]]:
@@ -41,8 +44,12 @@ def numbers_of_all(trial: Trial, batches: Iterable[Any]) -> Iterator[dict[str, f
         return
     trial.end_validation()
     plain = list(each)
-    reduced = {name: value for name, value in numbers(trial.end_validation()).items() if math.isfinite(value)}
+    reduced = _finite(trial.end_validation())
     yield from ({**metrics, **reduced} for metrics in plain)
+
+
+def _finite(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in numbers(metrics).items() if math.isfinite(value)}
 
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:

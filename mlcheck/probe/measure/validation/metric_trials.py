@@ -15,7 +15,7 @@ from torch import Tensor
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.tree import batch_size, copied, leaves, map_tensors, rows
-from mlcheck.probe.measure.validation.logged import metrics_of, numbers
+from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
@@ -80,7 +80,7 @@ def _evaluated(trial: Trial, batch: Any) -> tuple[dict[str, float], list[ModelCa
     watch = ModuleWatch()
     with restored(trial), watch:
         seed_all(0)
-        metrics = metrics_of(trial, copied(batch))
+        metrics = metrics_alone(trial, copied(batch))
     return numbers(metrics), watch.calls
 
 
