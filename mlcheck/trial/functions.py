@@ -126,6 +126,7 @@ class _Steps:
         self._parts = parts
         self._device = device
         self._training = False
+        self._taught = [model for model in parts.models.values() if not _is_asked_only(model, parts)]
 
     def batches(self, loader: Any) -> Iterator[Any]:
         for batch in loader:
@@ -161,7 +162,7 @@ class _Steps:
             self._mode(True)
             return _metrics(own(batch), "train_step")
         (optimizer,) = self._parts.optimizers.values()
-        for model in self._parts.models.values():
+        for model in self._taught:
             model.train()
         optimizer.zero_grad()
         loss = self.loss(batch)
@@ -190,11 +191,19 @@ class _Steps:
         """Nothing is open between steps."""
 
     def _mode(self, training: bool) -> None:
-        """Train mode before the first of a row of the user's own steps, never between them."""
+        """Train mode before the first of a row of the user's own steps, never between them.
+
+        A teacher that no optimizer trains keeps the evaluation mode it was given in.
+        """
         if not self._training:
-            for model in self._parts.models.values():
+            for model in self._taught:
                 model.train(training)
         self._training = training
+
+
+def _is_asked_only(model: nn.Module, parts: Checked) -> bool:
+    held = {id(p) for own in parts.optimizers.values() for group in own.param_groups for p in group["params"]}
+    return not model.training and not any(id(p) in held and p.requires_grad for p in model.parameters())
 
 
 def _metrics(returned: Any, step: str) -> Mapping[str, Any]:

@@ -286,3 +286,22 @@ def test_a_model_without_a_loss_is_judged_by_what_needs_none(write: Write) -> No
     assert examined.result("batch-mixing").outcome is Outcome.FAIL
     for rule in ("cannot-overfit-one-batch", "parameter-not-in-optimizer", "learning-rate-too-high"):
         assert examined.result(rule).outcome is Outcome.SKIP, rule
+
+
+def test_a_teacher_keeps_the_mode_it_was_given_in(load: Load) -> None:
+    trial = load("""
+def build():
+    student, teacher, idle = nn.Linear(4, 2), nn.Linear(4, 2).eval(), nn.Linear(4, 2)
+
+    def train_step(batch):
+        return {"loss": student(batch[0]).sum()}
+
+    student.eval()
+    models = {"student": student, "teacher": teacher, "idle": idle}
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+    data = DataLoader(TensorDataset(torch.randn(8, 4), torch.zeros(8).long()), batch_size=4)
+    return {"model": models, "optimizer": optimizer, "train_loader": data, "train_step": train_step}
+""")
+    trial.train_step(next(iter(trial.train_batches())), 0)
+    modes = {name: model.training for name, model in trial.models.items()}
+    assert modes == {"student": True, "teacher": False, "idle": True}
