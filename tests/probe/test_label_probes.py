@@ -255,6 +255,40 @@ def first_label(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tens
     return torch.stack([x for x, _ in rows]), torch.stack([y for _, y in rows]), grid.expand(len(rows), 8)
 
 
+class Boxed(Dataset[Any]):
+    """Pictures with boxes, a list of them each."""
+
+    def __init__(self) -> None:
+        self.pictures, self.corners = torch.rand(40, 1, 4, 4), torch.randint(0, 9, (40, 2, 4)).float()
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Tensor]]:
+        return self.pictures[index], {"boxes": self.corners[index], "kinds": torch.tensor([0, 1])}
+
+
+def of_boxes(turn: Any, *beside: Any) -> Any:
+    def collate(samples: list[Any]) -> Any:
+        pictures, targets = (list(parts) for parts in zip(*samples, strict=True))
+        return torch.stack(pictures), turn(targets), *(torch.stack(more(pictures)) for more in beside)
+
+    return trial_on(Boxed(), collate_fn=collate)
+
+
+def test_boxes_that_come_beside_other_pictures() -> None:
+    verdict = ask("collate-mixes-samples", of_boxes(lambda targets: targets[::-1]))
+    says(verdict, Outcome.FAIL, "`batch[0]` comes in another order than `batch[1][0].boxes`", "32 of 32 pairs")
+    says(ask("collate-mixes-samples", of_boxes(list)), Outcome.PASS)
+
+
+def test_boxes_that_cannot_be_told_or_stand_beside_others_on_purpose() -> None:
+    moved = of_boxes(lambda targets: [{"boxes": one["boxes"] + 0.5} for one in targets[::-1]])
+    assert ask("collate-mixes-samples", moved).outcome is Outcome.SKIP
+    pairs = of_boxes(lambda targets: targets[::-1], lambda pictures: pictures[::-1])
+    assert ask("collate-mixes-samples", pairs).outcome is Outcome.SKIP
+
+
 def test_a_batch_of_one_sample() -> None:
     verdict = ask("collate-mixes-samples", trial_on(clusters(), collate_fn=first_input))
     says(verdict, Outcome.FAIL, "one sample into every row", "all 32 rows of `batch[0]`")

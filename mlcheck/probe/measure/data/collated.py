@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -29,7 +30,8 @@ class Collated:
     """Which sample each row of a batch came from, told by its input, against the label in that row.
 
     `apart` counts the rows whose label is not that of the sample the input came from. `inputs` are `repeated` where
-    every row of them is one and the same sample.
+    every row of them is one and the same sample. Where no label is one number, two parts of a sample are compared: a
+    picture and its boxes, in a list of what belongs to each.
     """
 
     reach: ClassVar[Reach] = "nothing"
@@ -54,7 +56,8 @@ class Collated:
             return cls(len(samples), part_of("batch", name), "", 0, _place(loader.collate_fn), True)
         label = _label(samples, batch)
         if label is None:
-            raise NotMeasured("a batch has no single number a sample to follow")
+            followed, wrong = _parts_apart(samples, batch)
+            return cls(len(samples), *followed, wrong, _place(loader.collate_fn))
         for name, rows in leaves(batch):
             origin = _origins(rows, samples)
             if origin is not None and name != label[0]:
@@ -107,6 +110,46 @@ def _label(samples: list[Parts], batch: Any) -> tuple[str, list[float], list[flo
             given = [float(value) for value in rows.flatten()]
             if sorted(own) == sorted(given) and len(set(own)) > 1:
                 return name, given, own
+    return None
+
+
+def _parts_apart(samples: list[Parts], batch: Any) -> tuple[tuple[str, str], int]:
+    """Two parts of the samples by their names in the batch, and in how many rows they are those of different samples.
+
+    Only parts that the batch holds once: what stands beside another sample's on purpose, it holds twice.
+    """
+    found = [(name, *seen) for name, rows in _fields(batch, len(samples)) if (seen := _told(rows, samples)) is not None]
+    parts = [part for _, part, _ in found]
+    first, *others = [(name, places) for name, part, places in found if parts.count(part) == 1] or [("", [])]
+    if not others:
+        raise NotMeasured("a batch has no two parts of its samples to follow")
+    counted = [(name, sum(not mine & theirs for mine, theirs in zip(first[1], places))) for name, places in others]
+    name, wrong = max(counted, key=lambda one: one[1])
+    return (part_of("batch", first[0]), part_of("batch", name)), wrong
+
+
+def _fields(batch: Any, count: int) -> Iterator[tuple[str, list[Tensor]]]:
+    """What a batch holds for each of its samples, as rows of a tensor or in a list of as many."""
+    parts = (
+        batch.items() if isinstance(batch, Mapping) else enumerate(batch if isinstance(batch, (list, tuple)) else ())
+    )
+    for key, value in parts:
+        if isinstance(value, Tensor) and value.ndim > 1 and len(value) == count:
+            yield str(key), list(value)
+        elif isinstance(value, (list, tuple)) and len(value) == count:
+            each = [dict(leaves(one)) for one in value]
+            for name in each[0]:
+                if all(name in one for one in each):
+                    yield f"{key}.0.{name}".rstrip("."), [one[name] for one in each]
+
+
+def _told(rows: list[Tensor], samples: list[Parts]) -> tuple[str, list[set[int]]] | None:
+    """The part of the samples that each row is, and of which samples it may be; most of them of one alone."""
+    for part in samples[0]:
+        own = [sample[part] for sample in samples if part in sample and sample[part].numel() > 1]
+        places = [set(_which(row, own)) for row in rows] if len(own) == len(samples) else []
+        if places and all(places) and 2 * sum(len(one) == 1 for one in places) > len(places):
+            return part, places
     return None
 
 
