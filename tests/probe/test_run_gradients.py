@@ -133,3 +133,40 @@ def test_parts_of_one_batch_added_up() -> None:
 def test_gradients_divided_before_the_step_are_averaged() -> None:
     verdict = ask("accumulation-not-averaged", loop(every=4, divide=4.0))
     says(verdict, Outcome.PASS, "their sum is divided by 4")
+
+
+class Around(torch.optim.Optimizer):
+    """Climbs first, looks at the gradient there, and lets another optimizer step from where it was (SAM)."""
+
+    def __init__(self, base: torch.optim.Optimizer) -> None:
+        super().__init__(base.param_groups, {})
+        self.base, self.param_groups = base, base.param_groups
+
+    @torch.no_grad()
+    def climb(self) -> None:
+        self.shifts = [(p, 0.01 * p.grad) for group in self.param_groups for p in group["params"]]
+        for parameter, shift in self.shifts:
+            parameter.add_(shift)
+        self.zero_grad()
+
+    @torch.no_grad()
+    def step(self, _closure: Any = None) -> None:
+        for parameter, shift in self.shifts:
+            parameter.sub_(shift)
+        self.base.step()
+
+
+def test_an_optimizer_that_steps_within_another_s_step() -> None:
+    model = mlp()
+    optimizer = Around(torch.optim.SGD(model.parameters(), lr=0.1))
+
+    def step(batch: Any, _: int) -> None:
+        cross_entropy(model, batch).backward()
+        optimizer.climb()
+        cross_entropy(model, batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    trial = trial_of(model, classes(8), cross_entropy, optimizer.base, step=step)
+    assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
+    assert ask("parameter-never-changes", trial).outcome is Outcome.PASS

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from mlcheck.trial.script.objects import Newcomers
+from mlcheck.trial.script.objects import Newcomers, _distinct
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +77,16 @@ def test_what_was_frozen_before_stays_so_and_is_not_new() -> None:
     gc.freeze()
     assert found.all() == [made]
     assert gc.is_tracked(there)
+
+
+def test_of_an_optimizer_around_another_the_inner_one_is_followed() -> None:
+    class Around(torch.optim.Optimizer):
+        def __init__(self, base: torch.optim.Optimizer) -> None:
+            super().__init__(base.param_groups, {})
+            self.base = base
+
+    inner, other = (torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1) for _ in range(2))
+    assert _distinct([Around(inner), inner, other]) == [inner, other]
+    beside = Around(inner)
+    beside.base = other
+    assert _distinct([beside, other]) == [beside, other]

@@ -115,14 +115,19 @@ def held_by(frames: list[FrameType], newcomers: Newcomers) -> Held:
 
 
 def _distinct(optimizers: list[Optimizer]) -> list[Optimizer]:
-    """Without wrappers of frameworks (Accelerate's, Lightning's), which hold the optimizer that steps."""
-    inner = {id(wrapped) for one in optimizers if (wrapped := _wrapped(one)) is not None}
-    return [one for one in optimizers if id(one) in inner or _wrapped(one) is None]
+    """Without wrappers, which hold the optimizers that step: those of frameworks, and the user's (SAM, lookahead)."""
+    inner = {id(wrapped) for one in optimizers for wrapped in _wrapped(one)}
+    return [one for one in optimizers if id(one) in inner or not _wrapped(one)]
 
 
-def _wrapped(optimizer: Optimizer) -> Optimizer | None:
-    found = getattr(optimizer, "optimizer", None)
-    return found if isinstance(found, Optimizer) else None
+def _wrapped(optimizer: Optimizer) -> list[Optimizer]:
+    held = [(name, one) for name, one in vars(optimizer).items() if isinstance(one, Optimizer)]
+    mine = _parameters(optimizer)
+    return [one for name, one in held if name == "optimizer" or set() < _parameters(one) <= mine]
+
+
+def _parameters(optimizer: Optimizer) -> set[int]:
+    return {id(p) for group in optimizer.param_groups for p in group["params"]}
 
 
 def _roots(modules: list[nn.Module]) -> list[nn.Module]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -16,6 +16,7 @@ from mlcheck.probe.measure.autograd_graph import weighed
 from mlcheck.probe.measure.drive import inconclusive
 from mlcheck.probe.measure.place import user_location
 from mlcheck.probe.measure.training.extents import Extent, extent_of, filled, magnitudes
+from mlcheck.probe.measure.training.leaf_hooks import leaf_hook
 
 
 @dataclass(slots=True)
@@ -93,6 +94,7 @@ class GradientWatch:
         self._since = (0, 0)
         self._arrivals: list[_Arrival] = []
         self._before: dict[int, _Before] = {}
+        self._within: list[Optimizer] = []
         self._undo = ExitStack()
 
     @property
@@ -103,7 +105,7 @@ class GradientWatch:
 
     def __enter__(self) -> Self:
         for parameter in self._parameters:
-            self._undo.callback(_hook(parameter, self._arrival(parameter)))
+            self._undo.callback(leaf_hook(parameter, self._arrival(parameter)))
         self._undo.callback(register_optimizer_step_pre_hook(self._before_step).remove)
         self._undo.callback(register_optimizer_step_post_hook(self._after_step).remove)
         original = torch.autograd.backward
@@ -147,6 +149,9 @@ class GradientWatch:
         if id(optimizer) not in self.optimizers:
             self.optimizers[id(optimizer)] = optimizer
             self.step_places[id(optimizer)] = user_location()
+        if optimizer in self._within:  # its last step raised
+            del self._within[self._within.index(optimizer) :]
+        self._within.append(optimizer)
         held = self._held(optimizer)
         if not held:
             return
@@ -170,6 +175,7 @@ class GradientWatch:
         self._foreign_steps += 1
         self._since = len(self.backwards), self._foreign_steps
         held = self._held(optimizer)
+        self._within = self._within[: self._within.index(optimizer)] if optimizer in self._within else []
         if not held:
             return
         self._settle()
@@ -187,8 +193,8 @@ class GradientWatch:
             trace.changed |= before.value is not None and not torch.equal(parameter.detach(), before.value)
 
     def _held(self, optimizer: Optimizer) -> list[tuple[torch.Tensor, GradientTrace]]:
-        """The parameters of an optimizer that are traced."""
-        if not self._traces:
+        """The parameters of an optimizer that are traced; none of one that another's step calls: that is the step."""
+        if not self._traces or self._within[:1] not in ([], [optimizer]):
             return []
         held = (parameter for group in optimizer.param_groups for parameter in group["params"])
         return [(parameter, self._traces[id(parameter)]) for parameter in held if id(parameter) in self._traces]
@@ -241,19 +247,6 @@ def _version(gradient: torch.Tensor | None) -> int:
 @torch.no_grad()
 def _copies(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
     return list(torch._foreach_clone(parameters)) if parameters else []
-
-
-def _hook(parameter: torch.Tensor, hook: Callable[[torch.Tensor], None]) -> Callable[[], None]:
-    """Register on a leaf that may have `requires_grad` off for the moment (GANs switch it to and fro)."""
-    required = parameter.requires_grad
-    if not required:
-        parameter.requires_grad_(True)
-    try:
-        return parameter.register_hook(hook).remove  # type: ignore[no-any-return, no-untyped-call]
-    finally:
-        if not required:
-            with suppress(RuntimeError):
-                parameter.requires_grad_(False)
 
 
 def named_parameters(models: Mapping[str, torch.nn.Module]) -> list[torch.Tensor]:
