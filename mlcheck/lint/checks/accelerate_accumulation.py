@@ -23,6 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     divided = [call for call in made if _is_told(call)]
     if len(divided) != len(made):
         return
+    yield from _cleared_past_it(facts)
     texts = [file.text for file in facts.sites.files.values()]
     accumulates = any(word in text for text in texts for word in _BY_ITSELF) or _steps_by_count(facts)
     runs = any(re.search(r"accelerator\.backward\(", text) for text in texts)
@@ -54,6 +55,31 @@ def _cleared_first(file: File) -> Iterator[Finding]:
                 help="clear them behind `optimizer.step()`",
                 related=(later[0].place.location,),
             )
+
+
+def _cleared_past_it(facts: Facts) -> Iterator[Finding]:
+    """`model.zero_grad()` in the body of `with accelerator.accumulate(model):`, where only the optimizer's waits."""
+    for file in facts.sites.mentioning([".accumulate("]):
+        for call in file.calls("zero_grad") if "accelerat" in file.text.lower() else ():
+            func, block = call.node.func, call.context.node
+            if not isinstance(func, ast.Attribute) or not isinstance(block, ast.With) or not _accumulates(block):
+                continue
+            backward = [other for other in file.calls("backward") if other.context.node is block]
+            models = [ast.unparse(arg) for item in block.items for arg in _given(item.context_expr)]
+            if ast.unparse(func.value) in models and backward:
+                yield Finding(
+                    f"`{ast.unparse(func.value)}.zero_grad()` clears the gradients of every batch: only the prepared "
+                    "optimizer waits until a step is complete",
+                    call.place.location,
+                    help="call `zero_grad()` of the optimizer that `accelerator.prepare` returned",
+                    related=(backward[0].place.location,),
+                )
+
+
+def _given(node: ast.expr) -> list[ast.expr]:
+    """The models of `accelerator.accumulate(model)`."""
+    accumulates = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "accumulate"
+    return node.args if isinstance(node, ast.Call) and accumulates else []
 
 
 def _steps_by_count(facts: Facts) -> bool:
