@@ -1,0 +1,155 @@
+"""Terms of a loss that became plain numbers before they were added to it, out of sight of the sum."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+
+from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import before_methods, last_name
+from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Binding, Context
+
+_CUTS = frozenset(["detach", "item"])
+_KEEPING = frozenset(["cpu", "mean", "sum", "to", "cuda", "float"])
+_NUMBERS = frozenset(
+    f"torch.{name}" for name in ("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "tensor", "as_tensor")
+)
+
+Spots = Collection[tuple[str, int, int]]
+
+
+class Term(NamedTuple):
+    """The name of a term, where it was cut off, and the sum that it is added to."""
+
+    name: str
+    cut: Place
+    sum: Place
+
+
+def graphless_terms(sites: Sites, severed: Spots) -> Iterator[Term]:
+    """`aux = aux.item()`, `loss = main + weight * aux`; `severed`: losses that got detached predictions."""
+    for file in sites.mentioning([".backward("]):
+        for call in file.calls("backward"):
+            loss = _differentiated(call)
+            if call.function is None or loss is None:
+                continue
+            for value, context in _sums(file, loss, call):
+                yield from _told(file, call.function, value, context, severed)
+
+
+def _differentiated(call: Call) -> ast.Name | None:
+    """`loss` of `loss.backward()`, `scaler.scale(loss).backward()` and `accelerator.backward(loss)`."""
+    func = call.node.func
+    given = func.value if isinstance(func, ast.Attribute) else None
+    if isinstance(given, ast.Call) and last_name(given.func) == "scale" and given.args:
+        given = given.args[0]
+    if isinstance(given, ast.Name) and given.id in ("accelerator", "fabric") and call.node.args:
+        given = call.node.args[0]
+    return given if isinstance(given, ast.Name) else None
+
+
+def _sums(file: File, loss: ast.Name, call: Call) -> Iterator[tuple[ast.expr, Context]]:
+    """The sums that the loss may have been last bound to above: one in each arm of a branch, back to a certain one."""
+    around = set(call.context.outwards())
+    above = [each for each in file.bindings(loss.id, call.context) if getattr(each.node, "lineno", 0) < loss.lineno]
+    for made in reversed(above):
+        if isinstance(made.value, ast.BinOp) and not made.context.excludes(call.context):
+            yield made.value, made.context
+        if made.context in around:
+            return
+
+
+def _told(file: File, function: Function, value: ast.expr, context: Context, severed: Spots) -> Iterator[Term]:
+    terms = list(_terms(value))
+    cuts = {term.id: _cut(file, term, context, severed) for term in terms if isinstance(term, ast.Name)}
+    text = file.module.text_of(function.node)
+    live = [term for term in terms if cuts.get(last_name(term)) is None and not _is_constant(term)]
+    if any(isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data") for node in ast.walk(value)):
+        return  # a cut within the sum is there to be seen
+    for name, cut in cuts.items():
+        if cut is not None and live and f"{name}.backward(" not in text:
+            yield Term(name, file.place(cut, context), file.place(value, context))
+
+
+def _terms(node: ast.expr) -> Iterator[ast.expr]:
+    """What is added up, without the constants that it is multiplied by or divided by."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            yield from _terms(left)
+            yield from _terms(right)
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            if _is_constant(left):
+                yield from _terms(right)
+            elif _is_constant(right):
+                yield from _terms(left)
+        case ast.BinOp(left=left, op=ast.Div(), right=right) if _is_constant(right):
+            yield from _terms(left)
+        case _:
+            yield node
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """A number, an option (`args.weight`), or a name in capitals: no weight that is learnt."""
+    if isinstance(node, ast.Attribute):
+        options = last_name(node.value) in (
+            "args",
+            "opt",
+            "opts",
+            "cfg",
+            "config",
+            "conf",
+            "hparams",
+            "params",
+            "options",
+        )
+        return options or node.attr.isupper()
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id.isupper())
+
+
+def _cut(file: File, term: ast.Name, context: Context, severed: Spots) -> ast.AST | None:
+    """Where the term lost its graph, by the last line that binds it."""
+    made = last_above(file, term.id, term, context)
+    value = made.value if made is not None else None
+    if made is None or not isinstance(value, ast.expr):
+        return None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "float" and value.args:
+        return value if isinstance(value.args[0], ast.Name) and _is_computed(file, value.args[0], made) else None
+    inner = before_methods(value, _KEEPING)
+    if isinstance(inner, ast.Call) and last_name(inner.func) in _CUTS and isinstance(inner.func, ast.Attribute):
+        owner = before_methods(inner.func.value, _CUTS | _KEEPING)
+        new = file.called(owner, made.context) in _NUMBERS
+        return value if (isinstance(owner, ast.Call) and not new) or _is_computed(file, owner, made) else None
+    spot = (file.path, inner.lineno, inner.col_offset)
+    return value if spot in severed and isinstance(inner, ast.Call) and _is_of_data(file, inner, made) else None
+
+
+def _is_computed(file: File, node: ast.expr, made: Binding) -> bool:
+    """Whether the name holds what a call or a formula gave, above the line that cuts it off."""
+    above = last_above(file, node.id, node, made.context, made.node) if isinstance(node, ast.Name) else None
+    return above is not None and isinstance(above.value, ast.Call | ast.BinOp)
+
+
+def _is_of_data(file: File, loss: ast.Call, made: Binding) -> bool:
+    """Whether the target is new numbers, or what the loop brings: nothing that could be learnt."""
+    target = loss.args[1] if len(loss.args) == 2 else None
+    if isinstance(target, ast.Name):
+        above = last_above(file, target.id, target, made.context)
+        if above is not None and above.kind in ("loop", "item") and "loop" in (above.kind, above.context.kind):
+            return True
+        target = above.value if above is not None and isinstance(above.value, ast.expr) else None
+    return target is not None and file.called(before_methods(target, ("to", "cuda", "float")), made.context) in _NUMBERS
+
+
+def last_above(file: File, name: str, use: ast.AST, context: Context, before: ast.AST | None = None) -> Binding | None:
+    """The binding that stands last above this one in the text, branches of another arm left out."""
+    line = getattr(before if before is not None else use, "lineno", 0)
+    above = [
+        binding
+        for binding in file.bindings(name, context)
+        if getattr(binding.node, "lineno", 0) < line and not binding.context.excludes(context)
+    ]
+    return above[-1] if above else None
