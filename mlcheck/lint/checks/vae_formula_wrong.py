@@ -11,6 +11,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.layers.divergences import is_square, raised, terms, unevenly_scaled
 
 LOOKS_AT = "formula of a variational autoencoder"
 WORDS = ("logvar", "log_var", "logsigma", "log_sigma", "logstd", "log_std")
@@ -50,7 +51,15 @@ class Stretch:
 def _judgements(facts: Facts, lines: Stretch) -> Iterator[Finding]:
     yield from _added(lines)
     for node in lines.nodes:
-        if isinstance(node, ast.BinOp) and (told := _judged(node)) is not None:
+        if isinstance(node, ast.BinOp) and (name := unevenly_scaled(node)) and _names_a_scale(name):
+            facts.sites.seen[LOOKS_AT] += 1
+            yield Finding(
+                f"`{name}` and its exponential are not of the same multiple: this divergence is not smallest where "
+                "both distributions are the same",
+                lines.location(node),
+                help=f"with the logarithm of a deviation: `1 + 2 * {name} - mu.pow(2) - torch.exp(2 * {name})`",
+            )
+        elif isinstance(node, ast.BinOp) and (told := _judged(node)) is not None:
             facts.sites.seen[LOOKS_AT] += 1
             told = told or _added_negative(lines, node)
             if told:
@@ -59,12 +68,12 @@ def _judgements(facts: Facts, lines: Stretch) -> Iterator[Finding]:
                     lines.location(node),
                     help="`-0.5 * (1 + logvar - mu.pow(2) - logvar.exp())`, summed over the latent dimensions",
                 )
-        elif raised := _deviation(lines, node):
+        elif name := _deviation(lines, node):
             facts.sites.seen[LOOKS_AT] += 1
             yield Finding(
-                f"Noise is multiplied by the variance, `exp({raised})`, and not by the deviation",
+                f"Noise is multiplied by the variance, `exp({name})`, and not by the deviation",
                 lines.location(node),
-                help=f"the deviation is `torch.exp(0.5 * {raised})`",
+                help=f"the deviation is `torch.exp(0.5 * {name})`",
             )
 
 
@@ -91,9 +100,13 @@ def _added(lines: Stretch) -> Iterator[Finding]:
                     return
 
 
+def _names_a_scale(name: str) -> bool:
+    return any(word in name.lower() for word in _WORDS)
+
+
 def _leads_with_one(node: ast.BinOp) -> bool:
     """`1 + l - m**2 - exp(l)`, and not `m**2 + exp(l) - l - 1`."""
-    return any(s == 1 for s, term in _terms(node, 1) if isinstance(term, ast.Constant) and term.value == 1)
+    return any(s == 1 for s, term in terms(node, 1) if isinstance(term, ast.Constant) and term.value == 1)
 
 
 def _is_loss(lines: Stretch, node: ast.expr) -> bool:
@@ -108,20 +121,20 @@ def _judged(node: ast.BinOp) -> str | None:
 
     With unit variance and zero mean it is zero and does not change with `l`: the prior itself.
     """
-    terms = list(_terms(node, 1))
-    ones = [sign for sign, term in terms if isinstance(term, ast.Constant) and term.value == 1]
-    squares = [sign for sign, term in terms if _is_square(term)]
-    rest = [(sign, term) for sign, term in terms if not isinstance(term, ast.Constant) and not _is_square(term)]
-    if len(terms) != 4 or len(ones) != 1 or len(squares) != 1:
+    parts = list(terms(node, 1))
+    ones = [sign for sign, term in parts if isinstance(term, ast.Constant) and term.value == 1]
+    squares = [sign for sign, term in parts if is_square(term)]
+    rest = [(sign, term) for sign, term in parts if not isinstance(term, ast.Constant) and not is_square(term)]
+    if len(parts) != 4 or len(ones) != 1 or len(squares) != 1:
         return None
     logs = [(sign, ast.unparse(term)) for sign, term in rest if isinstance(term, ast.Name | ast.Attribute)]
-    logs = [(sign, name) for sign, name in logs if any(word in name.lower() for word in _WORDS)]
-    raised = [(sign, _raised(term)) for sign, term in rest if _raised(term)]
+    logs = [(sign, name) for sign, name in logs if _names_a_scale(name)]
+    powers = [(sign, raised(term)) for sign, term in rest if raised(term)]
     if len(logs) == 2 and logs[0][1] == logs[1][1]:
         return f"`{logs[0][1]}` stands in this divergence twice, and its exponential not at all"
-    if len(logs) != 1 or len(raised) != 1 or logs[0][1] != raised[0][1]:
+    if len(logs) != 1 or len(powers) != 1 or logs[0][1] != powers[0][1]:
         return None
-    if logs[0][0] == ones[0] and raised[0][0] == -ones[0] and squares[0] == -ones[0]:
+    if logs[0][0] == ones[0] and powers[0][0] == -ones[0] and squares[0] == -ones[0]:
         return ""
     return "The signs of this divergence do not agree: it is not smallest where both distributions are the same"
 
@@ -129,7 +142,7 @@ def _judged(node: ast.BinOp) -> str | None:
 def _added_negative(lines: Stretch, formula: ast.BinOp) -> str:
     """`kld = 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())`, which is never positive, and `loss + kld`."""
     above = {id(child): node for node in lines.nodes for child in ast.iter_child_nodes(node)}
-    sign = -next(sign for sign, term in _terms(formula, 1) if isinstance(term, ast.Constant))
+    sign = -next(sign for sign, term in terms(formula, 1) if isinstance(term, ast.Constant))
     node: ast.AST = formula
     while not isinstance(node, ast.Assign):
         outer = above.get(id(node))
@@ -188,7 +201,7 @@ def _sign_in_sum(node: ast.AST, above: dict[int, ast.AST]) -> int:
 def _deviation(lines: Stretch, node: ast.AST) -> str:
     """`logvar` of `eps * logvar.exp()`, where `eps` is drawn from a normal distribution."""
     for noise, factor in permutations(_factors(lines, node), 2):
-        name = _raised(lines.value(factor)) if _is_noise(lines, noise) else ""
+        name = raised(lines.value(factor)) if _is_noise(lines, noise) else ""
         last = name.rpartition(".")[2].lower() if _DOTTED.fullmatch(name) else ""
         if last.endswith(_VARIANCES) and not _is_of_deviation(lines, last):
             return name
@@ -229,35 +242,3 @@ def _is_noise(lines: Stretch, node: ast.expr) -> bool:
         return [ast.unparse(part) for part in drawn.args[:2]] in (["0", "1"], ["0.0", "1.0"])
     is_filled = isinstance(drawn.func, ast.Attribute) and drawn.func.attr == "normal_" and not drawn.args
     return named in _NORMAL or (is_filled and not drawn.keywords)
-
-
-def _terms(node: ast.expr, sign: int) -> Iterator[tuple[int, ast.expr]]:
-    """The terms of a sum with their signs; what stands in parentheses on the right is one term."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        yield from _terms(node.left, sign)
-        yield (sign if isinstance(node.op, ast.Add) else -sign), node.right
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield from _terms(node.operand, -sign)
-    else:
-        yield sign, node
-
-
-def _is_square(node: ast.expr) -> bool:
-    """`mu.pow(2)`, `mu ** 2`, `torch.square(mu)`, `mu * mu`."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        return isinstance(node.right, ast.Constant) and node.right.value == 2
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        return ast.unparse(node.left) == ast.unparse(node.right)
-    last = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
-    return last in ("pow", "square")
-
-
-def _raised(node: ast.expr) -> str:
-    """`logvar` of `logvar.exp()` and of `torch.exp(logvar)`."""
-    if (
-        not isinstance(node, ast.Call)
-        or not isinstance(node.func, ast.Attribute)
-        or node.func.attr not in ("exp", "exp_")
-    ):
-        return ""
-    return ast.unparse(node.args[0] if node.args else node.func.value)
