@@ -1,4 +1,4 @@
-"""divided-by-last-index: the losses of an epoch are summed and divided by the index of its last batch."""
+"""divided-by-last-index: the losses of an epoch are divided by the index of its last batch, or by another miscount."""
 
 import ast
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name, own_nodes, stores, walk
 from mlcheck.lint.sites.blocks import blocks
+from mlcheck.lint.sites.evaluation.miscounted import miscounted
 from mlcheck.lint.sites.iteration import iteration_of
 
 LOOKS_AT = "sum of losses"
@@ -33,6 +34,18 @@ def check(facts: Facts) -> Iterator[Finding]:
                             related=(file.place(loop, context).location,),
                         )
     facts.sites.seen[LOOKS_AT] = seen
+    for found in miscounted(facts.sites):
+        why = (
+            f"`{found.counter}`, which adds up the indices of the batches and does not count them"
+            if found.counter
+            else "one more than the number of batches"
+        )
+        yield Finding(
+            f"`{found.total}` is divided by {why}: it is too small",
+            found.division.location,
+            help="divide by `len(loader)`",
+            related=(found.loop.location,),
+        )
 
 
 def _start(node: ast.AST) -> tuple[int, int]:
