@@ -6,20 +6,24 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, loads, walk
+from mlcheck.lint.nodes import before_methods, is_name, loads, walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.latest import latest, source
 
 LOOKS_AT = "masked score"
-WORDS = ("masked_fill",)
+WORDS = ("mask",)
 _BROKEN_NUMBERS = pattern(r"isnan|isinf|isfinite|inf\b|!=")
 _DRAWN = pattern(r"\brand|bernoulli|dropout")
 _SOFTMAX = "softmax"  # a logarithm is a loss, where whole rows are blanked and left out later
 _AS_IT_IS = ("float", "to", "type_as", "contiguous", "view", "reshape", "unsqueeze", "squeeze", "transpose", "permute")
 
 
+_MASK = pattern(r"(?:^|_)(?:mask|pad|padding|valid)$|^mask(?:_|$)")
+
+
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
+    yield from _multiplied(facts)
     for file in facts.sites.mentioning(["masked_fill"]):
         softmaxes = file.calls(_SOFTMAX)
         for call in file.calls("masked_fill", "masked_fill_") if "torch" in file.text else ():
@@ -39,6 +43,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help='fill with `float("-inf")`, or with `torch.finfo(scores.dtype).min`',
                     related=(softmax.place.location,),
                 )
+
+
+def _multiplied(facts: Facts) -> Iterator[Finding]:
+    """`scores * mask` before a softmax, with a mask that the function is given or compares for."""
+    for file in facts.sites.mentioning(["mask"]):
+        for softmax in file.calls(_SOFTMAX) if "torch" in file.text else ():
+            given = _softened(softmax)
+            product, context = source(file, given, softmax.context) if given is not None else (None, softmax.context)
+            if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+                continue
+            facts.sites.seen[LOOKS_AT] += 1
+            masks = [side for side in (product.left, product.right) if _is_mask(softmax, side)]
+            made = Call(file, softmax.node, context)
+            if len(masks) == 1 and not _is_row(made, masks[0], softmax) and not _is_mended(made, masks[0], softmax):
+                yield Finding(
+                    "A score that is multiplied by nought is an ordinary one to the softmax: what is masked gets "
+                    "weight all the same",
+                    file.place(product, context).location,
+                    help='`scores.masked_fill(mask == 0, float("-inf"))`',
+                    related=(softmax.place.location,),
+                )
+
+
+def _is_mask(softmax: Call, node: ast.expr) -> bool:
+    """Whether it is a mask of noughts and ones: by the name of a parameter, or by what it compares."""
+    inner = before_methods(node, (*_AS_IT_IS, "unsqueeze", "expand", "expand_as"))
+    inner = source(softmax.file, inner, softmax.context)[0]
+    if isinstance(before_methods(inner, _AS_IT_IS), ast.Compare):
+        return True
+    parameters = softmax.function.parameters if softmax.function is not None else {}
+    return isinstance(inner, ast.Name) and inner.id in parameters and _MASK.search(inner.id.lower()) is not None
 
 
 def _given(call: Call) -> ast.expr:
@@ -91,16 +126,21 @@ def _held(mask: ast.expr) -> Iterator[str]:
             todo += ast.iter_child_nodes(node)
 
 
+def _softened(softmax: Call) -> ast.expr | None:
+    """What the softmax is taken of: its argument, or the tensor whose method it is."""
+    of_library = isinstance(softmax.file.resolve(softmax.node.func, softmax.context), str)
+    is_module = isinstance(softmax.node.func, ast.Attribute) and ast.unparse(softmax.node.func).startswith("self.")
+    owner = getattr(softmax.node.func, "value", None)
+    return softmax.argument("input", 0) if of_library or is_module else owner
+
+
 def _takes(softmax: Call, fill: Call) -> bool:
     """Whether the softmax is taken of what the call filled, and of nothing later."""
     if softmax.function is not fill.function or softmax.node.lineno < fill.node.lineno:
         return False
     if softmax.context.excludes(fill.context):
         return False
-    of_library = isinstance(softmax.file.resolve(softmax.node.func, softmax.context), str)
-    is_module = isinstance(softmax.node.func, ast.Attribute) and ast.unparse(softmax.node.func).startswith("self.")
-    owner = getattr(softmax.node.func, "value", None)
-    given = softmax.argument("input", 0) if of_library or is_module else owner
+    given = _softened(softmax)
     while isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr in _AS_IT_IS:
         given = given.func.value
     if given is fill.node:

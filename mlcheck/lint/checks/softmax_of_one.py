@@ -15,6 +15,9 @@ LOOKS_AT = "softmax layer"
 WORDS = ("softmax", "Softmax")
 _FUNCTIONS = ("torch.softmax", "torch.nn.functional.softmax", "torch.log_softmax", "torch.nn.functional.log_softmax")
 
+_PARAMETERS = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+_NEW = tuple(f"torch.{name}" for name in ("randn", "rand", "zeros", "ones", "empty"))
+
 
 def check(facts: Facts) -> Iterator[Finding]:
     places = []
@@ -56,8 +59,12 @@ def _over_last(call: Call) -> ast.expr | None:
 
 
 def _gives_one(call: Call, given: ast.expr) -> bool:
-    """`self.score(x)`, where that is a linear layer with one output, or ends in one."""
-    made, _ = source(call.file, given, call.context)
+    """`self.score(x)`, where that is a linear layer with one output, or ends in one; `x @ self.w` with one column."""
+    made, context = source(call.file, given, call.context)
+    while isinstance(made, ast.BinOp) and isinstance(made.op, ast.Mult | ast.Div) and _is_number(call, made.right):
+        made, context = source(call.file, made.left, context)
+    if isinstance(made, ast.BinOp) and isinstance(made.op, ast.MatMult):
+        return _has_one_column(call, made.right)
     if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Attribute) or call.cls is None:
         return False
     function = call.function
@@ -65,6 +72,29 @@ def _gives_one(call: Call, given: ast.expr) -> bool:
         return False
     sets = call.cls.attributes.get(made.func.attr, [])
     return len(sets) == 1 and _ends_in_one(call.file, sets[0][1].value, sets[0][1].context)
+
+
+def _is_number(call: Call, node: ast.expr) -> bool:
+    """A number, or an attribute that is one, such as a scale: it leaves the sizes as they are."""
+    if isinstance(node, ast.Attribute) and call.cls is not None:
+        sets = call.cls.attributes.get(node.attr, [])
+        value = sets[0][1].value if len(sets) == 1 else None
+        power = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Pow)
+        return power or isinstance(value, ast.Constant)
+    return isinstance(node, ast.Constant)
+
+
+def _has_one_column(call: Call, node: ast.expr) -> bool:
+    """`self.w` that is `nn.Parameter(torch.randn(width, 1))`."""
+    sets = call.cls.attributes.get(node.attr, []) if isinstance(node, ast.Attribute) and call.cls is not None else []
+    made = sets[0][1].value if len(sets) == 1 else None
+    if not isinstance(made, ast.Call) or call.file.called(made, sets[0][1].context) not in _PARAMETERS or not made.args:
+        return False
+    drawn = made.args[0]
+    sizes = drawn.args if isinstance(drawn, ast.Call) else []
+    named = call.file.called(drawn, sets[0][1].context)
+    last = sizes[-1] if len(sizes) > 1 and named in _NEW else None
+    return isinstance(last, ast.Constant) and last.value == 1
 
 
 def _ends_in_one(file: File, layer: ast.expr | None, context: Context) -> bool:
