@@ -1,4 +1,4 @@
-"""Functions that train on one batch a call: gradients that each call clears, and a step after several calls alone."""
+"""Functions and loops that train on one batch at a time: gradients that each clears, and a step after several alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Cleared(NamedTuple):
 
 
 def cleared_each_call(sites: Sites) -> Iterator[Cleared]:
-    """`zero_grad()`, a backward pass, and then `if step % n == 0: optimizer.step()`, outside every loop."""
+    """`zero_grad()`, a backward pass, and then `if step % n == 0: optimizer.step()`, whatever optimizer that is."""
     for file in sites.mentioning(["zero_grad"]):
         for function in file.functions:
             if "zero_grad" in function.text:
@@ -30,7 +30,7 @@ def cleared_each_call(sites: Sites) -> Iterator[Cleared]:
 def _blocks(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
     yield body
     for line in body:
-        if isinstance(line, ast.If | ast.With):
+        if isinstance(line, ast.If | ast.With | ast.For):
             yield from _blocks(line.body)
             yield from _blocks(line.orelse if isinstance(line, ast.If) else [])
 
