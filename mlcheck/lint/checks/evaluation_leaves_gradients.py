@@ -9,11 +9,12 @@ from mlcheck.lint.nodes import is_none, last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Class, Function, Sites
 from mlcheck.lint.sites.blocks import blocks
 
-LOOKS_AT = "backward pass"
+LOOKS_AT = "step that may be left out"
 WORDS = ("backward(",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
     if not all(_is_asked_for(call) for call in _clearings(facts.sites)):
         return
     for file in facts.sites.mentioning([".backward("]):
@@ -21,6 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             branch = _step_behind(call)
             if call.function is None or branch is None or file.is_test:
                 continue
+            facts.sites.seen[LOOKS_AT] += 1
             given = list(_given(call.function, branch.test))
             stepping = [each for each, optimizer in given if not is_none(optimizer)]
             without = [

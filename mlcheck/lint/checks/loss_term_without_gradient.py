@@ -7,11 +7,12 @@ from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.sites.training.graphless_terms import graphless_terms
 from mlcheck.lint.values import Symbol, Tensor, live
 
-LOOKS_AT = "backward pass"
+LOOKS_AT = "backward pass beside a cut"
 WORDS = ("detach", "item()", "float(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(len(file.calls("backward")) for file in facts.sites.mentioning(WORDS))
     judged: dict[tuple[str, int, int], list[bool]] = {}
     for loss in facts.losses:
         judged.setdefault(loss.place.spot, []).append(_is_severed(loss))

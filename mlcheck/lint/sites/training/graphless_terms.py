@@ -66,7 +66,7 @@ def _sums(file: File, loss: ast.Name, call: Call) -> Iterator[tuple[ast.expr, Co
 def _told(file: File, function: Function, value: ast.expr, context: Context, severed: Spots) -> Iterator[Term]:
     terms = list(_terms(value))
     cuts = {term.id: _cut(file, term, context, severed) for term in terms if isinstance(term, ast.Name)}
-    text = file.module.text_of(function.node)
+    text = function.text
     live = [term for term in terms if cuts.get(last_name(term)) is None and not _is_constant(term)]
     if any(isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data") for node in ast.walk(value)):
         return  # a cut within the sum is there to be seen
