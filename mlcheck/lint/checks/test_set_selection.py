@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.judging import is_named_for_attack
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Function, Sites
 from mlcheck.lint.sites.evaluation.best_settings import best_settings, own_scope
 from mlcheck.lint.sites.evaluation.reported_best import best_of_epochs
@@ -27,6 +27,7 @@ _KEEPS = pattern(
 _ENVIRONMENT = pattern(r"\b(?:gym|gymnasium|env\.(?:step|reset)|episodes?|best_reward)\b")
 """Of reinforcement learning: what is called a test there is played in the environment, and no set of data."""
 Choice = tuple[ast.expr, Context, str]
+_MEASURES = pattern(r"loss|crit|func|fn$|metric|score", re.IGNORECASE)
 _TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
 
 
@@ -231,7 +232,8 @@ def _is_test_data(node: ast.expr) -> bool:
 def _is_validation(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
         return isinstance(node.slice.value, str) and split_of_name(node.slice.value) == "val"
-    return isinstance(node, ast.Name | ast.Attribute) and split_of_name(ast.unparse(node).rpartition(".")[2]) == "val"
+    name = last_name(node)
+    return split_of_name(name) == "val" and not _MEASURES.search(name)  # `eval_loss_func` is no data
 
 
 def _loops_over_test(function: ast.AST) -> bool:
