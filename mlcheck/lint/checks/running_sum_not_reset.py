@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             f"`{name}` is asked in every epoch, and nothing resets it: it holds the batches of all epochs so far",
             compute.place.location,
             help=f"`{name}.reset()` after `compute()`, or before the first batch",
-            related=(metric.place.location,),
+            related=(metric.location,),
         )
     for file in facts.sites.mentioning(["+="]):
         for mean in over_epochs(file) if "torch" in file.text else ():

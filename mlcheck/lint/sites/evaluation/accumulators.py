@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import last_name, loads, walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
@@ -16,11 +17,11 @@ _RENEWS = (".reset(", ".clone(", "MetricTracker", "deepcopy(")
 
 
 class Unreset(NamedTuple):
-    """Where a metric is asked for its value in every epoch, its name, and where it was made, once."""
+    """Where a metric is asked for its value in every epoch, its name, and where it was made or handed in, once."""
 
     compute: Call
     name: str
-    made: Call
+    made: Place
 
 
 def never_reset(sites: Sites) -> Iterator[Unreset]:
@@ -28,13 +29,42 @@ def never_reset(sites: Sites) -> Iterator[Unreset]:
     files = list(sites.mentioning(["torchmetrics"]))
     renewed = any(word in file.text for file in sites.files.values() for word in _RENEWS) if files else True
     for file in () if renewed else files:
+        yield from _handed_in(file)
         for made in _metrics(file):
             for name in file.names_given(made.node):
                 computes = [call for call in file.calls("compute") if _owner(call) == name]
                 updates = [call for call in file.calls("update") if _owner(call) == name]
                 for compute in computes if updates else ():
                     if _lives_on(made, compute) and _is_asked_again(compute, updates):
-                        yield Unreset(compute, name, made)
+                        yield Unreset(compute, name, made.place)
+
+
+def _handed_in(file: File) -> Iterator[Unreset]:
+    """Metrics that a function of all epochs is given, by their annotation: `metrics: Iterable[Metric]`."""
+    for function in file.functions if ".compute()" in file.text else ():
+        arguments = (*function.node.args.args, *function.node.args.kwonlyargs)
+        for arg in arguments:
+            if arg.annotation is None or not _is_annotated(file, arg.annotation, function):
+                continue
+            loops = [node for node in function.nodes if isinstance(node, ast.For) and loads(node.iter, arg.arg)]
+            names = {arg.arg, *(last_name(part) for loop in loops for part in walk(loop.target))}
+            calls = {
+                last: [c for c in file.calls(last) if c.function is function and _owner(c) in names]
+                for last in ("compute", "update")
+            }
+            for compute in calls["compute"]:
+                epochs = [loop for loop in compute.loops if loop.node not in loops]
+                batches = [[loop for loop in each.loops if loop.node not in loops] for each in calls["update"]]
+                if epochs and any(epochs[0] in each[1:] for each in batches):
+                    yield Unreset(compute, _owner(compute), function.place(arg))
+
+
+def _is_annotated(file: File, annotation: ast.expr, function: Function) -> bool:
+    """Whether a class of torchmetrics is named there."""
+    named = [
+        file.resolve(node, function.inner) for node in walk(annotation) if isinstance(node, ast.Name | ast.Attribute)
+    ]
+    return any(isinstance(name, str) and name.startswith("torchmetrics.") for name in named)
 
 
 def _metrics(file: File) -> Iterator[Call]:
