@@ -29,6 +29,7 @@ def cut_in_two(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
                 elif bounds.upper is None and bounds.lower is not None and split in ("val", "test"):
                     tails[ast.unparse(bounds.lower)] = part
     found = next((tails[bound] for bound in heads if bound in tails), None) or _by_choice(around, made, name)
+    found = found or _by_branches(around, made, name)
     if found is None or _is_made_again(around, made, found, name):
         return None
     return found
@@ -77,6 +78,19 @@ def _by_choice(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | No
             if not low and not other_high and high and high == other_low:
                 return next(side for side, bound in zip(sides, bounds, strict=True) if bound[0] == high)
     return None
+
+
+def _by_branches(around: ast.AST, made: ast.stmt, name: str) -> ast.Subscript | None:
+    """`if flag == "train": self.train_rows = x[begin:end]`, and below it `if flag == "test": self.test_rows = ...`."""
+    found: dict[str, ast.Subscript] = {}
+    for branch in walk(around):
+        if not isinstance(branch, ast.If) or branch.lineno < made.lineno or not _asks_split(branch.test):
+            continue
+        for line in branch.body:
+            for target, part in _parts(line) if isinstance(line, ast.Assign) else ():
+                if is_name(part.value, name) and split_of_name(target):
+                    found[split_of_name(target)] = part
+    return next((found[split] for split in ("val", "test") if split in found), None) if "train" in found else None
 
 
 def _asks_split(test: ast.expr) -> bool:
