@@ -104,6 +104,20 @@ def test_weights_left_out_of_the_average() -> None:
     assert "2 of 6 weights of `Holder.ema` never move" in verdict.findings[0].message
 
 
+def test_a_weight_that_goes_by_less_than_an_average_shows_is_none_of_those() -> None:
+    """As a bias before batch norm does, whose gradient is nothing but rounding."""
+
+    @torch.no_grad()
+    def nudged(model: nn.Module, ema: nn.Module) -> None:
+        model[0].bias.mul_(1 + 2**-23)
+        average(model, ema, 0.99)
+
+    model = normed()
+    model[0].bias.requires_grad_(False)
+    verdict = ask(COPY, averaged(nudged, model))
+    assert verdict.outcome is Outcome.PASS, verdict
+
+
 class Pair:
     def __init__(self, teacher: nn.Module) -> None:
         self.teacher = teacher

@@ -18,6 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 _MOST_OBJECTS = 10_000
 _FITS = 1e-3
+_ROUNDING = 4  # units in the last place
 
 
 @dataclass
@@ -139,10 +140,17 @@ class Follow:
         self._moved |= {name for name in copy if name in self._copy and not torch.equal(copy[name], self._copy[name])}
 
     def told(self) -> Copy:
-        lagging = [name for name in self._copy if name in self._own_moved and name not in self._moved]
+        still = [name for name in self._copy if name in self._own_moved and name not in self._moved]
+        lagging = [name for name in still if self._would_show(name)]
         self._seen.still = tuple(name for name in lagging if name in self._weights)
         self._seen.still_statistics = tuple(name for name in lagging if name in self._statistics)
         return self._seen
+
+    def _would_show(self, name: str) -> bool:
+        """Whether an average with this decay would have moved: a bias before batch norm goes by less than rounding."""
+        copy, own = self._copy[name], self._own[name]
+        part = 1 - max((decay for decay in self._seen.decays if 0 < decay < 1), default=0.0)
+        return bool(((own - copy).abs() * part > _ROUNDING * torch.finfo(copy.dtype).eps * copy.abs()).any())
 
 
 def _decay(triples: list[tuple[Tensor, Tensor, Tensor]]) -> tuple[float, float]:
