@@ -67,9 +67,9 @@ class Turn(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """A mode a module may be in: `train`, `eval` or `unknown`; set where and when (None: as constructed).
+    """A mode a module may be in: `train`, `eval`, `loaded` (in eval mode, as a library hands it out) or `unknown`.
 
-    `stamp` orders settings: of a module and the modules around it, the latest counts.
+    Set where and when (None: as constructed). Of settings on a module and around it, that of the latest `stamp` counts.
     """
 
     kind: str
@@ -106,11 +106,10 @@ class Grads(NamedTuple):
 class Forward:
     """A call of a module from outside any module. `trained`: a gradient was later asked of its output.
 
-    `touched` holds the identities of the module and of everything it called; `moded` is yes, no or
-    unknown: whether the module behaves differently in train and eval mode; `restored`: weights were loaded;
-    `fed` are the calls that its input was computed from, `chained` those whose graphs are certainly behind it;
-    `learns`: a step that took its gradients may have moved its weights (False: they were for others, None: no step);
-    `unread`: the call is a statement, whose result nobody takes.
+    `touched` holds the identities of the module and of everything it called; `moded` is yes, no or unknown: whether it
+    behaves differently in train and eval mode; `restored`: weights were loaded; `fed` are the calls that its input was
+    computed from, `chained` those whose graphs are certainly behind it; `learns`: a step with its gradients may move
+    its weights (None: no step); `unread`: nobody takes the result; `loaded`: where it or a part got into that mode.
     """
 
     place: Place
@@ -126,6 +125,7 @@ class Forward:
     frozen: bool
     restored: bool
     touched: set[Hashable] = field(default_factory=set)
+    loaded: set[Place] = field(default_factory=set)
     trained: bool = False
     learns: bool | None = None
     unread: bool = False

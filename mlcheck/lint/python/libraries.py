@@ -9,7 +9,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.frames import DeadPath
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python.builtin_functions import HANDLERS, asked
-from mlcheck.lint.pytorch import cuts, datasets, frameworks, graph, heads, losses, modes, torch_functions
+from mlcheck.lint.pytorch import cuts, datasets, frameworks, graph, heads, losses, modes, pretrained, torch_functions
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, EXITS, SAFE, WRAPPERS
 from mlcheck.lint.pytorch.torch_functions import made_object
 from mlcheck.lint.shapes import rules as shape_rules
@@ -50,6 +50,8 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
     if name in _BY_NAME and args and isinstance(args[0], Const) and isinstance(args[0].value, str):
         return heads.begun(m, made_object(m, f"{_BY_NAME[name]}.{args[0].value}", args[1:], kwargs, node))
     last = name.rpartition(".")[2]
+    if last == "from_pretrained" and (network := pretrained.loaded(m, name, args, kwargs, node)) is not None:
+        return network
     if (name.startswith("torchvision.models.") and not last[:1].isupper() and last[:4] != "get_") or last == "resnet":
         return heads.begun(m, made_object(m, name, args, kwargs, node))
     if losses.is_loss(name):

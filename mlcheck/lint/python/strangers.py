@@ -7,8 +7,9 @@ import ast
 from mlcheck.lint.facts import Grads, Mode
 from mlcheck.lint.interpret.frames import DeadPath, Frame, Sink
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.python import instances
-from mlcheck.lint.pytorch import frameworks
+from mlcheck.lint.pytorch import frameworks, pretrained
 from mlcheck.lint.values import Class, External, Function, Object, Symbol, Value, split_of_name
 
 _MAX_DEPTH = 5
@@ -62,10 +63,19 @@ def instance(m: Machine, cls: Class, node: ast.AST) -> Value:
     except DeadPath:
         del m.frames[depth:]
         return m.symbol()
-    switched = not m.relevance.called.isdisjoint(_SWITCHES) or not cls.info.libraries <= _PLAIN_BASES
+    _unsettle(m, cls.info, made, mark)
+    return made
+
+
+def _unsettle(m: Machine, info: ClassInfo, made: Value, mark: int) -> None:
+    """What was set since the mark may have been set otherwise by now."""
+    quiet = m.relevance.called.isdisjoint(_SWITCHES)
+    left_alone = quiet and isinstance(made, Object) and frameworks.keeps_modes(info)
+    loaded = list(pretrained.parts(m, made)) if left_alone and isinstance(made, Object) else []
     for cell in m.store.changed(mark):
-        if cell[0] == "mode" and switched:
+        if cell[0] == "mode" and not (quiet and info.libraries <= _PLAIN_BASES):
             m.store.set(cell, frozenset([Mode("unknown", None, None, m.fresh())]))
         elif cell[0] == "grads":
             m.store.set(cell, frozenset([Grads("unknown")]))
-    return made
+    for part in loaded:
+        pretrained.put_back(m, part)

@@ -10,7 +10,7 @@ from mlcheck.lint.interpret.frames import DeadPath
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.python import decorators
-from mlcheck.lint.pytorch import gradients, modes, schedulers
+from mlcheck.lint.pytorch import gradients, modes, pretrained, schedulers
 from mlcheck.lint.values import FALSE, NONE, TRUE, Args, Const, Function, Kwargs, Object, Symbol, Tuple, Value
 
 DETERMINED = "determined.pytorch.PyTorchTrial"
@@ -62,6 +62,13 @@ def owner_of(info: ClassInfo) -> str:
         if name.startswith(("transformers.", "fastai.", "composer.", "ignite.", "keras.")) and name.endswith("Trainer"):
             return "other"
     return ""
+
+
+def keeps_modes(info: ClassInfo) -> bool:
+    """Lightning, which trains modules in the modes that it finds since 2.2; `pytorch_lightning` may be older."""
+    if owner_of(info) != "lightning":
+        return False
+    return not any("pytorch_lightning" in base.module.source.text for base in info.mro)
 
 
 def method(m: Machine, owner: Object, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value | None:
@@ -184,6 +191,8 @@ def _batch(m: Machine, name: str, info: object) -> Args:
 def _set(m: Machine, made: Object, training: bool, grad: str, node: ast.AST) -> None:
     place = m.place(node)
     m.store.set(("grad",), GradMode(grad, place))
+    if training and made.cls is not None and keeps_modes(made.cls) and any(pretrained.parts(m, made)):
+        return
     value = TRUE if training else FALSE
     if modes.is_module(made):
         modes.set_mode(m, made, value, place)

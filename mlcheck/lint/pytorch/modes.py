@@ -36,6 +36,8 @@ SEGMENTERS = frozenset(
     ["Unet", "UnetPlusPlus", "FPN", "PSPNet", "DeepLabV3", "DeepLabV3Plus", "Linknet", "MAnet", "PAN"]
 )
 """The models of segmentation_models_pytorch whose decoders normalise by batches."""
+LOADED = "loaded"
+"""The mode of a network that is in eval mode because it was loaded so, and not because the program said it."""
 OUTSIDE = frozenset(["parameters", "to", "cuda", "cpu", "eval", "train", "state_dict", "load_state_dict", "zero_grad"])
 """What one asks of a module without looking into it."""
 
@@ -183,16 +185,23 @@ def adopt(m: Machine, parent: Value, child: Value) -> None:
         adopt(m, parent, child.then)
         adopt(m, parent, child.other)
         return
-    if isinstance(child, Object) and (is_module(child) or m.store.get(("items", child.id)) is not None):
-        known = m.store.get(("parents", child.id)) or ()
-        key = owner_key(parent)
-        if key not in known and key != child.id:
-            m.store.set(("parents", child.id), (*known, key))
+    if _goes_along(m, child):
+        own, key = owner_key(child), owner_key(parent)
+        known = m.store.get(("parents", own)) or ()
+        if key not in known and key != own:
+            m.store.set(("parents", own), (*known, key))
     items = m.store.get(("items", child.id)) if isinstance(child, Object) else child
     held = items.items if isinstance(items, Tuple) else items.items.values() if isinstance(items, Table) else ()
     for item in held:
         if isinstance(item, Select) or is_module(item):
             adopt(m, parent, item)
+
+
+def _goes_along(m: Machine, child: Value) -> bool:
+    """Whether what is done to all of its parent's modules is done to it."""
+    if isinstance(child, Object):
+        return is_module(child) or m.store.get(("items", child.id)) is not None
+    return isinstance(child, Symbol) and any(mode.kind == LOADED for mode in m.store.get(("mode", child.key)) or ())
 
 
 def children(m: Machine, value: Object) -> list[Value] | None:

@@ -11,7 +11,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.python import decorators
-from mlcheck.lint.pytorch import frameworks, graph, heads, holding, losses, moded, modes, precision
+from mlcheck.lint.pytorch import frameworks, graph, heads, holding, losses, moded, modes, precision, pretrained
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.sites.layers.hooks import hooked
 from mlcheck.lint.values import (
@@ -110,6 +110,7 @@ def call_unknown(m: Machine, module: Symbol, args: Args, kwargs: Kwargs, node: a
     result: Value = Symbol(m.fresh(), "", split_of(*values), traces_of(*values))
     if m.inside_module:
         m.touched.add(module.key)
+        pretrained.used(m, module, m.touched)
         return result
     m.store.set(("owner", module.key), True)
     forward = record(m, module, args, kwargs, node)
@@ -144,6 +145,7 @@ def record(m: Machine, module: Value, args: Args, kwargs: Kwargs, node: ast.AST)
         chained=_chained(values) if m.loops else frozenset(),
     )
     m.facts.forwards.append(fact)
+    pretrained.used(m, module, fact.touched)
     return fact
 
 
