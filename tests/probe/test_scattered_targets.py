@@ -40,6 +40,8 @@ RIGHT: dict[str, Change] = {
     "the next place's": lambda s, y: (s[:, :-1], y[:, 1:]),
     "backwards": lambda s, y: (s, y.flip(1)),
     "some places, drawn": lambda s, y: (s, torch.where(torch.rand(y.shape) < 0.5, y, -100)),
+    "all of the batch together": lambda s, y: (s - s.mean((0, 1)), y),
+    "with their neighbours": lambda s, y: (s + s.roll(1, 1), y.roll(-2, 1)),
     "both in another order": lambda s, y: (lambda p: (s[:, p], y[:, p]))(torch.randperm(PLACES)),
 }
 
@@ -53,3 +55,14 @@ def test_targets_drawn_anew(name: str, size: int) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_targets_in_an_order_of_their_own(name: str) -> None:
     assert ask("batch-mixing", placed(RIGHT[name])).outcome is Outcome.PASS
+
+
+RESHAPED: dict[str, Change] = {
+    "classes first": lambda s, y: (s.permute(2, 0, 1).reshape(*y.shape, 5), y),
+    "places first": lambda s, y: (s.permute(1, 2, 0).reshape(*y.shape, 5), y),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_predictions_that_are_reshaped_where_a_dimension_had_to_move(name: str) -> None:
+    says(ask("batch-mixing", placed(RESHAPED[name], 16)), Outcome.FAIL, "places of other samples change")

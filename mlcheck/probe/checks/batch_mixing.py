@@ -6,7 +6,7 @@ from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
-from mlcheck.probe.measure.loss.pairing import Pairing
+from mlcheck.probe.measure.loss.pairing import Pairing, Strayed
 from mlcheck.probe.measure.model.exchanges import SINGLE_PRECISION_ROUNDING
 from mlcheck.probe.measure.model.independence import ROUNDING, BatchIndependence
 from mlcheck.probe.measure.names import part_of
@@ -49,6 +49,8 @@ def check(seen: BatchIndependence, pairing: Pairing | None) -> Verdict:
 
 def _strayed(pairing: Pairing) -> Verdict:
     one = pairing.strayed[0]
+    if one.together > 1:
+        return _reshaped(pairing, one)
     if one.places > 1:
         own, reached = (f"place {at % one.places} of sample {at // one.places}" for at in (one.own, one.reached))
         message = (
@@ -66,6 +68,20 @@ def _strayed(pairing: Pairing) -> Verdict:
         f"changes ({one.astray} of {one.asked} samples asked about)"
     )
     how = "look at what reorders one side before the loss: sort, roll, flip, a shuffle, repeat for repeat_interleave"
+    finding = Finding(message, pairing.place, help=how)
+    return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
+
+
+def _reshaped(pairing: Pairing, one: Strayed) -> Verdict:
+    message = (
+        f"the loss compares predictions with other samples' targets: with another `{part_of('batch', one.name)}` at "
+        f"place {one.own % one.places} of sample {one.own // one.places} the gradients of its own predictions stay, "
+        f"bit for bit, and those at {one.together} places of other samples change ({one.astray} of {one.asked} places "
+        "asked about)"
+    )
+    how = (
+        "look at the view or reshape before the loss: what moves a dimension is permute or transpose, or flatten(0, 1)"
+    )
     finding = Finding(message, pairing.place, help=how)
     return Verdict(Outcome.FAIL, message, findings=(finding,), looked_at=pairing.looked_at)
 

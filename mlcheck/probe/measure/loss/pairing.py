@@ -35,6 +35,7 @@ class Strayed:
 
     So it is of `astray` rows of those `asked` about; any other stays where it is when samples are put in order.
     Of `places` a row, where it is above 1, the numbers count the places of all rows: those of one row are exchanged.
+    `together` counts the places that one of them reaches, all of other rows, where these are several.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Strayed:
     asked: int
     astray: int
     places: int = 1
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +84,51 @@ class Pairing:
 def _scattered(trial: Trial, batch: Any, name: str, size: int, clock: Clock) -> Strayed | None:
     """A place of a row that decides the gradient of another one, and of yet another under other random numbers.
 
-    What is shifted by one place, or read backwards, decides the same one each time.
+    What is shifted by one place, or read backwards, decides the same one each time. What was given another shape before
+    the loss decides several, each time of rows that are not its own.
     """
     tensor = dict(leaves(batch))[name]
     found: list[tuple[int, int]] = []
-    for own in torch.linspace(1, tensor.numel() - 2, ROWS).long().tolist():
-        changed = copied(batch)
-        values = dict(leaves(changed))[name].data.view(-1)
-        row = values.view(len(tensor), -1)[own // tensor.shape[1]]
-        other = row[row != values[own]]
-        if not len(other):
-            continue
-        values[own] = other[0]
+    for own, changed in _changed_places(batch, name):
         reached = [_reached(trial, batch, changed, size, tuple(tensor.shape), seed) for seed in (0, 1, 2)]
+        if any(len(one) > 1 for one in reached) and not found:
+            return _in_other_rows(trial, batch, name, size, clock)
         if any(len(one) > 1 for one in reached) or all(own in one for one in reached) or not clock.left():
             return None
         found += [(own, other) for one in reached for other in one if other != own]
         if len({frozenset(one) for one in reached}) == 1:
             return None
     return Strayed(name, *found[0], len(found), len(found), tensor.shape[1]) if len(found) >= _FEW else None
+
+
+def _in_other_rows(trial: Trial, batch: Any, name: str, size: int, clock: Clock) -> Strayed | None:
+    """A place that decides the gradients of several others, none of its own row; by chance they may be near."""
+    tensor = dict(leaves(batch))[name]
+    asked, found = 0, list[tuple[int, set[int]]]()
+    for own, changed in _changed_places(batch, name):
+        reached = _reached(trial, batch, changed, size, tuple(tensor.shape), 0)
+        asked += 1
+        if len(reached) > 1 and own // tensor.shape[1] not in {place // tensor.shape[1] for place in reached}:
+            found.append((own, reached))
+        if not clock.left():
+            return None
+    if len(found) < _FEW:
+        return None
+    own, reached = found[0]
+    return Strayed(name, own, min(reached), asked, len(found), tensor.shape[1], len(reached))
+
+
+def _changed_places(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
+    """Batches in which one place of this tensor holds another number of its row."""
+    tensor = dict(leaves(batch))[name]
+    for own in torch.linspace(1, tensor.numel() - 2, ROWS).long().tolist():
+        changed = copied(batch)
+        values = dict(leaves(changed))[name].data.view(-1)
+        row = values.view(len(tensor), -1)[own // tensor.shape[1]]
+        other = row[row != values[own]]
+        if len(other):
+            values[own] = other[0]
+            yield own, changed
 
 
 def _reached(trial: Trial, batch: Any, changed: Any, size: int, shape: tuple[int, ...], seed: int) -> set[int]:
