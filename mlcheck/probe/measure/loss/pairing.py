@@ -119,9 +119,10 @@ def _in_other_rows(trial: Trial, batch: Any, name: str, size: int, clock: Clock)
 
 
 def _changed_places(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
-    """Batches in which one place of this tensor holds another number of its row."""
+    """Batches in which one place of this tensor holds another number of its row, at distances that are not alike."""
     tensor = dict(leaves(batch))[name]
-    for own in torch.linspace(1, tensor.numel() - 2, ROWS).long().tolist():
+    drawn = torch.randperm(max(0, tensor.numel() - 2), generator=torch.Generator().manual_seed(0))
+    for own in (1 + drawn[:ROWS]).tolist():
         changed = copied(batch)
         values = dict(leaves(changed))[name].data.view(-1)
         row = values.view(len(tensor), -1)[own // tensor.shape[1]]
