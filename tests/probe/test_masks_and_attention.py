@@ -106,6 +106,29 @@ def test_tokens_to_fill_in_that_are_hidden(trial: Any) -> None:
     says(ask("future-leak", filled_in(Causal(), 0, shift=1)), Outcome.PASS)
 
 
+class Carrying(nn.Module):
+    """Reads on from a state, (layers, samples, width), as a loop over stretches of one text carries it on."""
+
+    def __init__(self, both_ways: bool) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(12, 16), nn.Linear(16, 12)
+        self.read = nn.GRU(16, 8 if both_ways else 16, batch_first=True, bidirectional=both_ways)
+
+    def forward(self, tokens: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        hidden, state = self.read(self.embed(tokens), state)
+        return self.head(hidden), state
+
+
+@pytest.mark.parametrize(("both_ways", "outcome"), [(True, Outcome.FAIL), (False, Outcome.PASS)])
+def test_a_text_that_is_read_on_from_a_state(both_ways: bool, outcome: Outcome) -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        state = torch.zeros(2, 10, 8) if both_ways else torch.zeros(1, 10, 16)
+        return F.cross_entropy(model(batch[0], state)[0].flatten(0, 1), batch[1].flatten())
+
+    batches = [(t[:, :10], t[:, 1:]) for t in torch.randint(12, (3, 10, 11))]  # as many samples as places
+    says(ask("future-leak", trial_of(Carrying(both_ways), batches, loss)), outcome)
+
+
 def test_a_tagger_may_look_both_ways() -> None:
     batches = [(torch.randint(12, (16, 10)), torch.randint(12, (16, 10))) for _ in range(3)]
     trial = trial_of(Causal(mask=False), batches, lambda m, b: F.cross_entropy(m(b[0]).flatten(0, 1), b[1].flatten()))
