@@ -12,7 +12,7 @@ from probe_programs import ask, classes, cross_entropy, mlp, says, trial_of
 from torch import Tensor
 
 from mlcheck.core.outcome import Outcome
-from mlcheck.trial.trial import Trial
+from mlcheck.trial.trial import NotReached, Trial
 
 
 def clipped(norm: float, optimizer: type[torch.optim.Optimizer] = torch.optim.SGD) -> Trial:
@@ -49,6 +49,25 @@ def test_a_gradient_scaler_is_no_clipping() -> None:
 def test_an_epoch_schedule_stepped_every_batch() -> None:
     trial = scheduled(lambda opt: torch.optim.lr_scheduler.StepLR(opt, step_size=10, gamma=0.1))
     says(ask("learning-rate-dies", trial), Outcome.WARN, "falls from 0.05 to 5e-07 within 50 steps")
+
+
+def scheduled_for(steps: int, run: int) -> Trial:
+    """One cycle over `steps` steps, in a program that ends by itself after `run`."""
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.OneCycleLR(opt, 0.05, total_steps=steps + 1))
+    plain = trial.train_step
+
+    def step(batch: Any, index: int) -> Any:
+        if index == run:
+            raise NotReached("it ended")
+        return plain(batch, index) if index < steps else None
+
+    trial.train_step = step
+    return trial
+
+
+@pytest.mark.parametrize(("steps", "run", "outcome"), [(60, 60, "PASS"), (120, 500, "PASS"), (60, 90, "WARN")])
+def test_a_schedule_that_ends_with_its_run(steps: int, run: int, outcome: str) -> None:
+    says(ask("learning-rate-dies", scheduled_for(steps, run)), Outcome[outcome])
 
 
 def waiting(mode: Literal["min", "max"], metric: str) -> Trial:

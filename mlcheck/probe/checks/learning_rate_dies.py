@@ -12,6 +12,7 @@ from mlcheck.probe.measure.training.short_run import ShortRun
 
 DEAD = 1e-4
 LONG = 10
+ENDING = 0.9
 _WORST = {"min": "largest", "max": "smallest"}
 
 
@@ -25,7 +26,8 @@ def check(run: ShortRun, waiting: Plateaus | None) -> Verdict:
         return Verdict(Outcome.SKIP, reason="no optimizer with a learning rate was seen for long enough")
     top = max(rates)
     peak = rates.index(top)
-    fallen = next((step for step in range(peak, len(rates)) if rates[step] <= DEAD * top), None)
+    end = ENDING * len(rates) if run.is_over else len(rates) - 1  # the last rate is one that no step was seen to take
+    fallen = next((step for step in range(peak, len(rates)) if rates[step] <= DEAD * top and step < end), None)
     figure = Figure(
         "curves",
         "the learning rate",

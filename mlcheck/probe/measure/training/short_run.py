@@ -51,12 +51,14 @@ class ShortRun:
     where the first value that is no number came from, `account` the step that broke or made it, line by line.
     `predictions` are the worst of the model by then. `on_training` are the metrics of `before` and `after` for
     batches of the training data. `reduced` are the names of those that reducers make of all these batches together.
+    `is_over` says that the program itself took no step more.
     """
 
     reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 100
 
     steps: int = 0
+    is_over: bool = False
     epochs: float = 0.0
     losses: list[float] = field(default_factory=list)
     alive: list[int] = field(default_factory=list)
@@ -135,6 +137,7 @@ class ShortRun:
                 except NotReached:
                     if not self.steps:
                         raise
+                    self.is_over = True
                     break
                 except Exception as error:
                     self._broke(error, trial)
