@@ -55,6 +55,27 @@ def test_a_loop_that_begins_its_loader_anew_stays_the_same_loop(load_script: Loa
         assert len([*trial.train_batches()]) == 4
 
 
+SECOND_STAGE = """
+head = nn.Linear(5, 5)
+tuned = torch.optim.Adam(head.parameters(), lr=1e-3)
+for epoch in range(args.epochs):
+    for data, target in train_loader:
+        tuned.zero_grad()
+        F.cross_entropy(head(model(data).detach()), target).backward()
+        tuned.step()
+    test(test_loader)
+"""
+
+
+def test_another_training_in_the_same_script_is_told(load_script: LoadScript) -> None:
+    stages = SOUND.split("    for epoch in range(args.epochs):")[0] + "    train(train_loader)\n" + SECOND_STAGE
+    place = stages.splitlines().index("    for data, target in loader:") + 1  # the shorter of the two
+    told = load_script(stages).notices
+    assert any(f"train.py:{place} as well, and no probe looked there" in notice for notice in told), told
+    folds = SOUND.replace("train(train_loader)", "train(train_loader)\n        train(test_loader)")
+    assert not any("as well" in notice for notice in load_script(folds).notices)
+
+
 def test_training_data_that_is_evaluated_too_is_no_validation_data(load_script: LoadScript) -> None:
     trial = load_script(HEAD + LOOPS["both parts evaluated"])
     assert len(trial.loaders["validation"].dataset) == 32

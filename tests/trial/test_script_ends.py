@@ -109,9 +109,40 @@ def test_a_script_that_evaluates_long_after_is_begun_anew_to_see_it(
         next(trial.validation_batches())
     with restored(trial):
         trial.train_step(next(trial.train_batches()), 0)
-        with pytest.raises(NotReached, match="trains for over 0 s before it evaluates again"):
+        with pytest.raises(NotReached, match="trains over 0 s before it evaluates again"):
             next(trial.validation_batches())
     assert ask("missing-eval-mode", trial).outcome is Outcome.PASS
+
+
+EVALUATED_AT_STEP_0 = """
+for step in range(10**7):
+    if step % 10**6 == 0:
+        model.eval()
+        with torch.no_grad():
+            print(sum(F.cross_entropy(model(x[i::16]), y[i::16]).item() for i in range(16)))
+        model.train()
+    loss = F.cross_entropy(model(x[step % 4::4]), y[step % 4::4])
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("says", "outcome"), [("model.eval()", Outcome.PASS), ("pass", Outcome.FAIL)])
+def test_a_script_that_evaluates_at_step_0_and_seldom_after_is_seen_there(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch, says: str, outcome: Outcome
+) -> None:
+    monkeypatch.setattr("mlcheck.trial.script.driver._QUICK_S", 0.0)
+    trial = load_script(HEAD + EVALUATED_AT_STEP_0.replace("model.eval()", says))
+    assert isinstance(trial.progress, Driver)
+    monkeypatch.setattr(trial.progress, "_seconds", 0.5)
+    assert ask("missing-eval-mode", trial).outcome is outcome
+    with restored(trial):
+        trial.evaluate_step(next(trial.validation_batches()))
+        trial.train_step(next(trial.train_batches()), 0)
+        with pytest.raises(NotReached):
+            trial.evaluate_step(next(trial.validation_batches()))
+    assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
 
 
 def test_what_fails_for_want_of_batches_is_not_the_scripts_fault(load_script: LoadScript) -> None:

@@ -61,6 +61,33 @@ def test_what_an_ended_run_leaves_is_collected(newcomers: tuple[nn.Module, Newco
     assert found.all() == []
 
 
+class Meter(nn.Module):
+    """As metrics are: its hash goes by its state, and `==` makes another of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def __hash__(self) -> int:
+        return hash(self.seen)
+
+    def __eq__(self, other: object) -> Meter:  # type: ignore[override]
+        return Meter()
+
+
+def test_objects_are_what_they_are_whatever_they_say_they_equal() -> None:
+    there = Meter()
+    begun = Meter.__new__(Meter)  # no state to tell a hash by: an error in its constructor, kept with its frames
+    found = Newcomers()
+    before = Meter()
+    found.mark()
+    there.seen = before.seen = 7
+    made = Meter()
+    assert [id(one) for one in found.all()] == [id(made)]
+    found.close()
+    del begun
+
+
 def test_at_the_end_nothing_stays_frozen() -> None:
     Newcomers().close()
     assert gc.get_freeze_count() == 0

@@ -129,6 +129,11 @@ def _notices(name: str, plan: Plan, instruments: Instruments, outputs: Outputs) 
         notices = [f"{name} trains {_place(plan.training)} and {evaluates}; it was run as it is, its loops cut short"]
     else:
         notices = [f"{name} trains without a DataLoader: it is followed from one forward pass to the next"]
+    if plan.training and (others := {_place(key) for key in plan.others if key.place[0]} - {_place(plan.training)}):
+        notices.append(
+            f"{name} trains {', '.join(sorted(others))} as well, and no probe looked there: name a function or a "
+            "script that does that alone"
+        )
     if plan.error:
         notices.append(f"with its loops cut short, {name} raised {plan.error}")
     if outputs.scratch.redirected:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -24,8 +23,7 @@ from mlcheck.trial.script.requests import Answer, Did, Ended, Given, Request, Tu
 from mlcheck.trial.traceback import error_line
 from mlcheck.trial.trial import NotReached
 
-_TURNS = 8
-_FAR = 1000
+_TURNS, _FAR = 8, 1000
 _QUICK_S = 2.0  # a start that takes longer is not repeated for every measurement
 
 
@@ -48,8 +46,7 @@ class Driver:
         self._evaluated: DataLoader[Any] | None = None
         self._newcomers, self._held = Newcomers(), Held({}, {}, {}, [])
         self._depth = self._steps = self._steps_before = 0
-        self._start_s, self._is_elsewhere = 0.0, True
-        self._has_cut = self._evaluates_late = False
+        self._start_s, self._is_elsewhere, self._has_cut, self._evaluates_late = 0.0, True, False, False
         self._beginning: Sequence[Cell] = ()
         self._plain_call = nn.Module.__call__
 
@@ -134,7 +131,7 @@ class Driver:
         self._instruments.remove()
         self._outputs.uninstall()
 
-    def _start(self) -> None:
+    def _start(self, arrived: Callable[[Request], bool] | None = None) -> None:
         """Every run begins from the random numbers of the first: what seeds nothing makes the same weights again."""
         self._beginning = self._beginning or tuple(process_cells())
         for cell in self._beginning:
@@ -146,19 +143,23 @@ class Driver:
         self._outputs.forgives = True
         self._newcomers.mark()
         began = time.monotonic()
-        run = self._run = Run(self._program)
+        self._run = run = Run(self._program)
         self._instruments.begin(run)
         self._instruments.waits_for, self._instruments.turn = self._plan.waits_for, 0
         self._instruments.lead = self._plan.lead
         self._steps = self._steps_before = 0
         self._is_elsewhere = self._has_cut = False
         self._advance(None)
-        self._until(self._plan.is_training)
-        self._start_s = time.monotonic() - began
-        frames = run.frames()
+        self._until(arrived or self._plan.is_training)
+        self._start_s = max(self._start_s, time.monotonic() - began)
+        self._take_hold(run)
+
+    def _take_hold(self, run: Run) -> None:
+        frames, loaders, plan = run.frames(), self._instruments.loaders, self._plan
         self._held = held_by(frames, self._newcomers)
-        validation = self._instruments.loaders.made_for(self._plan.evaluating, self._plan.validation)
-        self._on_start(Start(self._held, globals_of(frames), self._loader, validation))
+        training = self._loader or (loaders.made_for([plan.training], None) if plan.training else None)
+        validation = loaders.made_for(plan.evaluating, plan.validation)
+        self._on_start(Start(self._held, globals_of(frames), training, validation))
 
     def _advance(self, answer: Answer | Given | None, watched: bool = True) -> None:
         assert self._run is not None
@@ -231,32 +232,31 @@ class Driver:
         if not isinstance(self._request, Ended) and not self._plan.is_training(self._request):
             self._instruments.turn = 0
             self._until(self._plan.is_training)
+            if self._plan.evaluates_first and self._run:
+                self._take_hold(self._run)  # what it has made since it evaluated
 
     def _go_to_evaluation(self) -> None:
         if self._run is None:
             self._start()
         if isinstance(self._request, Ended):
             raise self._at_its_end()
-        if self._plan.is_evaluation(self._request):
+        arrived, has_trained = self._plan.is_evaluation, self._steps > self._steps_before
+        if self._plan.evaluates_first and not (has_trained or arrived(self._request)):
+            self._start(arrived)
+        if arrived(self._request):
             return
         is_anew = not (self._steps or self._is_elsewhere)
         if self._evaluates_late and not is_anew:
-            if self._steps > self._steps_before:
-                raise NotReached(
-                    f"{self._program.name} trains for over {self._seconds:.0f} s before it evaluates again"
-                )
+            if has_trained:
+                raise NotReached(f"{self._program.name} trains over {self._seconds:.0f} s before it evaluates again")
             self._start()  # it evaluates soon after its start, or it would not be known to
         self._is_elsewhere = True
-        tensors = [t for model in self._held.models.values() for t in (*model.parameters(), *model.buffers())]
-        before = [t.detach().clone() for t in tensors]
         try:
-            self._until(self._plan.is_evaluation)
+            with self._held.weights_kept():  # the steps on the way are none that somebody asked for
+                self._until(arrived)
         except NotReached:
             self._evaluates_late |= not is_anew and not isinstance(self._request, Ended)
             raise
-        with torch.no_grad():  # the steps on the way are none that somebody asked for
-            for tensor, value in zip(tensors, before):
-                tensor.copy_(value)
 
     def _at_its_end(self) -> NotReached:
         over = self._plan.evaluates_last and self._evaluated is not None

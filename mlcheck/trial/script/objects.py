@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
-from weakref import WeakSet
+from weakref import ref
 
 import torch
 from torch import nn
@@ -39,6 +40,16 @@ class Held:
             for mine, its in zip(model.parameters(), other.models[name].parameters())
         )
 
+    @contextmanager
+    def weights_kept(self) -> Iterator[None]:
+        """What was trained within is taken back, unless it raised."""
+        tensors = [t for model in self.models.values() for t in (*model.parameters(), *model.buffers())]
+        before = [t.detach().clone() for t in tensors]
+        yield
+        with torch.no_grad():
+            for tensor, value in zip(tensors, before):
+                tensor.copy_(value)
+
 
 @dataclass(frozen=True)
 class Start:
@@ -53,6 +64,17 @@ class Start:
 _KINDS = (nn.Module, Optimizer, LRScheduler, torch.amp.GradScaler)
 
 
+class _Known:
+    """Objects by what they are: a module may say by itself what it equals, and a metric's hash goes by its state."""
+
+    def __init__(self, objects: Iterable[Any]) -> None:
+        self._references = {id(one): ref(one) for one in objects}
+
+    def __contains__(self, one: object) -> bool:
+        reference = self._references.get(id(one))
+        return reference is not None and reference() is one
+
+
 class Newcomers:
     """Tells what was made since the last `mark`, whoever made it: by constructor, `deepcopy` or `torch.load`.
 
@@ -64,15 +86,14 @@ class Newcomers:
         self._leave_frozen = gc.get_freeze_count() > 0
         gc.collect()
         gc.unfreeze()
-        self._old: WeakSet[Any] = WeakSet(_alive())
-        self._before: WeakSet[Any] = WeakSet()
+        self._old, self._before = _Known(_alive()), _Known(())
         gc.freeze()
         self._frozen = gc.get_freeze_count()
 
     def mark(self) -> None:
         """Forget what an ended run left behind, and take note of what is alive."""
         gc.collect()
-        self._before = WeakSet(_alive())
+        self._before = _Known(_alive())
 
     def all(self) -> list[Any]:
         if gc.get_freeze_count() > self._frozen:  # the script froze its objects too, as is done before a fork
@@ -102,8 +123,7 @@ def held_by(frames: list[FrameType], newcomers: Newcomers) -> Held:
     optimizers = _distinct([one for one in new if isinstance(one, Optimizer)])
     stepped = {id(p) for one in optimizers for group in one.param_groups for p in group["params"]}
     roots = _roots(modules)
-    copies = [one for one in roots if isinstance(one, AveragedModel)]
-    models = [one for one in roots if one not in copies and _can_train(one, stepped)]
+    models = [one for one in roots if not isinstance(one, AveragedModel) and _can_train(one, stepped)]
     named = _Names(frames)
     others = [one for one in roots if not any(one is model for model in models)]
     return Held(

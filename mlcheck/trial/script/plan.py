@@ -19,18 +19,20 @@ class Plan:
     """What the script does, by the first run.
 
     `training` is the loop whose batches it trains on, `companions` give theirs to the same steps, `others` train
-    as well, at another time, or watch how well the training data is learnt; `evaluating` loops call the trained
-    models and never train. Without `training` it draws its batches in its own way, and every `turn` calls of
+    as well, at another time, `watching` ones see how well the training data is learnt; `evaluating` loops call the
+    trained models and never train. Without `training` it draws its batches in its own way, and every `turn` calls of
     backward are taken for a training step; `lead` calls of a model come before the first.
     Such a script `evaluates_by_calls` when it calls a trained model without gradients, time after time.
     `error` is what the script raised after its loops had been cut short. `validation` is a loader that was seen to be
     evaluated, for programs that make it only then. `evaluates_last` says that it does so when it has trained for good,
+    `evaluates_first` that it does before it trains, and was not seen to again (every thousand steps, and at step 0),
     `renews_data` that its second epoch goes over other samples than its first.
     """
 
     training: LoopKey | None
     companions: frozenset[LoopKey]
     others: frozenset[LoopKey]
+    watching: frozenset[LoopKey]
     evaluating: frozenset[LoopKey]
     evaluates_by_calls: bool
     turn: int
@@ -38,6 +40,7 @@ class Plan:
     error: str
     validation: DataLoader[Any] | None = None
     evaluates_last: bool = False
+    evaluates_first: bool = False
     renews_data: bool = False
 
     @property
@@ -56,7 +59,7 @@ class Plan:
             return 0
         if self._matches(request.of.key, self.evaluating):
             return 1
-        if self._matches(request.of.key, self.others):
+        if self._matches(request.of.key, self.others | self.watching):
             return FEW_BATCHES
         return ENOUGH_BATCHES if self.is_training(request) else 0
 

@@ -205,8 +205,8 @@ class Scout:
         return Plan(
             training=training,
             companions=companions,
-            others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions)
-            | watching,
+            others=frozenset(k for k, s in self._sights.items() if s.trains and k != training and k not in companions),
+            watching=watching,
             evaluating=frozenset(evaluating),
             evaluates_by_calls=training is None and calls_one_of(self._called, self._trained),
             turn=self._turn(),
@@ -214,6 +214,7 @@ class Scout:
             error=error_line(end.error) if end and end.error else "",
             validation=self._sights[evaluating[0]].loader if evaluating else None,
             evaluates_last=self._evaluates_last(training, evaluating),
+            evaluates_first=max([self._sights[key].called_at for key in evaluating] or [self._called_at]) == 0,
             renews_data=training is not None and self._renews_data(training),
         )
 
