@@ -132,7 +132,7 @@ def _remedy(error: BaseException, entry: str) -> str:
     name = error.name or ""
     folder = folder_that_holds(name, entry) if name else None
     if folder:
-        return f"its code is in {folder}: start mlcheck there"
+        return f"its code is in {folder}: start mlcheck there, or here with PYTHONPATH={folder}"
     importer, _ = user_frame(error.__traceback__) or ("", 0)
     if importer and name.isidentifier() and Path(importer).with_name(f"{name}.py").is_file():
         return f"{name}.py lies beside {Path(importer).name}: `from .{name} import ...` finds it, or PYTHONPATH does"

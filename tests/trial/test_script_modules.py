@@ -139,4 +139,4 @@ def test_the_report_says_from_where_to_start(write: Write, capsys: pytest.Captur
     assert main(["probe", "code/package/train.py", "--only", "missing-zero-grad"]) == 1
     told = " ".join(capsys.readouterr().out.split())
     assert "ModuleNotFoundError: No module named 'package'" in told
-    assert "its code is in code: start mlcheck there" in told
+    assert "its code is in code: start mlcheck there, or here with PYTHONPATH=code" in told

@@ -157,7 +157,7 @@ class Driver:
     def _take_hold(self, run: Run) -> None:
         frames, loaders, plan = run.frames(), self._instruments.loaders, self._plan
         self._held = held_by(frames, self._newcomers)
-        training = self._loader or (loaders.made_for([plan.training], None) if plan.training else None)
+        training = loaders.made_for([plan.training], None) if self._loader is None else self._loader
         validation = loaders.made_for(plan.evaluating, plan.validation)
         self._on_start(Start(self._held, globals_of(frames), training, validation))
 

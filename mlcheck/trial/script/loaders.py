@@ -36,9 +36,9 @@ class Loaders:
         self._made_at[place] = number + 1
         self._births[loader] = place, -1 if self.training_began else number
 
-    def made_for(self, keys: Iterable[LoopKey], otherwise: DataLoader[Any] | None) -> DataLoader[Any] | None:
+    def made_for(self, keys: Iterable[LoopKey | None], otherwise: DataLoader[Any] | None) -> DataLoader[Any] | None:
         """The loader that such a loop will go over, where it is made already."""
-        born = {(key.born, key.number) for key in keys}
+        born = {(key.born, key.number) for key in keys if key}
         return next((loader for loader, birth in self._births.items() if birth in born), otherwise)
 
     def begin_pass(self, loader: DataLoader[Any]) -> Pass:
