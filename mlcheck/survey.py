@@ -20,8 +20,10 @@ from mlcheck.lint.files.discover import discover
 from mlcheck.lint.files.source import Source, parse
 
 _PARTS = frozenset(["model", "optimizer", "train_loader"])
-_ABOUT = re.compile(r"torch|lightning")
-_TRAINS = re.compile(r"\.backward\(|Trainer\((?s:.*)\.fit\(")
+_ABOUT = re.compile(r"torch|lightning|transformers")
+_TRAINS = re.compile(
+    r"\.backward\(|Trainer\((?s:.*)\.fit\(|LightningCLI\(|(?<!class )\b\w*Trainer\((?s:.*)\b\w*[tT]rainer\.train\("
+)
 _FOREIGN = frozenset(["venv", "node_modules", "site-packages"])
 _MANY = 20
 WITH_ARGUMENTS = "LightningModule that asks for arguments: --hp NAME=VALUE"

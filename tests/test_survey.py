@@ -48,6 +48,16 @@ def repository(root: Path, **files: str) -> Path:
             [Candidate("a.py", "script")],
         ),
         (
+            "from transformers import Trainer\ntrainer = Trainer(\n    model=m)\ntrainer.train()\n",
+            [Candidate("a.py", "script")],
+        ),
+        ("import transformers\nclass OurTrainer(Base):\n    pass\nmodel.train()\ntrainer.train()\n", []),
+        ("import transformers\nargs = Trainer(model=m)\nprint(args.model)\nmodel.train()\n", []),
+        (
+            "import lightning\nif __name__ == '__main__':\n    cli = LightningCLI(Model, Data)\n",
+            [Candidate("a.py", "script")],
+        ),
+        (
             "import torch\ndef build(lr=1):\n    return {'model': 1, 'optimizer': 2, 'train_loader': 3, 'x': 4}\n",
             [Candidate("a:build", "function")],
         ),

@@ -36,6 +36,8 @@ assert os.listdir("runs/one") == ["moved.txt"]
 assert os.statvfs("runs/one").f_namemax and shutil.disk_usage("runs/one").free
 assert [path.name for path in pathlib.Path("runs/one").iterdir()] == ["moved.txt"]
 pathlib.Path("~/cache.bin").expanduser().write_bytes(b"1")
+os.makedirs(os.path.expanduser("~/.cache"))
+pathlib.Path("~/.cache/fonts.json").expanduser().write_bytes(b"1")
 os.chdir("runs/one")
 """
     text = SOUND.replace("    for epoch in", litter.replace("\n", "\n    ") + "\n    for epoch in")
@@ -51,6 +53,7 @@ os.chdir("runs/one")
     told = next(notice for notice in trial.notices if "scratch folder" in notice)
     assert "old.log" in told
     assert "gone.txt" in told
+    assert "fonts.json" not in told, "what a library keeps is none of the script's files"
 
 
 def test_what_compiled_code_writes_is_led_away_too(load_script: LoadScript, tmp_path: Path) -> None:

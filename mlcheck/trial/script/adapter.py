@@ -136,10 +136,9 @@ def _notices(name: str, plan: Plan, instruments: Instruments, outputs: Outputs) 
         )
     if plan.error:
         notices.append(f"with its loops cut short, {name} raised {plan.error}")
-    if outputs.scratch.redirected:
-        written = [
-            os.path.relpath(file) if file.startswith(os.getcwd()) else file for file in outputs.scratch.redirected
-        ]
+    own = [file for file in outputs.scratch.redirected if ".cache" not in Path(file).parts]  # not what libraries keep
+    if own:
+        written = [os.path.relpath(file) if file.startswith(os.getcwd()) else file for file in own]
         more = f" and {len(written) - _SHOWN} more" if len(written) > _SHOWN else ""
         notices.append(
             f"what {name} writes went to a scratch folder, and your files are as they were: "
