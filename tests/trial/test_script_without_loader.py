@@ -128,6 +128,24 @@ def test_a_batch_that_cannot_be_had_twice_is_not_learnt_by_heart(load_script: Lo
     assert "none can be had twice" in verdict.reason
 
 
+IN_PARTS = """
+for step in range(100):
+    model.train()
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        print([F.cross_entropy(model(part), of).item() for part, of in zip(x.split(16), y.split(16))])
+"""
+
+
+def test_parts_that_are_evaluated_one_after_the_other_are_no_two_evaluations_of_one(load_script: LoadScript) -> None:
+    verdict = ask("random-evaluation", load_script(HEAD + IN_PARTS))
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert "none can be evaluated twice" in verdict.reason
+
+
 APART = """
 class Blocks(nn.Module):
     def __init__(self):

@@ -77,7 +77,7 @@ class Evaluation:
             first_difference=_first_difference(first, second, names),
             draws=tuple(dict.fromkeys((name, place) for name, place in first.losses.draws if place.path)),
             place=first.modules.calls[0].place if first.modules.calls else Location(),
-            repeats=trial.repeats_batches,
+            repeats=trial.repeats_batches and not trial.draws_batches,
             first_nan=next(
                 (names.module(m) for m, kept in first.outputs if any(bool(t.isnan().any()) for t in kept)), ""
             ),
