@@ -145,6 +145,13 @@ def test_a_script_that_evaluates_at_step_0_and_seldom_after_is_seen_there(
     assert ask("missing-zero-grad", trial).outcome is Outcome.PASS
 
 
+def test_it_is_seen_there_to_go_on_in_evaluation_mode(load_script: LoadScript, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = load_script(HEAD + EVALUATED_AT_STEP_0.replace("model.train()", "pass"))
+    assert isinstance(trial.progress, Driver)
+    monkeypatch.setattr(trial.progress, "_seconds", 0.5)
+    assert ask("train-not-restored", trial).outcome is Outcome.FAIL
+
+
 def test_what_fails_for_want_of_batches_is_not_the_scripts_fault(load_script: LoadScript) -> None:
     """A loop that mlcheck cut short on the way to the next training batch leaves too little for what comes after it."""
     counting = SOUND

@@ -56,7 +56,12 @@ class TrainingModes:
         batches = first_batches(trial, 3)
         at_once, modal, _ = _step(trial, batches[0], 0)
         at_once = at_once or _step(trial, batches[1 % len(batches)], 1)[0]
-        evaluated = _evaluate(trial)
+        try:
+            evaluated = _evaluate(trial)
+        except NotReached:  # a program that evaluates before it trains was seen to train after that
+            if not at_once:
+                raise
+            return cls(trial.owns_loop, modal, at_once, (), False, (), bool(trial.record))
         left = [(name, model) for name, model in trial.models.items() if not model.training]
         with _set_to_train() as set_again:
             after = _step_after(trial, batches[-1], {model for _, model in left} if evaluated else set())
