@@ -52,8 +52,8 @@ def test_an_epoch_schedule_stepped_every_batch() -> None:
 
 
 def scheduled_for(steps: int, run: int) -> Trial:
-    """One cycle over `steps` steps, in a program that ends by itself after `run`."""
-    trial = scheduled(lambda opt: torch.optim.lr_scheduler.OneCycleLR(opt, 0.05, total_steps=steps + 1))
+    """A schedule that falls to nothing over `steps` steps, in a program that ends by itself after `run`."""
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.PolynomialLR(opt, steps))
     plain = trial.train_step
 
     def step(batch: Any, index: int) -> Any:
@@ -68,6 +68,11 @@ def scheduled_for(steps: int, run: int) -> Trial:
 @pytest.mark.parametrize(("steps", "run", "outcome"), [(60, 60, "PASS"), (120, 500, "PASS"), (60, 90, "WARN")])
 def test_a_schedule_that_ends_with_its_run(steps: int, run: int, outcome: str) -> None:
     says(ask("learning-rate-dies", scheduled_for(steps, run)), Outcome[outcome])
+
+
+def test_one_cycle_is_as_long_as_its_run() -> None:
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.OneCycleLR(opt, 0.05, total_steps=60))
+    assert {ask(rule, trial).outcome for rule in ("learning-rate-dies", "later-step-breaks")} == {Outcome.PASS}
 
 
 def waiting(mode: Literal["min", "max"], metric: str) -> Trial:

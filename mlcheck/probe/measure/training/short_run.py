@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
+from torch.optim.lr_scheduler import OneCycleLR
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.drive import Clock, repeated_batches
@@ -51,7 +52,7 @@ class ShortRun:
     where the first value that is no number came from, `account` the step that broke or made it, line by line.
     `predictions` are the worst of the model by then. `on_training` are the metrics of `before` and `after` for
     batches of the training data. `reduced` are the names of those that reducers make of all these batches together.
-    `is_over` says that the program itself took no step more.
+    `is_over` says that the program itself took no step more, or that its one-cycle schedule has no more of them.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -150,7 +151,8 @@ class ShortRun:
                 self.alive.append(graphs.alive())
                 self.rates.append(learning_rate(trial))
                 self.steps += 1
-                if self.steps >= STEPS or not clock.left() or self.bad_step is not None:
+                self.is_over = _has_cycled(trial)
+                if self.is_over or self.steps >= STEPS or not clock.left() or self.bad_step is not None:
                     break
             self.backwards = len(watch.backwards)
             self.keepers = holders(trial) if len(self.alive) > 3 and self.alive[-1] > 3 else ()
@@ -189,6 +191,11 @@ def _on_training(trial: Trial) -> list[dict[str, float]]:
         for metrics in numbers_of_all(trial, islice(trial.train_batches(), TRAINING_BATCHES)):
             found.append(metrics)  # noqa: PERF402 - what came before an error stays
     return found
+
+
+def _has_cycled(trial: Trial) -> bool:
+    """Whether a one-cycle schedule has made all of its steps, which are those of the whole run: it raises at more."""
+    return any(isinstance(one, OneCycleLR) and one.last_epoch >= one.total_steps for one in trial.schedulers.values())
 
 
 class _Mark:
