@@ -70,9 +70,14 @@ def test_a_schedule_that_ends_with_its_run(steps: int, run: int, outcome: str) -
     says(ask("learning-rate-dies", scheduled_for(steps, run)), Outcome[outcome])
 
 
-def test_one_cycle_is_as_long_as_its_run() -> None:
-    trial = scheduled(lambda opt: torch.optim.lr_scheduler.OneCycleLR(opt, 0.05, total_steps=60))
-    assert {ask(rule, trial).outcome for rule in ("learning-rate-dies", "later-step-breaks")} == {Outcome.PASS}
+@pytest.mark.parametrize(("total", "outcome"), [(60, Outcome.PASS), (15, Outcome.FAIL), (50, Outcome.FAIL)])
+def test_one_cycle_over_whole_epochs_is_as_long_as_its_run(total: int, outcome: Outcome) -> None:
+    """One of epochs that is stepped at every batch is not, and what it raises then is told."""
+    trial = scheduled(lambda opt: torch.optim.lr_scheduler.OneCycleLR(opt, 0.05, total_steps=total))
+    trial.loaders = {"training": range(15)}
+    assert ask("later-step-breaks", trial).outcome is outcome
+    if outcome is Outcome.PASS:
+        assert ask("learning-rate-dies", trial).outcome is outcome
 
 
 def waiting(mode: Literal["min", "max"], metric: str) -> Trial:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.optim.lr_scheduler import OneCycleLR
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.drive import Clock, repeated_batches
+from mlcheck.probe.measure.drive import Clock, length_of, repeated_batches
 from mlcheck.probe.measure.measurement import Reach
 from mlcheck.probe.measure.modules import Names
 from mlcheck.probe.measure.place import raised_at
@@ -52,7 +52,8 @@ class ShortRun:
     where the first value that is no number came from, `account` the step that broke or made it, line by line.
     `predictions` are the worst of the model by then. `on_training` are the metrics of `before` and `after` for
     batches of the training data. `reduced` are the names of those that reducers make of all these batches together.
-    `is_over` says that the program itself took no step more, or that its one-cycle schedule has no more of them.
+    `is_over` says that the program itself took no step more, or that its one-cycle schedule, made for whole epochs, has
+    no more of them.
     """
 
     reach: ClassVar[Reach] = "loss"
@@ -194,8 +195,13 @@ def _on_training(trial: Trial) -> list[dict[str, float]]:
 
 
 def _has_cycled(trial: Trial) -> bool:
-    """Whether a one-cycle schedule has made all of its steps, which are those of the whole run: it raises at more."""
-    return any(isinstance(one, OneCycleLR) and one.last_epoch >= one.total_steps for one in trial.schedulers.values())
+    """Whether a one-cycle schedule has made all of its steps: it raises at more.
+
+    Only one that was given a number of whole epochs, which is then the run's; any other is made too short.
+    """
+    epoch = length_of(trial.loaders.get("training"))
+    cycles = [one for one in trial.schedulers.values() if isinstance(one, OneCycleLR)]
+    return any(0 < epoch < one.total_steps <= one.last_epoch and one.total_steps % epoch == 0 for one in cycles)
 
 
 class _Mark:
