@@ -124,9 +124,15 @@ def _unstepped(cls: Class, step: Function) -> Iterator[Finding]:
     """Automatic optimization is off for certain, and no method of the class, nor what it calls, steps anything."""
     text = text_of(cls)
     switched = [assigned for _, assigned in cls.attribute("automatic_optimization")]
+    chosen = any(outer.kind in ("if", "try") for each in switched for outer in each.context.outwards())
     off = bool(switched) and all(cls.file.constant(each.value, each.context) is False for each in switched)
     plain = all(_is_lightning_name(name) or name == "builtins.object" for name in cls.libraries)
-    if off and plain and not any(word in text for word in (".step(", ".optimizers(", "toggle_optimizer", "super().tr")):
+    if (
+        off
+        and plain
+        and not chosen
+        and not any(word in text for word in (".step(", ".optimizers(", "toggle_optimizer", "super().tr"))
+    ):
         if not any(isinstance(node, ast.Call) and _is_of_project(cls, node, step) for node in walk(step.node)):
             yield Finding(
                 "Automatic optimization is off, and nothing here steps an optimizer: no weight changes",

@@ -59,10 +59,28 @@ def _schedules(file: File, answer: ast.expr, context: Context) -> Iterator[Origi
     for part in parts:
         held, where = file.value(part, context)
         if isinstance(held, ast.Dict):
+            if not all(_leaves_interval(file, value, where) for value in _spread(held)):
+                continue
             inner = [value for key, value in zip(held.keys, held.values, strict=True) if _is_key(key, "scheduler")]
             yield from (origin for node in inner for origin in origins(file, node, where))
         else:
             yield from origins(file, held, where)
+
+
+def _spread(table: ast.Dict) -> list[ast.expr]:
+    """`settings` of `{"scheduler": schedule, **settings}`."""
+    return [value for key, value in zip(table.keys, table.values, strict=True) if key is None]
+
+
+def _leaves_interval(file: File, settings: ast.expr, context: Context) -> bool:
+    """Whether settings that are spread into the answer let Lightning step once an epoch, by default at least."""
+    for origin in origins(file, settings, context):
+        node = origin.node.values[-1] if isinstance(origin.node, ast.BoolOp) else origin.node
+        if not isinstance(node, ast.Dict) or _spread(node):
+            return False
+        if any(_is_key(k, "interval") and not _is_key(v, "epoch") for k, v in zip(node.keys, node.values, strict=True)):
+            return False
+    return True
 
 
 def _is_key(node: ast.expr | None, wanted: str) -> bool:

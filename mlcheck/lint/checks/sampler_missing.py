@@ -26,7 +26,7 @@ _SHARED = pattern(
 def check(facts: Facts) -> Iterator[Finding]:
     yield from _forgotten(facts.sites)
     yield from _of_one_rank(facts.sites)
-    wraps = list(facts.sites.calls(DDP))
+    wraps = [start for start in facts.sites.once(starts) if start.file.called(start.node, start.context) == DDP]
     if not wraps or facts.sites.once(owned) or _is_shared(facts.sites):
         return
     for loader in facts.sites.once(loaders):
@@ -80,6 +80,8 @@ def _forgotten(sites: Sites) -> Iterator[Finding]:
         names, data, function = sampler.file.names_given(sampler.node), sampler.argument("dataset", 0), sampler.function
         names = names or _arms(sampler)
         if len(names) != 1 or not isinstance(data, ast.Name | ast.Attribute) or function is None:
+            continue
+        if is_for_evaluation(sampler):  # a score over all of it, on every rank, is slow and right
             continue
         calls = [node for node in function.nodes if isinstance(node, ast.Call) and last_name(node.func) not in _TELLS]
         if any(names[0] in ast.unparse(part) for call in calls for part in (*call.args, *call.keywords)):

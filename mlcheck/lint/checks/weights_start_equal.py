@@ -37,6 +37,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if kinds <= _NORMS and value == 0 and _is_second(call, target.id):
                 yield _finding(call, "The scale of every normalisation layer is set again, to 0: nothing passes it")
+            elif value == 0 and _is_for_parts(call):
+                continue
             elif kinds <= _UNITS and not any(word in file.text for word in _COPIES) and not _is_alone(call, kinds):
                 yield _finding(call, "All weights of these layers start equal: their units get equal gradients")
     for cls in facts.sites.once(module_classes):
@@ -171,6 +173,18 @@ def _is_alone(call: Call, kinds: set[str]) -> bool:
         return False
     made = _values(cls, part.attr)
     return len(made) == 1 and _made(made[0], layers) == 1
+
+
+def _is_for_parts(call: Call) -> bool:
+    """Whether the function around is applied to parts alone: `self.head[-1].apply(zero)`, a branch that starts at 0."""
+    function, file = call.function, call.file
+    given = [each for each in file.calls("apply") if each.node.args and function is not None]
+    owners = [
+        each.node.func.value
+        for each in given
+        if file.resolve(each.node.args[0], each.context) is function and isinstance(each.node.func, ast.Attribute)
+    ]
+    return bool(owners) and all(isinstance(owner, ast.Subscript | ast.Attribute) for owner in owners)
 
 
 def _values(cls: Class, attribute: str) -> list[ast.expr]:

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.pytorch.modes import MODULE_BASES, SEGMENTERS, children, is_module
 from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
 
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
-_DRAWS = pattern(r"\b(?:rand\w*|normal_?|bernoulli\w*|drop\w*|multinomial|gumbel\w*|rsample|\w+_norm)\(")
+_DRAWS = pattern(r"\b(?:rand\w*|normal_?|bernoulli\w*|multinomial|gumbel\w*|rsample|(?!batch_norm)\w+_norm)\(")
 _DROPS = pattern(r"dropout\(|\.dropout")
+_DROPS_SOME = pattern(r"\bdrop\w*\(")
 _OWN = pattern(r"\bself\.(\w+)")
 _CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")
 _WHOLE = pattern(r"\bself\(|\bself[,)]|\bself\.(?:forward|modules|children|named_\w+|__\w+)\b|\bsuper\(|\bgetattr\(")
@@ -68,7 +70,13 @@ def _parts(m: Machine, value: Object, cls: ClassInfo) -> list[Value]:
     """What the module holds, without the unknown values that it never uses as a module: a size, a rate."""
     m.ready(value)
     held = {name: m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or ()}
-    return [kept for name, kept in held.items() if not isinstance(kept, Symbol) or name in cls.handled]
+    return [kept for name, kept in held.items() if not _is_number(kept, name in cls.handled)]
+
+
+def _is_number(value: Value, handled: bool) -> bool:
+    """An unknown value that is no module: what is computed of others, or never used as one."""
+    computed = isinstance(value, Symbol) and isinstance(value.key, tuple) and value.key[0] == "bin"
+    return isinstance(value, Symbol) and (computed or not handled)
 
 
 def moded_in(m: Machine, value: Object, method: FunctionInfo) -> str:
@@ -76,11 +84,12 @@ def moded_in(m: Machine, value: Object, method: FunctionInfo) -> str:
     code = _reached(value.cls, method) if value.cls is not None else None
     if code is None:
         return moded(m, value)
-    if "batch_norm(" in code or (_DROPS.search(code) and not _drops_nothing(m, value)):
+    drops = not _drops_nothing(m, value)
+    if ("batch_norm(" in code and _normalises(value.cls)) or (drops and _DROPS.search(code)):
         return "yes"
     own = "no"
     if _ASKS.search(code):
-        own = "yes" if _DRAWS.search(code) else "unknown"
+        own = "yes" if _DRAWS.search(code) or (drops and _DROPS_SOME.search(code)) else "unknown"
     m.ready(value)
     used = set(_OWN.findall(code))
     held = {name: m.store.get(("a", value.id, name)) for name in m.store.get(("attrs", value.id)) or () if name in used}
@@ -146,19 +155,31 @@ def _moded_type(m: Machine, value: Object) -> str:
 
 def _moded_class(m: Machine, value: Object) -> str:
     assert value.cls is not None
-    answer = "no"
+    answer, drops = "no", not _drops_nothing(m, value)
     for info in value.cls.mro:
         text = info.module.text_of(info.node)
-        if "batch_norm(" in text or (_DROPS.search(text) and not _drops_nothing(m, value)):
+        if ("batch_norm(" in text and _normalises(info)) or (drops and _DROPS.search(text)):
             return "yes"
         if "self.training" in text:  # it may choose the quicker of two ways, or draw
-            if any(_DRAWS.search(way) for way in _by_mode(info)):
+            if any(_DRAWS.search(way) or (drops and _DROPS_SOME.search(way)) for way in _by_mode(info)):
                 return "yes"
             answer = "unknown"
     for name in value.cls.libraries:
         if name not in MODULE_BASES and not name.endswith((".nn.Module", "LightningModule", "ABC")):
             answer = "unknown"
     return answer
+
+
+def _normalises(cls: ClassInfo) -> bool:
+    """Whether a `batch_norm(...)` in its code may go by the mode: `F.batch_norm(..., training=True)` never does."""
+    calls = [node for info in cls.mro for node in walk(info.node) if isinstance(node, ast.Call)]
+    for call in calls:
+        if last_name(call.func) == "batch_norm":
+            given = [word.value for word in call.keywords if word.arg == "training"] or call.args[5:6]
+            told = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) != "self"
+            if not told or not given or not isinstance(given[0], ast.Constant):
+                return True
+    return False
 
 
 def _by_mode(info: ClassInfo) -> Iterator[str]:

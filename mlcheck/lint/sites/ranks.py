@@ -38,9 +38,15 @@ _DEPTH = 4
 
 def starts(sites: Sites) -> list[Call]:
     """The calls that start or wrap a distributed run; `sites.once(starts)`."""
-    found = list(sites.calls(INIT, DDP))
+    found = [call for call in sites.calls(INIT, DDP) if not _is_alone(call.file)]
     sites.seen["distributed start"] = len(found)
     return found
+
+
+def _is_alone(file: File) -> bool:
+    """Whether every process group that a file starts has one process: `init_process_group(..., world_size=1)`."""
+    groups = file.calls("init_process_group")
+    return bool(groups) and all(group.constant("world_size", 3) == 1 for group in groups)
 
 
 def owned(sites: Sites) -> bool:

@@ -167,14 +167,27 @@ def _nexts(loop: ast.AST) -> Iterator[ast.expr]:
 
 
 def _backward_calls(sites: Sites) -> Iterator[Call]:
-    """Calls of `backward`, and calls of the functions that make such calls, through two hands."""
-    todo = [call for file in sites.mentioning(["backward("]) for call in file.calls("backward")]
+    """Calls of `backward`, and calls of the functions that make such calls, through two hands.
+
+    Where nothing on the way steps, the gradients are for something else: for maps of what the input counts.
+    """
+    found = [call for file in sites.mentioning(["backward("]) for call in file.calls("backward")]
+    todo = [(call, _steps(call)) for call in found]
     seen: set[Function] = set()
     for _ in range(3):
-        yield from todo
-        functions = {call.function for call in todo if call.function is not None and not call.loops} - seen
-        seen |= functions
-        todo = [call for function in sorted(functions, key=_place) for call in callers(sites, function)]
+        yield from (call for call, stepping in todo if stepping)
+        inside = [(call.function, stepping) for call, stepping in todo if call.function is not None and not call.loops]
+        functions = {function: stepping for function, stepping in inside if function not in seen}
+        seen |= functions.keys()
+        todo = [
+            (call, functions[function] or _steps(call))
+            for function in sorted(functions, key=_place)
+            for call in callers(sites, function)
+        ]
+
+
+def _steps(call: Call) -> bool:
+    return "step(" in call.file.text
 
 
 def _place(function: Function) -> tuple[str, int]:
