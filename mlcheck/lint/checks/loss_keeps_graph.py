@@ -6,6 +6,8 @@ from itertools import chain
 
 from mlcheck.core.finding import Finding, Location, first_of_each_line
 from mlcheck.lint.facts import Backward, Facts
+from mlcheck.lint.nodes import last_name, stores, walk
+from mlcheck.lint.sites import File
 from mlcheck.lint.sites.training.kept_losses import kept_losses
 from mlcheck.lint.training import Kept
 
@@ -42,7 +44,26 @@ def _seen(facts: Facts) -> Iterator[Finding]:
         file = facts.sites.at(kept.place.path)
         if file is not None and f"{kept.what}.detach_(" in file.text:
             continue
+        if file is not None and _starts_anew(file, kept):
+            continue
         yield _keeps(kept.name, kept.place.location, reached[0].place.location)
+
+
+def _starts_anew(file: File, kept: Kept) -> bool:
+    """`total = 0` for each batch of a loader, before a `for _ in range(k)` that adds: a handful of losses at most."""
+    loops = [node for node in walk(file.module.source.tree) if isinstance(node, ast.For)]
+    around = [loop for loop in loops if any(node is kept.place.node for node in walk(loop))]
+    inner, *outer = sorted(around, key=lambda loop: -loop.lineno) or [None]
+    if inner is None or not _counts(inner):
+        return False
+    return any(
+        stores(line, kept.name) for loop in outer[:1] if not _counts(loop) for line in loop.body if line is not inner
+    )
+
+
+def _counts(loop: ast.For) -> bool:
+    """`for _ in range(k)`."""
+    return isinstance(loop.iter, ast.Call) and last_name(loop.iter.func) == "range"
 
 
 def _is_itself_differentiated(kept: Kept, backward: Backward) -> bool:

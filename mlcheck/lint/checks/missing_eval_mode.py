@@ -38,7 +38,8 @@ def check(facts: Facts) -> Iterator[Finding]:
         if any(_is_chosen(facts.sites, mode) for mode in forward.modes) or draws_again(forward):
             continue
         yield Finding(
-            f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm behave as in training",
+            f"`{forward.name}` is evaluated in train mode: Dropout and BatchNorm"
+            f"{', if it has any,' if forward.moded == 'unknown' else ''} behave as in training",
             forward.place.location,
             help=f"{_made_elsewhere(forward)}call `{forward.name}.eval()` before the evaluation, "
             f"and `{forward.name}.train()` after it",

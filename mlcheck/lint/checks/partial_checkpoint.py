@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import origins
-from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, loaded_before_made
+from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
 
@@ -131,7 +131,7 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
         model = any("model" in key or "state_dict" in key or "net" in key for key in read if not _is_optimizer(key))
         if epoch is None or not model or any(_is_optimizer(key) for key in read):
             continue
-        if _hands_on(call.function.node, names[0]) or not _trains(call):
+        if _hands_on(call.function.node, names[0]) or not _trains(call) or is_for_looking(sites, call.function):
             continue
         saved = [key for save in sites.calls("torch.save") if save.file is call.file for key in _keys(save)]
         if saved and not any(_is_optimizer(key) for key in saved) and _has_state(call):

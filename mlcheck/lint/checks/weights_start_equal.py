@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, loads, walk
-from mlcheck.lint.sites import UNKNOWN, Call, Class, Context, File, Function, canonical
+from mlcheck.lint.sites import Call, Class, Context, File, Function, canonical
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.factors import zero_product
+from mlcheck.lint.sites.layers.flooding import FILLS, INITS, fills_all
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
 
 LOOKS_AT = "initialisation"
-_FILLS = ("zeros_", "ones_", "constant_")
-_INITS = tuple(f"torch.nn.init.{name}" for name in _FILLS)
 _NORMS = frozenset(name for name in LEARNING if "Norm" in name)
 _COPIES = ("copy_(", "copy_params", "load_state_dict")
 _COUNTS = ("builtins.range", "builtins.zip", "builtins.len")
@@ -24,9 +23,9 @@ _UNITS = frozenset(name for name in LEARNING - _NORMS if not any(word in name fo
 
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
-    for file in facts.sites.mentioning([*_FILLS, ".fill_(", ".zero_("]):
-        for call in file.calls(*_FILLS, "fill_", "zero_"):
-            if not file.is_test and _fills_all(call):
+    for file in facts.sites.mentioning([*FILLS, ".fill_(", ".zero_("]):
+        for call in file.calls(*FILLS, "fill_", "zero_"):
+            if not file.is_test and fills_all(call):
                 yield _finding(call, "All parameters start equal: the units of each layer get equal gradients")
             target, value = _filled(call)
             if not isinstance(target, ast.Name) or value is None:
@@ -60,31 +59,11 @@ def _finding(call: Call, message: str) -> Finding:
     )
 
 
-def _fills_all(call: Call) -> bool:
-    """`for p in net.parameters(): nn.init.constant_(p, 0.1)`, `p.data.fill_(0.1)`."""
-    func, named = call.node.func, call.file.resolve(call.node.func, call.context)
-    if call.function is not None and "zero" in call.function.name:  # such as ControlNet's `zero_module`
-        return False
-    loop = call.loops[0].node if call.loops else None
-    if not isinstance(loop, ast.For) or not ast.unparse(loop.iter).endswith((".parameters()", ".named_parameters()")):
-        return False
-    if isinstance(named, str) and canonical(named) in _INITS and call.node.args:
-        filled: ast.expr = call.node.args[0]
-    elif isinstance(func, ast.Attribute) and func.attr == "fill_" and call.constant("value", 0) not in (0, UNKNOWN):
-        filled = func.value
-    else:
-        return False
-    filled = filled.value if isinstance(filled, ast.Attribute) and filled.attr == "data" else filled
-    last = loop.target.elts[-1] if isinstance(loop.target, ast.Tuple) else loop.target
-    chosen = any(outer.kind in ("if", "try") for outer in call.context.outwards() if outer.outer is not None)
-    return isinstance(filled, ast.Name) and isinstance(last, ast.Name) and filled.id == last.id and not chosen
-
-
 def _filled(call: Call) -> tuple[ast.expr | None, float | None]:
     """The layer whose `weight` is filled with one number, and the number."""
     func = call.node.func
     named = call.file.resolve(func, call.context)
-    if isinstance(named, str) and canonical(named) in _INITS and call.node.args:
+    if isinstance(named, str) and canonical(named) in INITS and call.node.args:
         last = named.rpartition(".")[2]
         value = {"zeros_": 0.0, "ones_": 1.0}.get(last, call.constant("val", 1))
         return _owner(call.node.args[0]), float(value) if isinstance(value, int | float) else None

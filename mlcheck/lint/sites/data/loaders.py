@@ -8,7 +8,7 @@ from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import is_name, is_none, walk
+from mlcheck.lint.nodes import is_name, is_none, loads, walk
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
@@ -112,9 +112,16 @@ def kind_of_data(origin: Origin) -> str:
         if any(canonical(base) == ITERABLE for base in named.libraries) or named.find("__iter__"):
             return "iterable"
         known = bool(named.libraries) and "?" not in named.libraries
-        return "map" if named.find("__getitem__") and known else ""
+        item = named.find("__getitem__")
+        return "map" if item is not None and known and _goes_by_index(item) else ""
     names = classes_of(origin)
     return "map" if names and all(name in _MAPS or name.startswith(PUBLIC) for name in names) else ""
+
+
+def _goes_by_index(item: Function) -> bool:
+    """Whether `__getitem__` reads its index: of a queue of batches it is no more than a count."""
+    names = [name for name in item.parameters if name != item.receiver]
+    return not names or loads(item.node, names[0])
 
 
 def classes_of(origin: Origin) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import own_nodes
-from mlcheck.lint.sites.model import Call
+from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.project import Sites
 
 _EPOCHS = ("epoch", "epochs", "start_epoch")
@@ -68,3 +69,16 @@ def _is_shared(nodes: list[ast.AST], name: str) -> bool:
 
 def _place(call: Call, node: ast.AST) -> Place:
     return call.file.place(node, call.context)
+
+
+def is_for_looking(sites: Sites, load: Function) -> bool:
+    """Whether all that call it do so under `torch.no_grad()`: to look at what the checkpoints make."""
+    around = [
+        [ast.unparse(item) for outer in call.context.outwards() if outer.kind == "with" for item in _items(outer.node)]
+        for call in callers(sites, load)
+    ]
+    return bool(around) and all(any("no_grad" in item or "inference_mode" in item for item in each) for each in around)
+
+
+def _items(node: ast.AST) -> list[ast.expr]:
+    return [item.context_expr for item in node.items] if isinstance(node, ast.With) else []
