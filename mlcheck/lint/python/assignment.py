@@ -82,6 +82,8 @@ def assign(m: Machine, target: ast.expr, value: Value) -> None:
             index = None if isinstance(target.slice, ast.Slice) else m.evaluate(target.slice)
             if index is not None:
                 containers.store_item(m, owner, index, value)
+                if modes.is_module(owner):  # `self.heads["mask"] = nn.Linear(...)`, of a `ModuleDict`
+                    modes.adopt(m, owner, value)
             if isinstance(owner, Symbol) and modes.is_module(value):
                 freezing.freed_unseen(m)
             if not (isinstance(index, Const) and isinstance(index.value, str)):

@@ -51,13 +51,16 @@ TABLE = (
     Row("torch.lstsq", "", "1.9", "1.13", "torch.linalg.lstsq"),
     Row("torch.eig", "", "1.9", "1.13", "torch.linalg.eig"),
     Row("torch.matrix_rank", "", "1.9", "1.13", "torch.linalg.matrix_rank"),
-    Row("torch.rfft", "", "1.7", "1.8", "torch.fft.rfft"),
-    Row("torch.irfft", "", "1.7", "1.8", "torch.fft.irfft"),
+    Row("torch.rfft", "", "1.7", "1.8", "torch.fft.rfftn"),
+    Row("torch.irfft", "", "1.7", "1.8", "torch.fft.irfftn"),
     *(Row(f"torch.{name}", "", "1.1", "1.2", f"torch.{instead}") for name, instead in _OLD_ALGEBRA.items()),
-    Row("torch.ifft", "", "1.7", "1.8", "torch.fft.ifft"),
+    Row("torch.ifft", "", "1.7", "1.8", "torch.fft.ifftn"),
     Row("torch.is_deterministic", "", "1.8", "1.11", "torch.are_deterministic_algorithms_enabled"),
     Row("torch.set_deterministic", "", "1.8", "1.11", "torch.use_deterministic_algorithms"),
-    *(Row(f"torch.optim.lr_scheduler.{name}", "verbose", "2.2", "2.13", "get_last_lr()") for name in _SCHEDULERS),
+    *(
+        Row(f"torch.optim.lr_scheduler.{name}", "verbose", "2.2", "2.13", "print(scheduler.get_last_lr())")
+        for name in _SCHEDULERS
+    ),
     Row("torch.cholesky", "", "1.8", "", "torch.linalg.cholesky"),
     Row("torch.qr", "", "1.8", "", "torch.linalg.qr"),
     Row("torch.lu", "", "1.11", "", "torch.linalg.lu_factor"),
