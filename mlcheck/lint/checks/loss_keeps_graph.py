@@ -53,8 +53,10 @@ def _starts_anew(file: File, kept: Kept) -> bool:
     """`total = 0` for each batch of a loader, before a `for _ in range(k)` that adds: a handful of losses at most."""
     loops = [node for node in walk(file.module.source.tree) if isinstance(node, ast.For)]
     around = [loop for loop in loops if any(node is kept.place.node for node in walk(loop))]
-    inner, *outer = sorted(around, key=lambda loop: -loop.lineno) or [None]
-    if inner is None or not _counts(inner):
+    if len(around) < 2:
+        return False
+    inner, *outer = sorted(around, key=lambda loop: -loop.lineno)
+    if not _counts(inner):
         return False
     return any(
         stores(line, kept.name) for loop in outer[:1] if not _counts(loop) for line in loop.body if line is not inner

@@ -84,6 +84,7 @@ def moded_in(m: Machine, value: Object, method: FunctionInfo) -> str:
     code = _reached(value.cls, method) if value.cls is not None else None
     if code is None:
         return moded(m, value)
+    assert value.cls is not None
     drops = not _drops_nothing(m, value)
     if ("batch_norm(" in code and _normalises(value.cls)) or (drops and _DROPS.search(code)):
         return "yes"
