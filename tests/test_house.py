@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import TopologicalSorter
 from inspect import signature
 from pathlib import Path
@@ -21,6 +21,7 @@ import mlcheck.probe.checks
 from mlcheck.core.catalog import Catalog
 from mlcheck.core.check import find_checks
 from mlcheck.core.outcome import By
+from mlcheck.lint.nodes import dotted, walk
 
 PACKAGE = Path(mlcheck.__file__).resolve().parent
 MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
@@ -116,9 +117,15 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+@pytest.fixture(scope="module")
+def nodes(trees: dict[str, ast.Module]) -> dict[str, list[ast.AST]]:
+    """All that stands in every module, walked through once."""
+    return {name: walk(tree) for name, tree in trees.items()}
+
+
+def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Line and full name of everything imported, inside functions and for typing too."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -130,7 +137,7 @@ def imports_at_start(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Of the imports those at the top level, run whenever the module is loaded."""
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
-            yield from imports(ast.Module([statement], []))
+            yield from imports([statement])
 
 
 def modules_behind(name: str) -> set[str]:
@@ -147,15 +154,11 @@ def part_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def strays(module: str, tree: ast.Module, allowed: set[str]) -> list[str]:
+def strays(module: str, nodes: Iterable[ast.AST], allowed: set[str]) -> list[str]:
     """What a module imports besides the standard library and what it may."""
     return [
         f"{module}, line {line}: {name}"
-        for line, name in imports(tree)
+        for line, name in imports(nodes)
         if name.split(".")[0] not in STANDARD and not within(name, allowed)
     ]
 
@@ -165,11 +168,11 @@ def test_every_part_of_the_house_says_what_it_may_import() -> None:
     assert not unknown, "new parts of the house: say in this file what they may import"
 
 
-def test_a_part_imports_only_what_it_may(trees: dict[str, ast.Module]) -> None:
+def test_a_part_imports_only_what_it_may(nodes: dict[str, list[ast.AST]]) -> None:
     found = []
-    for module, tree in trees.items():
+    for module, inside in nodes.items():
         allowed = MAY_IMPORT[part_of(module)] | {part_of(module), "__future__"}
-        found += strays(module, tree, allowed)
+        found += strays(module, inside, allowed)
     assert [each for each in found if each.rpartition(" ")[2] not in {"mlcheck", "mlcheck.__version__"}] == []
 
 
@@ -182,25 +185,23 @@ def test_no_module_imports_itself_by_a_detour(trees: dict[str, ast.Module]) -> N
     TopologicalSorter(needed).prepare()
 
 
-def test_a_check_imports_facts_and_never_an_engine_or_another_check(trees: dict[str, ast.Module]) -> None:
+def test_a_check_imports_facts_and_never_an_engine_or_another_check(nodes: dict[str, list[ast.AST]]) -> None:
     checks = [name for name in MODULES if re.search(r"\.checks\.(?!__init__)", name)]
     found = []
     for module in checks:
-        found += strays(module, trees[module], CHECKS_MAY_IMPORT[module.rpartition(".")[0]] | {"mlcheck.core"})
+        found += strays(module, nodes[module], CHECKS_MAY_IMPORT[module.rpartition(".")[0]] | {"mlcheck.core"})
     assert len(checks) > 200
     assert found == []
 
 
-def test_only_the_command_line_prints_or_exits(trees: dict[str, ast.Module]) -> None:
+def test_only_the_command_line_prints_or_exits(nodes: dict[str, list[ast.AST]]) -> None:
     spoken = {"print", "input", "breakpoint", "exit", "quit", "sys.exit", "sys.stdout.write", "sys.stderr.write"}
     assert [
-        f"{module}, line {node.lineno}: {ast.unparse(node.func)}()"
-        for module, tree in trees.items()
+        f"{module}, line {node.lineno}: {dotted(node.func)}()"
+        for module, inside in nodes.items()
         if part_of(module) != "mlcheck.cli"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name | ast.Attribute)
-        and ast.unparse(node.func) in spoken
+        for node in inside
+        if isinstance(node, ast.Call) and dotted(node.func) in spoken
     ] == []
 
 
@@ -210,22 +211,22 @@ def test_a_file_has_one_purpose_and_a_readable_length() -> None:
     assert set(longer) == set(MAY_BE_LONGER), f"split by purpose, or take the exception out: {longer}"
 
 
-def test_a_function_fits_a_screen(trees: dict[str, ast.Module]) -> None:
+def test_a_function_fits_a_screen(nodes: dict[str, list[ast.AST]]) -> None:
     assert [
         f"{module}, line {function.lineno}: {function.name}"
-        for module, tree in trees.items()
-        for function in functions(tree)
-        if (function.end_lineno or function.lineno) - function.lineno + 1 > LONGEST_FUNCTION
+        for module, inside in nodes.items()
+        for function in inside
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (function.end_lineno or function.lineno) - function.lineno + 1 > LONGEST_FUNCTION
     ] == []
 
 
-def test_arguments_are_named_and_state_is_local(trees: dict[str, ast.Module]) -> None:
+def test_arguments_are_named_and_state_is_local(nodes: dict[str, list[ast.AST]]) -> None:
     """A closure that stands in for somebody else's function takes what that one takes; nothing else does."""
-    for module, tree in trees.items():
-        nodes = list(ast.walk(tree))
-        own = [node for scope in nodes if isinstance(scope, ast.Module | ast.ClassDef) for node in scope.body]
+    for module, inside in nodes.items():
+        own = [node for scope in inside if isinstance(scope, ast.Module | ast.ClassDef) for node in scope.body]
         assert [f.name for f in own if isinstance(f, ast.FunctionDef) and f.args.kwarg] == [], module
-        assert [node.lineno for node in nodes if isinstance(node, ast.Global)] == [], module
+        assert [node.lineno for node in inside if isinstance(node, ast.Global)] == [], module
 
 
 def test_modules_are_named_for_what_they_do() -> None:

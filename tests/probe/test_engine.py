@@ -67,6 +67,11 @@ def examine(
     return report
 
 
+def before_work(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """What the child does before anything else."""
+    monkeypatch.setattr(child, "_CODE", child._CODE.replace("main(job)", f"{line}; main(job)"))
+
+
 def result(report: Report, rule: str) -> Result:
     return next(result for result in report.results if result.rule == rule)
 
@@ -148,7 +153,8 @@ def test_a_program_that_only_needs_longer_is_not_called_broken(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_program_that_outlasts_the_budget_is_told_so(tmp_path: Path) -> None:
+def test_a_program_that_outlasts_the_budget_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before_work(monkeypatch, "import mlcheck.probe.examination as e; e._GRACE_S = 1.0")
     entry = result(examine(tmp_path, stepping="while True: pass", budget=3.0), ENTRY_RULE)
     assert "the budget of 3 s was spent on it" in entry.headline
     assert "raise --budget" in entry.findings[0].help
@@ -265,8 +271,7 @@ def test_the_program_sees_no_arguments_of_mlcheck(tmp_path: Path) -> None:
 def test_a_fault_of_mlcheck_itself_is_not_blamed_on_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = "import mlcheck.probe.worker as w; w.machine = lambda: 1 / 0;"
-    monkeypatch.setattr(child, "_CODE", child._CODE.replace("main(job)", f"{broken} main(job)"))
+    before_work(monkeypatch, "import mlcheck.probe.worker as w; w.machine = lambda: 1 / 0")
     report = examine(tmp_path)
     entry = result(report, ENTRY_RULE)
     assert entry.outcome is Outcome.ERROR
