@@ -34,7 +34,7 @@ def test_the_smallest_setting_as_fast_as_the_best(step_s: float, workers: int) -
 
 
 def search(users: int, step_s: float = 0.05, **changes: Any) -> LoaderSearch:
-    return replace(LoaderSearch(Settings(users), False, 200, step_s, FOUR, 0.02), **changes)
+    return replace(LoaderSearch(Settings(users), 200, step_s, FOUR, 0.02), **changes)
 
 
 def test_a_slower_setting_is_told_the_one_to_write() -> None:

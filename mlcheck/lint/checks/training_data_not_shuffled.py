@@ -31,24 +31,7 @@ _SHUFFLES = ("shuffle", "randperm", "permutation", "random.sample", "randint", "
 
 def check(facts: Facts) -> Iterator[Finding]:
     for loader in facts.sites.once(loaders):
-        if shuffles_the_rest(loader) or draws_the_rest(loader):
-            yield Finding(
-                "The data is shuffled unless it is for training",
-                loader.call.place.location,
-                help="the other way round: training data is shuffled, and the rest goes in order",
-            )
-        if _is_left_by_hook(loader):
-            yield Finding(
-                "The training data is not shuffled: the loader takes the place of the Trainer's own, which shuffles",
-                loader.call.place.location,
-                help="pass `shuffle=True`, or `sampler=self._get_train_sampler()`",
-            )
-        if _is_in_table(loader):
-            yield Finding(
-                "The training data is not shuffled: every loader made here goes through its data in order",
-                loader.call.place.location,
-                help='shuffle the one for training: `shuffle=split == "train"`',
-            )
+        yield from _turned_about(loader)
         if (asked := _asked_in_vain(loader)) is not None:
             yield Finding(
                 "`shuffle` is a parameter of the function around, and nothing reads it: the data is never shuffled",
@@ -56,28 +39,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="pass `shuffle=shuffle`",
                 related=(asked.place.location,),
             )
-            continue
-        if loader.split in ("val", "test") or loader.call.constant("shuffle", 2, False) is not False:
-            continue
-        if loader.owns_order:
-            if loader.trained and _goes_in_order(loader) and _is_worth_shuffling(loader) and not _is_redrawn(loader):
-                yield Finding(
-                    "The training data is not shuffled: `SequentialSampler` brings it in one order, in every epoch",
-                    loader.call.place.location,
-                    help="pass `shuffle=True` in place of the sampler, or a `RandomSampler`",
-                )
-            if _shuffles_only_with_others(loader):
-                yield Finding(
-                    "The training data is shuffled only in a distributed run: the sampler is None otherwise",
-                    loader.call.place.location,
-                    help="pass `shuffle=sampler is None`",
-                )
-        elif (loader.trained or loader.hook == "train") and _is_worth_shuffling(loader) and not _is_redrawn(loader):
-            yield Finding(
-                "The training data is not shuffled: every epoch brings the same batches in the same order",
-                loader.call.place.location,
-                help="pass `shuffle=True`, or a sampler that draws at random",
-            )
+        elif loader.split not in ("val", "test") and loader.call.constant("shuffle", 2, False) is False:
+            yield from _in_order(loader)
     yield from not_followed(facts.sites)
     for each in facts.sites.once(made):
         if each.trained and each.split in ("", "train") and _is_left_in_order(each):
@@ -88,6 +51,51 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="pass `shuffle=True` for the training data",
                 related=(each.loader.call.place.location,),
             )
+
+
+def _turned_about(loader: Loader) -> Iterator[Finding]:
+    """What is shuffled in place of the training data, or takes the place of what would shuffle that."""
+    if shuffles_the_rest(loader) or draws_the_rest(loader):
+        yield Finding(
+            "The data is shuffled unless it is for training",
+            loader.call.place.location,
+            help="the other way round: training data is shuffled, and the rest goes in order",
+        )
+    if _is_left_by_hook(loader):
+        yield Finding(
+            "The training data is not shuffled: the loader takes the place of the Trainer's own, which shuffles",
+            loader.call.place.location,
+            help="pass `shuffle=True`, or `sampler=self._get_train_sampler()`",
+        )
+    if _is_in_table(loader):
+        yield Finding(
+            "The training data is not shuffled: every loader made here goes through its data in order",
+            loader.call.place.location,
+            help='shuffle the one for training: `shuffle=split == "train"`',
+        )
+
+
+def _in_order(loader: Loader) -> Iterator[Finding]:
+    """Loaders of training data that are told to shuffle by nothing."""
+    if loader.owns_order:
+        if loader.trained and _goes_in_order(loader) and _is_worth_shuffling(loader) and not _is_redrawn(loader):
+            yield Finding(
+                "The training data is not shuffled: `SequentialSampler` brings it in one order, in every epoch",
+                loader.call.place.location,
+                help="pass `shuffle=True` in place of the sampler, or a `RandomSampler`",
+            )
+        if _shuffles_only_with_others(loader):
+            yield Finding(
+                "The training data is shuffled only in a distributed run: the sampler is None otherwise",
+                loader.call.place.location,
+                help="pass `shuffle=sampler is None`",
+            )
+    elif (loader.trained or loader.hook == "train") and _is_worth_shuffling(loader) and not _is_redrawn(loader):
+        yield Finding(
+            "The training data is not shuffled: every epoch brings the same batches in the same order",
+            loader.call.place.location,
+            help="pass `shuffle=True`, or a sampler that draws at random",
+        )
 
 
 def _asked_in_vain(loader: Loader) -> Call | None:

@@ -64,7 +64,6 @@ class LoaderSearch:
     order: ClassVar[int] = 97
 
     users: Settings
-    persistent: bool
     batches: int
     step_s: float
     timed: tuple[Timed, ...]
@@ -94,7 +93,6 @@ class LoaderSearch:
         pinned = "pinned memory: there is no CUDA device here" if not torch.cuda.is_available() else ""
         return cls(
             users=users,
-            persistent=loader.persistent_workers,
             batches=length_of(loader),
             step_s=step_s,
             timed=timing.timed(),

@@ -13,7 +13,6 @@ from mlcheck.trial.trial import Trial
 
 _SHOWN = 8
 _EXCHANGES = ("c10d::", "nccl", "gloo", "AllReduce", "_allgather", "_reduce_scatter")
-_COPIES = ("Memcpy HtoD", "Memcpy DtoH")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +25,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class OperationTable:
-    """`rows` by their own time, the longest first. `calls` and `own_s` are of all operations on the CPU,
+    """`rows` by their own time, the longest first. `calls` and `own_s` are of all operations on the CPU.
 
-    `device_s` what kernels took, `exchange_s` and `copy_s` those for other ranks, and between host and device.
+    `device_s` is what kernels took, `exchange_s` what is for other ranks.
     """
 
     rows: tuple[Operation, ...] = ()
@@ -36,7 +35,6 @@ class OperationTable:
     own_s: float = 0.0
     device_s: float = 0.0
     exchange_s: float = 0.0
-    copy_s: float = 0.0
     why_not: str = ""
 
     def figure(self) -> tuple[Figure, ...]:
@@ -76,5 +74,4 @@ def operations(trial: Trial, batch: Any) -> OperationTable:
         own_s=sum(each.own_s for each in found),
         device_s=sum(each.device_s for each in found),
         exchange_s=sum(max(e.own_s, e.device_s) for e in found if any(name in e.name for name in _EXCHANGES)),
-        copy_s=sum(each.device_s for each in found if any(name in each.name for name in _COPIES)),
     )

@@ -34,8 +34,8 @@ class ParameterStory:
 
     `influences` says whether the loss changed when the parameter was changed: None where that cannot be told. Where
     gradients arrive and all are zeros while others' are not, it was changed by a twentieth of its size.
-    `module_ran` and `under_no_grad` are about the module that owns it. `rounded` says that it changes at ten thousand
-    times its learning rate: its updates are there and smaller than its own rounding.
+    `under_no_grad` is about the module that owns it. `rounded` says that it changes at ten thousand times its learning
+    rate: its updates are there and smaller than its own rounding.
     """
 
     name: str
@@ -46,7 +46,6 @@ class ParameterStory:
     learning_rate: float
     trace: GradientTrace
     changed: bool
-    module_ran: bool
     under_no_grad: bool
     influences: bool | None = None
     rounded: bool = False
@@ -216,7 +215,6 @@ class _Run:
             learning_rate=max((rate for _, rate in held_by), default=0.0),
             trace=trace,
             changed=not torch.equal(parameter.detach(), self._before[id(parameter)]),
-            module_ran=module in self.modules.with_grad or module in self.modules.without_grad,
             dtype=parameter.dtype,
             under_no_grad=module in self.modules.without_grad and module not in self.modules.with_grad,
         )
