@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlcheck.core.digest import digest
+
 # The defaults of torch.testing.assert_close for float32.
 RTOL, ATOL = 1.3e-6, 1e-5
 
@@ -17,7 +19,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes | bytearray):
-        return value.hex() if len(value) <= 64 else {"bytes": len(value), "hash": _digest(bytes(value))}
+        return value.hex() if len(value) <= 64 else {"bytes": len(value), "hash": digest(bytes(value))[:16]}
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
     if hasattr(value, "_asdict"):
@@ -39,12 +41,6 @@ def without(value: Any, names: Sequence[str]) -> Any:
     if isinstance(value, dict):
         return {key: without(entry, names) for key, entry in value.items() if key not in names}
     return [without(entry, names) for entry in value] if isinstance(value, list) else value
-
-
-def _digest(data: bytes) -> str:
-    from hashlib import sha256
-
-    return sha256(data).hexdigest()[:16]
 
 
 def difference(answer: Any, expected: Any, rtol: float = RTOL, atol: float = ATOL, path: str = "answer") -> str:

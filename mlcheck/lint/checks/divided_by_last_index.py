@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name, own_nodes, stores, walk
 from mlcheck.lint.sites.blocks import blocks
 from mlcheck.lint.sites.evaluation.miscounted import miscounted
-from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.iteration import counter_of
 
 LOOKS_AT = "sum of losses"
 WORDS = ("+=",)
@@ -66,12 +66,8 @@ def _counted(scope: ast.AST, nodes: list[ast.AST]) -> Iterator[tuple[ast.For, li
 
 def _index(loop: ast.For) -> str:
     """`i` of `for i, batch in enumerate(loader)` and of `for i in range(steps)`."""
-    match loop:
-        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=[_])):
-            return name
-    turn = iteration_of(loop)
-    from_nought = turn.start is None or (isinstance(turn.start, ast.Constant) and turn.start.value == 0)
-    return turn.number.id if isinstance(turn.number, ast.Name) and from_nought else ""
+    name, start = counter_of(loop) or ("", 0)
+    return name if start == 0 else ""
 
 
 def _sums(loop: ast.For, losses: set[ast.AST]) -> Iterator[str]:

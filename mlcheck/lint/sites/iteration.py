@@ -41,6 +41,18 @@ def iteration_of(loop: ast.For | ast.AsyncFor | ast.comprehension) -> Iteration:
     return turn
 
 
+def counter_of(loop: ast.AST) -> tuple[str, int] | None:
+    """The variable that numbers the turns of a loop, and its first value."""
+    match iteration_of(loop) if isinstance(loop, ast.For) else None:
+        case Iteration(number=ast.Name(id=name), start=None):
+            return name, 0
+        case Iteration(number=ast.Name(id=name), start=ast.Constant(value=int() as start)):
+            return name, start
+        case Iteration(brought=ast.Name(id=name), over=ast.Call(func=ast.Name(id="range"), args=[_])):
+            return name, 0
+    return None
+
+
 def item_of_iteration(node: ast.expr, context: Context) -> Item | None:
     """Which item of an iteration's batch a name or a subscript stands for, if a loop around it brings one."""
     batch, key = node, None

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites.file import File
-from mlcheck.lint.sites.iteration import Iteration, iteration_of
+from mlcheck.lint.sites.iteration import counter_of
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.scopes import Context
 
@@ -58,7 +58,7 @@ def branches(context: Context, loop: Context | None) -> list[Branch]:
 
 def meet(file: File, loop: Context, first: list[Branch], second: list[Branch]) -> bool:
     """Whether some batch certainly takes both ways: all of the tests can be computed from its number."""
-    counter = _counter(loop.node)
+    counter = counter_of(loop.node)
     ways = [*first, *second]
     periods = {ast.unparse(part) for branch in ways for part in _periods(file, branch)}
     if counter is None or len(periods) > 1:
@@ -85,19 +85,6 @@ def _written(file: File, branch: Branch) -> tuple[str, bool]:
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.NotEq) and len(node.ops) == 1:
         node, holds = ast.Compare(node.left, [ast.Eq()], node.comparators), not holds
     return ast.unparse(node), holds
-
-
-def _counter(loop: ast.AST) -> tuple[str, int] | None:
-    """The variable that numbers the turns of a loop, and its first value."""
-    turn = iteration_of(loop) if isinstance(loop, ast.For) else None
-    match turn:
-        case Iteration(number=ast.Name(id=name), start=None):
-            return name, 0
-        case Iteration(number=ast.Name(id=name), start=ast.Constant(value=int() as start)):
-            return name, start
-        case Iteration(brought=ast.Name(id=name), over=ast.Call(func=ast.Name(id="range"), args=[_])):
-            return name, 0
-    return None
 
 
 def _periods(file: File, branch: Branch) -> list[ast.expr]:
