@@ -75,7 +75,7 @@ def _gathered(file: File, name: ast.Name, context: Context, depth: int) -> ast.A
         return None
     filled: list[tuple[ast.expr, Context]] = []
     for call in file.calls(*_ADDS):
-        owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        owner = call.owner
         if call.function is function and is_name(owner, name.id) and call.node.args:
             filled.append((call.node.args[0], call.context))
     filled += [

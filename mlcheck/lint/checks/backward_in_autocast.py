@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _region(call: Call) -> Location | None:
     """The autocast that a scaled loss is differentiated in; None where an inner one may switch it off."""
-    scaled = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    scaled = call.owner
     if not isinstance(scaled, ast.Call) or not isinstance(scaled.func, ast.Attribute) or scaled.func.attr != "scale":
         return None
     for outer in call.context.outwards():

@@ -122,7 +122,7 @@ def _nobody_steps(sites: Sites, made: Call) -> Iterator[Finding]:
         return
     for file in sites.mentioning([".zero_grad("]):
         for clear in file.calls("zero_grad"):
-            owner = clear.node.func.value if isinstance(clear.node.func, ast.Attribute) else None
+            owner = clear.owner
             after = [
                 b for b in file.calls("backward") if b.function is clear.function and b.node.lineno > clear.node.lineno
             ]

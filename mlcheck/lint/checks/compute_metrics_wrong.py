@@ -90,7 +90,7 @@ def _aliases(scoring: Scoring) -> Iterator[str]:
 
 def _is_loaded(call: Call) -> bool:
     """`evaluate.load("accuracy").compute(...)`."""
-    owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    owner = call.owner
     made = origins(call.file, owner, call.context) if owner is not None else []
     if len(made) != 1 or made[0].name not in _LOADERS or not isinstance(made[0].node, ast.Call):
         return False

@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield _finding(bypass.name, bypass.place)
     for file in facts.sites.mentioning([".forward("]):
         for call in file.calls("forward"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             if owner is None or call.place.spot in told:
                 continue
             if _is_declared(call, owner) or _is_used_as_module(call, owner) or _is_in_list(call, owner):

@@ -58,7 +58,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _is_drawn(fit: Call) -> bool:
     """`PCA(n_components=2).fit_transform(test_features)`: a map of the points, made for one picture of them."""
-    made = fit.node.func.value if isinstance(fit.node.func, ast.Attribute) else None
+    made = fit.owner
     sizes = [word.value for word in made.keywords if word.arg == "n_components"] if isinstance(made, ast.Call) else []
     flat = any(isinstance(size, ast.Constant) and size.value in (2, 3) for size in sizes)
     return flat and "scatter(" in fit.file.text

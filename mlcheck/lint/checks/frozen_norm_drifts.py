@@ -166,7 +166,7 @@ def _undone(sites: Sites, cls: Class) -> Call | None:
         return None
     for file in sites.mentioning([".train()"]):
         for call in file.calls("train"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             if owner is None or call.node.args or call.node.keywords:
                 continue
             around = call.function.text if call.function is not None else file.text

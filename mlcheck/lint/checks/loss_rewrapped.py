@@ -66,7 +66,7 @@ def _of_leaf(facts: Facts) -> Iterator[Finding]:
     told = {backward.place.spot for backward in facts.backwards if backward.severed is not None}
     for file in facts.sites.mentioning(["requires_grad"]):
         for call in file.calls("backward"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             if owner is None or call.function is None or call.place.spot in told:
                 continue
             made, context = source(file, before_methods(owner, _JOINS), call.context)
@@ -99,7 +99,7 @@ def _of_decisions(facts: Facts) -> Iterator[Finding]:
     """`loss = ce + dice(logits.argmax(1).float(), masks)`: a term that is made of decisions alone."""
     for file in facts.sites.mentioning(["argmax"]):
         for call in file.calls("backward"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             sum_, context = source(file, owner, call.context) if isinstance(owner, ast.Name) else (None, call.context)
             for term, _ in _weighed(sum_):
                 decided = [arg for arg in term.args if _is_decision(source(file, arg, context)[0])]
@@ -118,7 +118,7 @@ def _of_numbers(facts: Facts) -> Iterator[Finding]:
     losses = {loss.place.node for loss in facts.losses if live(traces_of(loss.input))}
     for file in facts.sites.mentioning([".item()"]) if losses else ():
         for call in file.calls("backward"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             sum_, context = source(file, owner, call.context) if isinstance(owner, ast.Name) else (None, call.context)
             for term, factors in _weighed(sum_):
                 taken = term.func.value if isinstance(term.func, ast.Attribute) and term.func.attr == "item" else None

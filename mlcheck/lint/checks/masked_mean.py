@@ -50,7 +50,7 @@ def _pooled(facts: Facts) -> Iterator[Finding]:
     """`(hidden * mask).mean(dim=1)`, where the mask tells tokens from padding."""
     for file in facts.sites.mentioning(["mask"]):
         for call in file.calls("mean"):
-            product = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            product = call.owner
             if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or _dims(call) != ["1"]:
                 continue
             facts.sites.seen[LOOKS_AT] += 1
@@ -67,7 +67,7 @@ def _attended(facts: Facts) -> Iterator[Finding]:
     """`self.encoder(x, src_key_padding_mask=pad).mean(dim=1)`: no token looks at padding, and the mean counts it."""
     for file in facts.sites.mentioning(_TOLD):
         for call in file.calls("mean"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             if owner is None or _dims(call) != ["1"] or file.resolve(call.node.func, call.context) is not None:
                 continue
             facts.sites.seen[LOOKS_AT] += 1

@@ -84,7 +84,7 @@ def _given(call: Call) -> ast.expr:
 def _is_of_scores(fill: Call, mask: ast.expr) -> bool:
     """Whether the mask is a threshold of the scores themselves, or drawn: nought is a score that is wanted then."""
     made = source(fill.file, mask, fill.context)[0]
-    filled = fill.node.func.value if isinstance(fill.node.func, ast.Attribute) else None
+    filled = fill.owner
     is_own = isinstance(filled, ast.Name) and loads(made, filled.id)
     return is_own or _DRAWN.search(ast.unparse(made)) is not None
 

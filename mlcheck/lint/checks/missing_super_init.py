@@ -84,7 +84,7 @@ def _begun_twice(cls: Class) -> Iterator[Finding]:
     init = cls.methods.get("__init__")
     made: Function | None = None
     for call in cls.file.calls("__init__") if init is not None and is_plain(cls) else ():
-        owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        owner = call.owner
         base = cls.file.resolve(owner, call.context) if isinstance(owner, ast.Name | ast.Attribute) else None
         if call.function is not init or not isinstance(base, Class) or base not in cls.bases:
             continue

@@ -30,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _forward_before(call: Call) -> ast.Call | None:
     """The call of the model above `with model.no_sync(): loss.backward()`, where nothing but that stands inside."""
-    owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    owner = call.owner
     entered = next(
         (node for node in _withs(call) if any(call.node in walk(item.context_expr) for item in node.items)), None
     )

@@ -170,7 +170,7 @@ def _resumed_beside_schedule(sites: Sites) -> Iterator[Finding]:
     """`scheduler.load_state_dict(saved["scheduler"])` at the saved epoch, beside an optimizer that begins anew."""
     for file in sites.mentioning([".load_state_dict("]):
         for call in file.calls("load_state_dict"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             given = call.node.args[0] if call.node.args else None
             if call.function is None or "sched" not in last_name(owner).lower() or not isinstance(given, ast.Subscript):
                 continue

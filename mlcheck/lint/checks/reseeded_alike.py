@@ -74,7 +74,7 @@ def _of_generators(sites: Sites) -> Iterator[Call]:
     """`torch.Generator().manual_seed(0)`: made and seeded at once."""
     for file in sites.mentioning(["Generator("]):
         for call in file.calls("manual_seed"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             if isinstance(owner, ast.Call) and file.resolve(owner.func, call.context) == "torch.Generator":
                 yield call
 

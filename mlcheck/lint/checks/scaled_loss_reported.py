@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(1 for _ in facts.sites.calls(*_SCALER))
     for file in facts.sites.mentioning([".scale("]):
         for call in file.calls("item"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             inner = before_methods(owner, _KEPT) if owner is not None else None
             if not isinstance(inner, ast.Name) or call.function is None:
                 continue

@@ -69,7 +69,7 @@ def _made_anew(sites: Sites) -> Iterator[Finding]:
     for made in sites.calls(*SCALERS):
         for name in made.file.names_given(made.node) if made.loops else ():
             for step in made.file.calls("step"):
-                owner = step.node.func.value if isinstance(step.node.func, ast.Attribute) else None
+                owner = step.owner
                 if owner is not None and ast.unparse(owner) == name and step.loops[:1] == made.loops[:1]:
                     yield Finding(
                         "A new gradient scaler for every batch: the loss scale starts at its first value each time, "

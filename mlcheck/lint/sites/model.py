@@ -196,6 +196,11 @@ class Call:
     def place(self) -> Place:
         return self.file.place(self.node, self.context)
 
+    @property
+    def owner(self) -> ast.expr | None:
+        """`x` of `x.step()`; None where a plain name is called."""
+        return self.node.func.value if isinstance(self.node.func, ast.Attribute) else None
+
     @cached_property
     def function(self) -> Function | None:
         """The function or method around it; None at the top level of a module or class."""

@@ -152,7 +152,7 @@ def _filled_in(passed: Passed, use: ast.Name, since: int) -> Iterator[Passed]:
     """`frame.fillna(value, inplace=True)` above the use, as a statement."""
     file, bindings = passed.file, passed.file.bindings(use.id, passed.context)
     for call in file.calls("fillna"):
-        owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        owner = call.owner
         table = owner.value if isinstance(owner, ast.Subscript) else owner
         if not isinstance(table, ast.Name) or table.id != use.id or call.constant("inplace") is not True:
             continue

@@ -1,6 +1,5 @@
 """Where the rows of a data set are split into parts, of which one is held out."""
 
-import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.sites.model import Call
@@ -19,7 +18,7 @@ def splits_of_rows(sites: Sites) -> Iterator[Call]:
     yield from sites.calls(*_SPLITS)
     for file in sites.mentioning(["sklearn.model_selection"]):
         for call in file.calls("split"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             made = origins(file, owner, call.context) if owner is not None else []
             if made and all(origin.name.startswith("sklearn.model_selection.") for origin in made):
                 yield call

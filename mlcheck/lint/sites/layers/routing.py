@@ -57,7 +57,7 @@ def _has_rows(softmax: Call, scores: ast.Call) -> bool:
 def _subject(file: File, call: Call) -> ast.expr | None:
     """`x` of `x.topk(2)` and of `torch.topk(x, 2)`."""
     if not _is_of_library(file, call):
-        return call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+        return call.owner
     given = call.argument("input", 0)
     return given if isinstance(given, ast.expr) else None
 

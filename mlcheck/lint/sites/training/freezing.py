@@ -18,7 +18,7 @@ def of_copies(sites: Sites) -> Iterator[Place]:
             if assigned.target.attr == "requires_grad" and _is_of_state(file, assigned.target.value, assigned.context):
                 yield file.place(assigned.node, assigned.context)
         for call in file.calls("requires_grad_"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             if owner is not None and _is_of_state(file, owner, call.context):
                 yield call.place
 

@@ -50,7 +50,7 @@ def stepped_too_often(sites: Sites) -> Iterator[tuple[Call, Call, Origin, str]]:
 
 def _schedule(call: Call) -> Origin | None:
     """The call that makes what is stepped, where that is a schedule for certain."""
-    owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+    owner = call.owner
     found = origins(call.file, owner, call.context) if owner is not None else []
     return found[0] if len(found) == 1 and found[0].name.startswith(_SPACES) else None
 

@@ -30,7 +30,7 @@ def never_updated(sites: Sites) -> Iterator[Stuck]:
                 yield steps[0], name, made.place.location
     for file in sites.mentioning([".scale("]):
         for step in file.calls("step"):
-            owner = step.node.func.value if isinstance(step.node.func, ast.Attribute) else None
+            owner = step.owner
             if isinstance(owner, ast.Name):
                 yield from _of_variable(step, owner.id)
             elif isinstance(owner, ast.Attribute) and step.cls is not None:

@@ -57,7 +57,7 @@ def _fits(sites: Sites) -> Iterator[Call]:
     """`trainer.fit(module, train, validation)` of Lightning's Trainer."""
     for file in sites.mentioning(["lightning"]):
         for call in file.calls("fit"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             made, where = file.value(owner, call.context) if owner is not None else (None, call.context)
             if file.called(made, where).startswith(_LIGHTNING) and file.called(made, where).endswith(".Trainer"):
                 yield call

@@ -32,7 +32,7 @@ def loaded_before_made(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
     """`optimizer.load_state_dict(...)` above the only lines of the function that bind `optimizer`."""
     for file in sites.mentioning([".load_state_dict("]):
         for call in file.calls("load_state_dict"):
-            owner = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
+            owner = call.owner
             scope = call.context.scope
             if not isinstance(owner, ast.Name) or call.function is None or call.loops or owner.id in scope.globals:
                 continue
