@@ -13,7 +13,9 @@ from mlcheck.lint.pytorch.modes import MODULE_BASES, SEGMENTERS, children, is_mo
 from mlcheck.lint.values import Const, Object, Symbol, Tuple, Value
 
 _MODED = ("Dropout", "AlphaDropout", "FeatureAlphaDropout", "BatchNorm", "SyncBatchNorm", "RReLU", "LazyBatchNorm")
-_DRAWS = pattern(r"\b(?:rand\w*|normal_?|bernoulli\w*|multinomial|gumbel\w*|rsample|(?!batch_norm)\w+_norm)\(")
+_DRAWS = pattern(
+    r"\b(?:rand\w*|normal_?|bernoulli\w*|multinomial|gumbel\w*|rsample|(?<!self\.)(?!batch_norm)\w+_norm)\("
+)
 _DROPS = pattern(r"dropout\(|\.dropout")
 _DROPS_SOME = pattern(r"\bdrop\w*\(")
 _OWN = pattern(r"\bself\.(\w+)")
