@@ -10,16 +10,15 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Step
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import Call, Class, File, Function, Sites
+from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.training.contexts_without_step import never_asked
 from mlcheck.lint.sites.training.optimizers import optimizers
+from mlcheck.lint.sites.training.unstepped import cleared_in_vain
 from mlcheck.lint.sites.training.written_steps import never_stepped
 from mlcheck.lint.training import Optimizer
 
 LOOKS_AT = "backward pass"
-_STEPS = pattern(r"(?<!sched)(?<!scheduler)\.step\b|\.grad\b(?!\s*=\s*None)|\bstep\w*\s*=\s*|getattr\(|\.fit\(")
 _PRECISION = pattern(r"amp|scaler|fp16|bf16|half|precision|apex|autocast")
-_SCHEDULES = "torch.optim.lr_scheduler."
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -35,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             told.add((place.path, place.line))
             yield _of_no_use(made.file.names_given(made.node)[0], place, made.place.location)
     for made in facts.sites.once(optimizers):
-        for finding in chain(_only_cleared(facts.sites, made), _nobody_steps(facts.sites, made)):
+        for finding in chain(_only_cleared(facts.sites, made), _nobody_steps(made)):
             if (finding.location.path, finding.location.line) not in told:
                 yield finding
 
@@ -112,60 +111,15 @@ def _only_cleared(sites: Sites, made: Call) -> Iterator[Finding]:
                 return
 
 
-def _nobody_steps(sites: Sites, made: Call) -> Iterator[Finding]:
-    """An optimizer whose gradients a function clears and computes, in a program that steps nothing at all."""
-    texts = [file.text for file in sites.files.values()]
-    if any(_STEPS.search(text) for text in texts) or made.file.is_test or not made.file.names_given(made.node):
-        return
-    names = {name for file in sites.files.values() for name in _names_of(file, made)}
-    if any(_is_handed_out(file, name) for file in sites.files.values() for name in names):
-        return
-    for file in sites.mentioning([".zero_grad("]):
-        for clear in file.calls("zero_grad"):
-            owner = clear.owner
-            after = [
-                b for b in file.calls("backward") if b.function is clear.function and b.node.lineno > clear.node.lineno
-            ]
-            if last_name(owner) in names and after and clear.function is not None:
-                yield Finding(
-                    f"Gradients are computed for `{last_name(owner)}`, and nothing in the program steps an optimizer: "
-                    "nothing is learnt",
-                    after[0].place.location,
-                    help=f"call `{last_name(owner)}.step()` after `backward()`",
-                    related=(made.place.location,),
-                )
-
-
-def _names_of(file: File, made: Call) -> set[str]:
-    """The names the optimizer goes by: where it is made, and as a parameter of the functions that are given it."""
-    names = set(made.file.names_given(made.node))
-    for calls in file.walk.calls.values():
-        for call, context in calls:
-            named = file.resolve(call.func, context)
-            if isinstance(named, Function):
-                given = [(Call(file, call, context).argument(p, i), p) for i, p in enumerate(named.parameters)]
-                names |= {parameter for value, parameter in given if last_name(value) in names}
-    return names
-
-
-def _is_handed_out(file: File, name: str) -> bool:
-    """Whether somebody else gets it, who may step it: a library, a list, an object that keeps it."""
-    allowed: set[int] = set()
-    for node in walk(file.module.source.tree):
-        if isinstance(node, ast.Attribute):
-            allowed.add(id(node.value))
-    for calls in file.walk.calls.values():
-        for call, context in calls:
-            named = file.resolve(call.func, context)
-            if isinstance(named, Function) or (isinstance(named, str) and named.startswith(_SCHEDULES)):
-                allowed |= {id(part) for part in (*call.args, *(keyword.value for keyword in call.keywords))}
-    return any(
-        isinstance(node, ast.Name | ast.Attribute)
-        and isinstance(node.ctx, ast.Load)
-        and last_name(node) == name
-        and id(node) not in allowed
-        for node in walk(file.module.source.tree)
-    )
+def _nobody_steps(made: Call) -> Iterator[Finding]:
+    for clear, backward in cleared_in_vain(made):
+        name = last_name(clear.owner)
+        yield Finding(
+            f"Gradients are computed for `{name}`, and nothing in the program steps an optimizer: nothing is learnt",
+            backward.place.location,
+            help=f"call `{name}.step()` after `backward()`",
+            related=(made.place.location,),
+        )
 
 
 def _called(call: Call) -> str:

@@ -21,7 +21,10 @@ _PLAIN_BASES = frozenset(["torch.nn.Module", "abc.ABC", "builtins.object", "obje
 
 def check(facts: Facts) -> Iterator[Finding]:
     written = (finding for made in facts.sites.once(optimizers) for finding in _never_cleared(facts.sites, made))
-    yield from first_of_each_line(chain(_seen(facts), written, _in_turns(facts.sites), _by_hand(facts.sites)))
+    seen = list(_seen(facts))
+    steps = {finding.related for finding in seen}
+    turns = (finding for finding in _in_turns(facts.sites) if finding.related not in steps)
+    yield from first_of_each_line(chain(seen, written, turns, _by_hand(facts.sites)))
 
 
 def _in_turns(sites: Sites) -> Iterator[Finding]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from mlcheck.lint.nodes import is_name, last_name
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.scopes import Context
 
 
@@ -85,3 +86,12 @@ def part_of(made: ast.expr, key: int | str) -> ast.expr | None:
             held = [k.value if isinstance(k, ast.Constant) else None for k in keys]
             return values[held.index(key)] if key in held else None
     return None
+
+
+def handed_through(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
+    """`loader` of `for batch in loader: yield batch`, in a generator that goes round and round."""
+    for loop in nodes:
+        if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
+            given = (node.value for line in loop.body for node in walk(line) if isinstance(node, ast.Yield))
+            if any(isinstance(value, ast.Name) and value.id == loop.target.id for value in given):
+                yield loop.iter

@@ -9,15 +9,14 @@ from typing import NamedTuple
 from mlcheck.lint.nodes import is_name, last_name
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.iteration import handed_through
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Binding, Context
 
-_THROUGH = frozenset(
-    ["enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"]
-)
-_DEPTH = 10
-_MANY = 40
+_THROUGH = {"enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"}
+_GIVES_BACK = ("apex.amp.initialize", "amp.initialize")
+_DEPTH, _MANY = 10, 40
 
 
 class Origin(NamedTuple):
@@ -170,13 +169,14 @@ def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:
         for returned, where in _returned(named):
             if not through.leaves_out(returned, where):
                 yield Origin(named.file, returned, named.inner, item, through)
+        yield from (Origin(named.file, over, named.inner, -1, through) for over in handed_through(named.nodes))
     elif item < 0:
         last = last_name(node.func)
         if last in _THROUGH and not isinstance(named, Class):
             yield from (Origin(file, argument, context) for argument in node.args)
         elif last in ("prepare", "to_device", "setup_dataloaders") and len(node.args) == 1:
             yield Origin(file, node.args[0], context)
-    elif isinstance(node.func, ast.Attribute) and node.func.attr == "prepare" and item < len(node.args):
+    elif item < len(node.args) and (named in _GIVES_BACK or getattr(node.func, "attr", "") == "prepare"):
         yield Origin(file, node.args[item], context)
 
 

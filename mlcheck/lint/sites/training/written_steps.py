@@ -119,16 +119,23 @@ def never_cleared(sites: Sites) -> Iterator[tuple[Call, Call]]:
             if CLEARS.search(file.module.text_of(loop)):
                 continue
             always = {id(node) for line in straight(loop.body) for node in walk(line)}
-            backwards = [call for call in file.calls("backward") if call.loops and call.loops[0].node is loop]
-            if len(backwards) != 1 or not always.issuperset([id(step.node), id(backwards[0].node)]):
-                continue
-            if backwards[0].node.lineno > step.node.lineno or any(isinstance(line, _ENDS) for line in loop.body):
+            if id(step.node) not in always or any(isinstance(line, _ENDS) for line in loop.body):
                 continue
             if _is_bound(loop, _owner(step.node)):
                 continue
+            first = _first_above(step, loop, file.calls("backward"))
             others = [node for node in walk(loop) if node is not step.node]
-            if is_plain_optimizer(step) and not reaching.by(file, step.context, others):
-                yield backwards[0], step
+            if first is not None and is_plain_optimizer(step) and not reaching.by(file, step.context, others):
+                yield first, step
+
+
+def _first_above(step: Call, loop: ast.AST, backwards: list[Call]) -> Call | None:
+    """The first backward pass above a step in the loop around it, in whatever branch or loop within it."""
+    found = [call for call in backwards if any(around.node is loop for around in call.loops)]
+    if any(call.function is not step.function for call in found):
+        return None
+    above = [call for call in found if call.node.lineno <= step.node.lineno]
+    return min(above, key=lambda call: call.node.lineno) if len(above) == len(found) and above else None
 
 
 def never_stepped(sites: Sites) -> Iterator[tuple[Call, Call]]:
