@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.sites import Call, File, Sites
 from mlcheck.lint.sites.data.loaders import Loader, loaders
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, owned, starts
 
@@ -48,10 +48,20 @@ def _is_shared(sites: Sites) -> bool:
         if is_for_evaluation(call)
     }
     return any(
-        (file.path, file.text.count("\n", 0, found.start()) + 1) not in held_out
+        (file.path, line) not in held_out and not any(line in lines for lines in _idle_lines(sites, file))
         for file in sites.files.values()
         for found in _SHARED.finditer(file.text)
+        for line in [file.text.count("\n", 0, found.start()) + 1]
     )
+
+
+def _idle_lines(sites: Sites, file: File) -> Iterator[range]:
+    """The lines of functions at the top of a file whose names nothing reads."""
+    for function in file.functions:
+        node = function.node
+        if node in file.module.source.tree.body and not node.decorator_list:
+            if not any(other.uses[function.name] > 0 for other in sites.files.values()):
+                yield range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _by_rank(loader: Loader) -> bool:

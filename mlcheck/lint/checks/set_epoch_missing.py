@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, Sites
+from mlcheck.lint.sites.data.epoch_samplers import heirs, shuffles
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin, origins
@@ -30,7 +31,7 @@ _DEPTH = 4
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    calls = [*facts.sites.calls(_SAMPLER), *_picked(facts.sites)]
+    calls = [*facts.sites.calls(_SAMPLER), *_picked(facts.sites), *facts.sites.once(heirs)]
     facts.sites.seen["distributed sampler"] = len(calls)
     texts = [file.text for file in facts.sites.files.values()]
     if not calls or facts.sites.once(owned) or not any(_EPOCHS.search(text) for text in texts):
@@ -39,7 +40,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if told is None:
         return
     for call in calls:
-        if call.constant("shuffle", 3, True) is False or is_for_evaluation(call) or _goes_over_it_once(call):
+        if not shuffles(call) or is_for_evaluation(call) or _goes_over_it_once(call):
             continue
         tellers = [teller for teller, samplers in told if id(call.node) in samplers]
         if not tellers:
@@ -104,6 +105,8 @@ def _meant(origin: Origin, depth: int) -> set[int] | None:
     if isinstance(node, ast.Constant) or origin.name.startswith("torch.utils.data."):
         return {id(node)} if origin.name.endswith(".DistributedSampler") else set()
     if isinstance(node, ast.Call) and isinstance(file.resolve(node.func, context), Class):
+        if any(heir.node is node for heir in file.sites.once(heirs)):
+            return {id(node)}
         return set()  # a class of the project, whose own `set_epoch` tells its samplers
     if depth and isinstance(node, ast.Attribute) and node.attr in _HOLDERS:
         return _held(origins(file, node.value, context), node.attr, depth)

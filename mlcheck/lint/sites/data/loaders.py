@@ -150,7 +150,7 @@ def trained(sites: Sites) -> frozenset[int]:
     for call in _backward_calls(sites):
         for loop in call.loops:
             over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
-            for node in _iterated(over) if over is not None else _nexts(loop.node):
+            for node in (*(_iterated(over) if over is not None else ()), *_nexts(loop.node)):
                 for origin in origins(call.file, node, loop):
                     found |= {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
     return frozenset(found)
