@@ -22,6 +22,14 @@ def check(facts: Facts) -> Iterator[Finding]:
         if call.function is None or len(call.node.args) != 2 or not _is_surrogate(call):
             continue
         facts.sites.seen[LOOKS_AT] += 1
+        if (cut := _detached_ratio(call)) is not None:
+            yield Finding(
+                "The ratio is detached: no gradient of the clipped objective reaches the policy",
+                cut.place.location,
+                help="detach the old log-probabilities alone",
+                related=(call.place.location,),
+            )
+            continue
         signs = _signs(call.function, call.node)
         if _is_negated(call) or signs is None or _turns_gradients(call.function):
             continue
@@ -55,6 +63,20 @@ def _is_clipped(call: Call, term: ast.expr) -> bool:
             if "1" in ast.unparse(inner) and "ratio" in ast.unparse(inner).lower():
                 return True
     return False
+
+
+def _detached_ratio(call: Call) -> Call | None:
+    """`exp(new - old).detach()`, where that is the ratio of both terms."""
+    found = []
+    for term in call.node.args:
+        node, context = call.file.value(term, call.context)
+        for part in walk(node):
+            if isinstance(part, ast.Name) and "ratio" in part.id.lower():
+                made, where = call.file.value(part, context)
+                if not isinstance(made, ast.Call) or last_name(made.func) != "detach":
+                    return None
+                found.append(Call(call.file, made, where))
+    return found[0] if len(found) > 1 and len({id(each.node) for each in found}) == 1 else None
 
 
 def _is_negated(call: Call) -> bool:

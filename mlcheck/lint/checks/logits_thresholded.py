@@ -1,4 +1,4 @@
-"""logits-thresholded: logits are compared with 0.5, which is a threshold of probabilities."""
+"""logits-thresholded: logits are compared with 0.5, a threshold of probabilities; or a sigmoid with 0."""
 
 import ast
 from collections.abc import Hashable, Iterator
@@ -7,18 +7,20 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.judging import losses_of
 from mlcheck.lint.nodes import before_methods
-from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites import Context, File, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.values import Tensor, live, owner_key
 
 LOOKS_AT = "loss of logits"
-WORDS = ("BCEWithLogitsLoss", "with_logits")
+WORDS = ("BCEWithLogitsLoss", "with_logits", "igmoid(")
 _LOSS = "torch.nn.BCEWithLogitsLoss"
 _SHAPING = ("squeeze", "view", "reshape", "flatten", "cpu", "detach", "float", "unsqueeze", "to")
 _HALF = 0.5
+_SIGMOIDS = ("torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    yield from _never_below_zero(facts.sites)
     makers: set[Hashable] = set()
     for loss in losses_of(facts, LOOKS_AT, _LOSS):
         if isinstance(loss.input, Tensor) and loss.input.kind == "raw":
@@ -39,6 +41,37 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="compare with 0, or apply a sigmoid first",
                     related=(call.place.location,),
                 )
+
+
+def _never_below_zero(sites: Sites) -> Iterator[Finding]:
+    """`torch.sigmoid(x) > 0`, which is true of all that is finite."""
+    for file in sites.mentioning(["igmoid("]):
+        for comparison, context in file.walk.comparisons:
+            right = comparison.comparators[0]
+            if len(comparison.ops) != 1 or not isinstance(comparison.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE):
+                continue
+            if not isinstance(right, ast.Constant) or isinstance(right.value, bool) or right.value != 0:
+                continue
+            asked = before_methods(comparison.left, _SHAPING)
+            made, where = source(file, asked, context)
+            if _is_sigmoid(file, before_methods(made, _SHAPING), where) and not file.is_test:
+                yield Finding(
+                    "A sigmoid is never below zero: this says the same of every sample",
+                    file.place(comparison, context).location,
+                    help="compare with 0.5, or leave the sigmoid out",
+                )
+
+
+def _is_sigmoid(file: File, node: ast.expr, context: Context) -> bool:
+    """`torch.sigmoid(x)`, `F.sigmoid(x)`, `x.sigmoid()`, `nn.Sigmoid()(x)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    if file.called(node, context) in _SIGMOIDS:
+        return True
+    if isinstance(node.func, ast.Call):
+        return file.called(node.func, context) == "torch.nn.Sigmoid"
+    unnamed = isinstance(node.func, ast.Attribute) and node.func.attr == "sigmoid" and not node.args
+    return unnamed and file.resolve(node.func, context) is None
 
 
 def _decisions(file: File) -> Iterator[tuple[ast.expr, ast.expr, Context]]:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Forward, Place
@@ -14,7 +15,7 @@ from mlcheck.lint.sites.layers.first_dimension import MAY_TURN, is_over_first, n
 from mlcheck.lint.sites.layers.implied_dimension import over_samples
 from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.pooling import pooled_elsewhere
-from mlcheck.lint.sites.layers.routing import picked_along_other
+from mlcheck.lint.sites.layers.routing import named_along_other, picked_along_other
 from mlcheck.lint.values import Object, Tensor
 
 LOOKS_AT = "class loss"
@@ -53,9 +54,11 @@ def _normalised(facts: Facts) -> Iterator[Finding]:
     yield from _winners(facts)
     yield from map(_finding, normalised_over_samples(facts.sites))
     yield from _over_loaded_batch(facts)
-    for softmax, pick in (each for cls in facts.sites.classes for each in picked_along_other(cls)):
+    named = (each for file in facts.sites.mentioning(["oftmax("]) for each in named_along_other(file))
+    picked = (each for cls in facts.sites.classes for each in picked_along_other(cls))
+    for softmax, pick in chain(picked, named):
         yield Finding(
-            "This normalises over dimension 0, and the largest are then picked along the last: rows are not comparable",
+            "This normalises over dimension 0, and the largest are then picked along another: rows are not comparable",
             softmax.place.location,
             help="`dim=-1`: each row adds up to one over what is picked from",
             related=(softmax.file.place(pick, softmax.context).location,),

@@ -12,6 +12,7 @@ from mlcheck.lint.sites.layers.dimensions import unpacked
 from mlcheck.lint.sites.model import Call, Class
 
 _PICKS = ("topk", "argmax", "max")
+_SAME = ("cpu", "detach", "numpy", "float", "to", "cuda", "data")
 
 
 def picked_along_other(cls: Class) -> Iterator[tuple[Call, ast.Call]]:
@@ -27,6 +28,27 @@ def picked_along_other(cls: Class) -> Iterator[tuple[Call, ast.Call]]:
             scores = _scores(cls, softmax)
             if scores is not None and (dim == 1 or _has_rows(softmax, scores)):
                 yield softmax, pick.node
+
+
+def named_along_other(file: File) -> Iterator[tuple[Call, ast.Call]]:
+    """`argmax(softmax(scores, 0), 1)`: a softmax over dimension 0, and the call that names the largest along 1."""
+    for pick in file.calls("argmax"):
+        of_numpy = file.called(pick.node, pick.context) == "numpy.argmax"
+        given = pick.argument("a", 0) if of_numpy else _subject(file, pick)
+        dim = pick.constant("axis", 1) if of_numpy else pick.constant("dim", _position(file, pick))
+        made = before_methods(given, _SAME) if isinstance(given, ast.expr) else None
+        if dim != 1 or isinstance(dim, bool) or not isinstance(made, ast.Call):
+            continue
+        softmax = Call(file, made, pick.context)
+        layer = made.func if isinstance(made.func, ast.Call) else None
+        if layer is not None and file.called(layer, pick.context) in ("torch.nn.Softmax", "torch.nn.LogSoftmax"):
+            over = Call(file, layer, pick.context).constant("dim", 0)
+        elif getattr(made.func, "attr", getattr(made.func, "id", "")) in ("softmax", "log_softmax"):
+            over = softmax.constant("dim", _position(file, softmax))
+        else:
+            continue
+        if over == 0 and not isinstance(over, bool):
+            yield softmax, pick.node
 
 
 def _scores(cls: Class, softmax: Call) -> ast.Call | None:
