@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
-from mlcheck.lint.sites import UNKNOWN, Call, Class, Sites
+from mlcheck.lint.sites import UNKNOWN, Call, Class, File, Sites
 from mlcheck.lint.sites.data.epoch_samplers import heirs, shuffles
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.iteration import iteration_of
@@ -42,7 +42,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in calls:
         if not shuffles(call) or is_for_evaluation(call) or _goes_over_it_once(call):
             continue
-        tellers = [teller for teller, samplers in told if id(call.node) in samplers]
+        if any(samplers is None and _may_meet(facts.sites, teller.file, call.file) for teller, samplers in told):
+            continue  # it may mean any
+        tellers = [teller for teller, samplers in told if samplers is not None and id(call.node) in samplers]
         if not tellers:
             yield Finding(
                 f"`set_epoch` is never called{' on this sampler' if told else ''}: every epoch shuffles the data in "
@@ -75,18 +77,33 @@ def _picked(sites: Sites) -> Iterator[Call]:
                             yield call
 
 
-def _told(sites: Sites) -> list[tuple[Call, set[int]]] | None:
-    """The calls of `set_epoch`, each with the nodes of all samplers it may mean; None where one may mean any."""
-    found: list[tuple[Call, set[int]]] = []
+def _may_meet(sites: Sites, one: File, other: File) -> bool:
+    """Whether one program may run both files: not two scripts of a folder, of which each begins a run of its own."""
+    if one is other or not all(_GUARD.search(file.text) for file in (one, other)):
+        return True
+    return any({one.path, other.path} <= {file.path, *_reached(sites, file)} for file in sites.files.values())
+
+
+def _reached(sites: Sites, file: File) -> set[str]:
+    """The paths of all files that this one imports, and of those that they import."""
+    found, todo = set[str](), [*file.imports]
+    while todo:
+        path = todo.pop()
+        imported = sites.at(path)
+        if path not in found and imported is not None:
+            found.add(path)
+            todo += imported.imports
+    return found
+
+
+def _told(sites: Sites) -> list[tuple[Call, set[int] | None]] | None:
+    """The calls of `set_epoch`, each with the nodes of all samplers it may mean, or None if any; None if unseen."""
+    found: list[tuple[Call, set[int] | None]] = []
     for file in sites.mentioning(["set_epoch"], tests=True):
         calls = file.calls("set_epoch")
         if file.uses["set_epoch"] > len(calls) or re.search(r"getattr\([^\n]*['\"]set_epoch['\"]", file.text):
             return None
-        for call in calls:
-            samplers = _samplers(call)
-            if samplers is None:
-                return None
-            found.append((call, samplers))
+        found.extend((call, _samplers(call)) for call in calls)
     return found
 
 

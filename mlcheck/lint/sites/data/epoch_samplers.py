@@ -31,10 +31,10 @@ def _made(sites: Sites) -> Iterator[Call]:
 
 def _draws_by_epoch(cls: Class) -> bool:
     own = cls.find("__iter__")
-    texts = [each.file.module.text_of(each.node) for each in cls.line]
+    texts = [each.text for each in cls.line]
     if any(map(_COUNTS.search, texts)):
         return False
-    return own is None or _DRAWS.search(own.file.module.text_of(own.node)) is not None
+    return own is None or _DRAWS.search(own.text) is not None
 
 
 def shuffles(sampler: Call) -> bool:
