@@ -10,7 +10,7 @@ from mlcheck.lint.interpret.frames import DeadPath
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo
 from mlcheck.lint.python import decorators
-from mlcheck.lint.pytorch import gradients, modes, pretrained, schedulers
+from mlcheck.lint.pytorch import gradients, modes, pretrained, scaling, schedulers
 from mlcheck.lint.values import FALSE, NONE, TRUE, Args, Const, Function, Kwargs, Object, Symbol, Tuple, Value
 
 DETERMINED = "determined.pytorch.PyTorchTrial"
@@ -142,6 +142,8 @@ def _accelerator(m: Machine, name: str, args: Args, kwargs: Kwargs, first: Value
     if name == "backward":
         gradients.backward(m, node, first)
         return NONE
+    if name in ("clip_grad_norm_", "clip_grad_value_") and args:
+        scaling.clip(m, node, name, first)
     return m.symbol() if name in ("clip_grad_norm_", "clip_grad_value_", "clip_gradients", "accumulate") else None
 
 
