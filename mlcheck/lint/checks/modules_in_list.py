@@ -11,6 +11,7 @@ from mlcheck.lint.sites import AttributeSet, Class, Context, Function, Sites
 from mlcheck.lint.sites.layers.holders import hidden_in_objects
 from mlcheck.lint.sites.layers.modules import CONTAINERS, flat, holds_parameters, module_classes, text_of, with_mixins
 from mlcheck.lint.sites.layers.registering import registered_over
+from mlcheck.lint.sites.layers.variadic import keeps_arguments
 from mlcheck.lint.sites.origins import returns
 
 LOOKS_AT = "module class"
@@ -84,7 +85,7 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
     """Whether the assignment makes a plain container that holds, or is filled with, layers made here."""
     if assigned.value is None:
         return False
-    if _is_filled_elsewhere(cls, assigned):
+    if _is_filled_elsewhere(cls, assigned) or keeps_arguments(function, assigned.value):
         return True
     value, context = cls.file.value(assigned.value, assigned.context)
     value, context = _returned(cls, value, context)
