@@ -113,7 +113,9 @@ def _is_epoch(loop: LoopSite) -> bool:
 
 
 def _counts(over: ast.expr) -> bool:
-    """`range(epochs)`, `trange(epochs)`, `tqdm(range(epochs))`."""
+    """`range(epochs)`, `trange(epochs)`, `tqdm(range(epochs))`; not `range(0, len(data), batch_size)`."""
+    if isinstance(over, ast.Call) and len(over.args) == 3 and is_length(over.args[1]):
+        return False
     return isinstance(over, ast.Call) and (
         last_name(over.func) in _EPOCHS or any(_counts(each) for each in over.args[:1])
     )
