@@ -105,7 +105,10 @@ def _in_other_rows(trial: Trial, batch: Any, name: str, size: int, clock: Clock)
     """A place that decides the gradients of several others, none of its own row; by chance they may be near."""
     tensor = dict(leaves(batch))[name]
     asked, found = 0, list[tuple[int, set[int]]]()
+    said = _gradients(trial, batch, size).outputs
     for own, changed in _changed_places(batch, name):
+        if not all(map(same_bits, said, _gradients(trial, changed, size).outputs)):
+            return None  # it is read by a model, which may put samples in an order of its own
         reached = _reached(trial, batch, changed, size, tuple(tensor.shape), 0)
         asked += 1
         if len(reached) > 1 and own // tensor.shape[1] not in {place // tensor.shape[1] for place in reached}:
@@ -141,9 +144,10 @@ def _reached(trial: Trial, batch: Any, changed: Any, size: int, shape: tuple[int
 
 @dataclass(frozen=True, slots=True)
 class _Gradients:
-    """Those that came back to the models' outputs with a row for each sample, in the order of the calls."""
+    """Those that came back to the models' outputs with a row for each sample, in the order of the calls; and these."""
 
     rows: list[Tensor]
+    outputs: list[Tensor]
     place: Location
 
     def changed(self, other: _Gradients) -> set[int] | None:
@@ -185,11 +189,13 @@ def _exchanged(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
 
 def _gradients(trial: Trial, batch: Any, size: int, seed: int = 0) -> _Gradients:
     seen: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def reply(output: Any) -> Any:
         for _, tensor in leaves(output):
             if tensor.requires_grad and tensor.ndim and len(tensor) == size:
                 seen.append(_gradient_of(tensor))
+                outputs.append(tensor.detach().clone())
         return output
 
     watch = GradientWatch([])
@@ -197,7 +203,7 @@ def _gradients(trial: Trial, batch: Any, size: int, seed: int = 0) -> _Gradients
         seed_all(seed)
         trial.train_step(copied(batch), 0)
     place = watch.backwards[0].place if watch.backwards else Location()
-    return _Gradients(seen, place)
+    return _Gradients(seen, outputs, place)
 
 
 def _gradient_of(tensor: Tensor) -> Tensor:
