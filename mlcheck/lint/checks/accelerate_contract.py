@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, walk
-from mlcheck.lint.sites import Call, File
+from mlcheck.lint.sites import Call, File, Function, Sites
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.origins import Origin, given, origins
 from mlcheck.lint.sites.training.optimizers import optimizers
 
 LOOKS_AT = "Accelerator"
@@ -29,6 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield from _unwrapped(file, here)
             if all(_is_plain(call) for call in here):
                 yield from _unprepared(facts, here)
+    yield from _handed_on(facts.sites, made)
 
 
 def _is_accelerator(call: Call) -> bool:
@@ -68,6 +69,29 @@ def _in_methods(file: File, prepared: Call) -> Iterator[Finding]:
     for call in own:
         if call.function is not prepared.function and isinstance(call.node.func, ast.Attribute):
             yield _past(call, call.node.func.value, prepared)
+
+
+def _handed_on(sites: Sites, made: list[Call]) -> Iterator[Finding]:
+    """`loss.backward()` in a function of any file that every caller hands the Accelerator which prepared the model."""
+    prepared = [call for file in sites.mentioning(["prepare("]) for call in file.calls("prepare")] if made else []
+    prepared = [call for call in prepared if _is_accelerator(call)]
+    for file in sites.mentioning([".backward("]) if prepared else ():
+        raw = [call for call in file.calls("backward") if call.function is not None]
+        if any(call.node.args for call in raw):
+            continue
+        for call in raw:
+            if call.function is not None and isinstance(call.node.func, ast.Attribute) and _gets_one(call.function):
+                yield _past(call, call.node.func.value, prepared[0])
+
+
+def _gets_one(function: Function) -> bool:
+    """Whether a parameter is an Accelerator by all calls that can be seen."""
+    for name in function.parameters:
+        found = list(given(function.file.sites, function, name))
+        each = [origin for one in found for origin in origins(one.file, one.node, one.context)]
+        if each and all(origin.name.endswith(".Accelerator") for origin in each):
+            return True
+    return False
 
 
 def _raw_clip(file: File, prepared: list[Call], made: list[Call]) -> Iterator[Finding]:

@@ -31,9 +31,11 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_on_gpu(call: Call) -> bool:
-    """Whether the function around it puts things on a GPU."""
-    text = call.function.text if call.function is not None else call.file.text
-    return any(word in text for word in (".cuda(", "set_device(", '"cuda', "'cuda", ".to("))
+    """Whether the function around it, or one that calls that, puts things on a GPU."""
+    around = [call.function] if call.function is not None else []
+    around += [above.function for each in around for above in callers(call.file.sites, each) if above.function]
+    texts = [each.file.module.text_of(each.node) for each in around] or [call.file.text]
+    return any(word in text for text in texts for word in (".cuda(", "set_device(", '"cuda', "'cuda", ".to("))
 
 
 def _is_state(loaded: Call) -> bool:

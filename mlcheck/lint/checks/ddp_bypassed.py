@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, walk
 from mlcheck.lint.sites import Call, Context
-from mlcheck.lint.sites.ranks import DDP
+from mlcheck.lint.sites.ranks import DDP, names_of_choice
 from mlcheck.lint.sites.training.bypassing import bypassed
 from mlcheck.lint.sites.training.handing import handed_over
 
@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 related=(wrap.place.location,),
             )
         inner = wrap.argument("module", 0)
-        for name in wrap.file.names_given(wrap.node):
+        for name in names_of_choice(wrap):
             for loop in _training(wrap):
                 calls = _calls_in(wrap, loop)
                 if any(_is(node.func, name) for node in calls) or _hands_on(calls, name):

@@ -21,8 +21,8 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _written(facts: Facts) -> Iterator[Finding]:
     """Where nothing is known of the loss but that it is differentiated."""
     for kept in kept_losses(facts.sites):
-        place = kept.file.place(kept.adding, kept.loop.context)
-        yield _keeps(kept.name, place.location, kept.file.place(kept.backward, kept.loop.context).location)
+        place = kept.file.place(kept.adding, kept.context)
+        yield _keeps(kept.name, place.location, kept.file.place(kept.backward, kept.context).location)
 
 
 def _keeps(name: str, added: Location, differentiated: Location) -> Finding:

@@ -14,6 +14,7 @@ from mlcheck.lint.sites.training.doubled_optimizers import doubled
 from mlcheck.lint.sites.training.groups import forgotten_groups
 from mlcheck.lint.sites.training.named_groups import left_out_by_name
 from mlcheck.lint.sites.training.optimizers import around, following, handed_out, model_given, optimizers
+from mlcheck.lint.sites.training.sorted_parameters import dropped_lists
 from mlcheck.lint.training import Optimizer, Unheld
 from mlcheck.lint.values import Symbol
 
@@ -70,12 +71,12 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
 
 
 def _forgotten(facts: Facts) -> Iterator[Finding]:
-    for made, group, name in forgotten_groups(facts.sites):
+    for group, name, made in (*forgotten_groups(facts.sites), *dropped_lists(facts.sites)):
         yield Finding(
             f"`{name}` is filled with parameters and not added to the groups: no optimizer updates them",
-            made.file.place(group, made.context).location,
-            help="append it, as the groups above",
-            related=(made.place.location,),
+            group.location,
+            help="add it, as the other groups",
+            related=(made.location,),
         )
 
 

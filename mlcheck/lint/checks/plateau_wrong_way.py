@@ -75,7 +75,7 @@ def _mode(scheduler: Scheduler) -> str:
 
 
 def _metric(node: ast.AST) -> str:
-    """The name of what the scheduler is told; "" for anything computed."""
+    """The name of what the scheduler is told, and of the function that it is the answer of; "" for the rest."""
     if not isinstance(node, ast.Call):
         return ""
     given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "metrics")]
@@ -84,4 +84,6 @@ def _metric(node: ast.AST) -> str:
         return str(value.slice.value)
     if isinstance(value, ast.Attribute):
         return value.attr
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        return value.func.id
     return value.id if isinstance(value, ast.Name) else ""

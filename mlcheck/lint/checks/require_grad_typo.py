@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts, Place
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name
 from mlcheck.lint.sites import Class, Context, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import is_module, makes_module
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.settings import setting
-from mlcheck.lint.sites.training.freezing import compared, of_copies
+from mlcheck.lint.sites.training.freezing import compared, of_copies, unread_names
 
 LOOKS_AT = "frozen parameter"
 _OF_RESNET = ("conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc")
@@ -46,24 +46,12 @@ def check(facts: Facts) -> Iterator[Finding]:
             place.location,
             help=f'ask for the beginning of the name: `name.startswith("{name}.")`',
         )
-    files = list(facts.sites.mentioning([".require_grad"], tests=True))
-    if not any("torch" in file.text for file in files):
-        return
-    nodes = [
-        (file, node)
-        for file in files
-        for node in walk(file.module.source.tree)
-        if isinstance(node, ast.Attribute) and node.attr == "require_grad"
-    ]
-    if any(isinstance(node.ctx, ast.Load) for _, node in nodes):
-        return
-    for file, node in nodes:
-        if not is_name(node.value, "self"):
-            yield Finding(
-                "`require_grad` is no attribute of a tensor: nothing is frozen or set free by it",
-                file.place(node, file.walk.module).location,
-                help="write `requires_grad`",
-            )
+    for place, name in unread_names(facts.sites):
+        yield Finding(
+            f"`{name}` is no attribute of a tensor: nothing is frozen or set free by it",
+            place.location,
+            help="write `requires_grad`",
+        )
 
 
 def _whole_names(facts: Facts) -> Iterator[tuple[Place, str]]:

@@ -8,9 +8,9 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import Call, File, Sites
+from mlcheck.lint.sites import File, Sites
 from mlcheck.lint.sites.data.loaders import Loader, loaders
-from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, owned, starts
+from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, names_of_choice, owned, starts
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
@@ -87,8 +87,7 @@ def _forgotten(sites: Sites) -> Iterator[Finding]:
     """A sampler that is made for some data and given to nobody, beside a loader of the same data without one."""
     made = list(sites.calls("torch.utils.data.DistributedSampler"))
     for sampler in made:
-        names, data, function = sampler.file.names_given(sampler.node), sampler.argument("dataset", 0), sampler.function
-        names = names or _arms(sampler)
+        names, data, function = names_of_choice(sampler), sampler.argument("dataset", 0), sampler.function
         if len(names) != 1 or not isinstance(data, ast.Name | ast.Attribute) or function is None:
             continue
         if is_for_evaluation(sampler):  # a score over all of it, on every rank, is slow and right
@@ -110,12 +109,3 @@ def _forgotten(sites: Sites) -> Iterator[Finding]:
                         help=f"pass `sampler={names[0]}`, and no `shuffle`",
                         related=(sampler.place.location,),
                     )
-
-
-def _arms(sampler: Call) -> tuple[str, ...]:
-    """The name that `DistributedSampler(data) if distributed else None` is given."""
-    function = sampler.function
-    for node in function.nodes if function is not None else ():
-        if isinstance(node, ast.IfExp) and sampler.node in (node.body, node.orelse):
-            return sampler.file.names_given(node)
-    return ()

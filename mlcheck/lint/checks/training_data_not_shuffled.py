@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield from _in_order(loader)
     yield from not_followed(facts.sites)
     for each in facts.sites.once(made):
-        if each.trained and each.split in ("", "train") and _is_left_in_order(each):
+        if (each.trained or each.hook == "train") and each.split in ("", "train") and _is_left_in_order(each):
             yield Finding(
                 f"The training data is not shuffled: this call of `{each.entered.function.name}` leaves "
                 "`shuffle` at False",

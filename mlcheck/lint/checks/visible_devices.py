@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Class, Context, File, Function, Named, ProjectModule
 from mlcheck.lint.sites.gpus import renumbered, written_as_list
@@ -33,21 +33,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             if value == _KEY:
                 yield from renumbered(file, node, context)
                 yield from written_as_list(file, node, context)
-                used = (
-                    None
-                    if _runs_elsewhere(file, context)
-                    else (
-                        _used_before(file, node, context)
-                        or _asked_by_import(file, node, context)
-                        or _used_before_call(file, context)
-                    )
-                )
+                used = None if _runs_elsewhere(file, context) else _first_use(file, node, context)
                 if used is not None:
                     yield Finding(
                         f"`{_KEY}` is set after CUDA was asked: the choice may be ignored",
                         file.place(node, context).location,
                         help="set it before torch is first used, or outside of the program",
-                        related=(file.place(used, context).location,),
+                        related=(used.location,),
                     )
             elif _NEARLY.match(value):
                 yield Finding(
@@ -55,6 +47,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                     file.place(node, context).location,
                     help=f"the name is `{_KEY}`",
                 )
+
+
+def _first_use(file: File, node: ast.AST, context: Context) -> Place | None:
+    """Where CUDA was asked before."""
+    here = _used_before(file, node, context) or _asked_by_import(file, node, context)
+    return file.place(here, context) if here is not None else _used_before_call(file, context)
 
 
 def _runs_elsewhere(file: File, context: Context) -> bool:
@@ -121,13 +119,15 @@ def _moves_there(call: Call) -> bool:
     return last_name(call.node.func) == "to" and isinstance(told, str) and told.startswith("cuda")
 
 
-def _used_before_call(file: File, context: Context) -> ast.AST | None:
-    """A question about CUDA above the only call of the function that sets the variable, in the same file."""
+def _used_before_call(file: File, context: Context) -> Place | None:
+    """A question about CUDA above the only call of the function that sets the variable."""
     function = file.function_around(context)
     above = list(callers(file.sites, function)) if function is not None and function.cls is None else []
-    if len(above) != 1 or above[0].file is not file or any(word in file.text for word in _CHILDREN):
+    texts = [file.text, *(call.file.text for call in above)]
+    if len(above) != 1 or any(word in text for text in texts for word in _CHILDREN):
         return None
-    return _used_before(file, above[0].node, above[0].context)
+    used = _used_before(above[0].file, above[0].node, above[0].context)
+    return above[0].file.place(used, above[0].context) if used is not None else None
 
 
 def _asked_by_import(file: File, node: ast.AST, context: Context) -> ast.AST | None:

@@ -80,8 +80,19 @@ def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Ca
     if _DIFFERS.search(text) or any(isinstance(child, ast.Name) and child.id in names for child in nodes):
         return None
     for child in nodes:
-        if isinstance(child, ast.Call) and child.args:
+        if isinstance(child, ast.Call):
             name = file.resolve(child.func, inner)
-            if isinstance(name, str) and canonical(name) in _SEEDS:
+            seeds = isinstance(name, str) and canonical(name) in _SEEDS and bool(child.args)
+            if seeds or (isinstance(name, Function) and _seeds_by_argument(name)):
                 return file, child, inner
     return None
+
+
+def _seeds_by_argument(function: Function) -> bool:
+    """`def seed_all(seed=0): np.random.seed(seed)`, which does nothing that could tell the workers apart."""
+    text = function.file.module.text_of(function.node)
+    calls = [node for node in function.nodes if isinstance(node, ast.Call)]
+    named = [(call, function.file.resolve(call.func, function.inner)) for call in calls]
+    if _DIFFERS.search(text) or any(isinstance(name, Function) for _, name in named):
+        return False
+    return any(call.args and isinstance(name, str) and canonical(name) in _SEEDS for call, name in named)

@@ -56,6 +56,15 @@ def owned(sites: Sites) -> bool:
     return any(_TRAINER.search(file.text) for file in sites.mentioning(["Trainer("], tests=True))
 
 
+def names_of_choice(call: Call) -> tuple[str, ...]:
+    """The names that the call is given, by itself or as `DDP(model) if distributed else model`."""
+    names = call.file.names_given(call.node)
+    for node in call.function.nodes if call.function is not None and not names else ():
+        if isinstance(node, ast.IfExp) and call.node in (node.body, node.orelse):
+            return call.file.names_given(node)
+    return names
+
+
 def _is_of_rank(file: File, test: ast.expr) -> bool:
     """`if args.save_logs:`, where the file has `args.save_logs = args.logs and is_master(args)`."""
     if not isinstance(test, ast.Attribute):

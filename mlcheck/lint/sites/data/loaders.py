@@ -67,8 +67,7 @@ class Loader:
     @property
     def hook(self) -> str:
         """The split by the method of a framework that makes the loader."""
-        function = self.call.function
-        return _HOOKS.get(function.name, "") if function is not None else ""
+        return hook_of(self.call.function)
 
     def _told(self) -> Iterator[str]:
         yield from self.names
@@ -101,6 +100,11 @@ class Loader:
         """Whether worker processes load the data: `num_workers` is given and not 0."""
         given = self.call.argument("num_workers", 5)
         return given is not None and given is not OPEN and self.call.constant("num_workers", 5) != 0
+
+
+def hook_of(function: Function | None) -> str:
+    """The split by the name of a framework's method."""
+    return _HOOKS.get(function.name, "") if function is not None else ""
 
 
 def kind_of_data(origin: Origin) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
-from mlcheck.lint.sites.data.loaders import Loader, loaders, trained
+from mlcheck.lint.sites.data.loaders import Loader, hook_of, loaders, trained
 from mlcheck.lint.sites.entering import Entered
 from mlcheck.lint.sites.model import OPEN, Call, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins, returns
@@ -28,6 +28,11 @@ class Made:
     @property
     def call(self) -> Call:
         return self.entered.call
+
+    @property
+    def hook(self) -> str:
+        """The split by the method of a framework that asks for the loader."""
+        return hook_of(self.call.function)
 
     @cached_property
     def split(self) -> str:

@@ -12,7 +12,7 @@ from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.model import Call, Class, Function
-from mlcheck.lint.sites.origins import Origin, callers, origins
+from mlcheck.lint.sites.origins import Origin, callers, origins, returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.ranks import DDP
 
@@ -30,16 +30,19 @@ class Bypassed(NamedTuple):
 
 def bypassed(sites: Sites) -> Iterator[Bypassed]:
     """Calls inside a wrapper that was handed over, in training, where nobody calls the wrapper itself."""
-    for file in sites.mentioning([".module"]):
+    opening = [function for file in sites.mentioning([".module"]) for function in file.functions if _opened(function)]
+    words = [".module", *(f"{function.name}(" for function in opening)]
+    for file in sites.mentioning(words):
         if "all_reduce" in file.text and ".grad" in file.text:
             continue  # which may average the gradients by hand
         for function in file.functions:
             text = function.text
             decorated = " ".join(map(ast.unparse, function.node.decorator_list))
-            if ".module" not in text or any(word in text + decorated for word in _WITHOUT_GRADIENT):
+            without = any(word in text + decorated for word in _WITHOUT_GRADIENT)
+            if without or not any(word in text for word in words):
                 continue
             for node in function.nodes:
-                name = _inside(node)
+                name = _inside(node) or _inside_by_name(function, node)
                 if name not in function.parameters or not isinstance(node, ast.Call) or not node.args:
                     continue
                 wraps = origins(file, ast.Name(name, ast.Load()), function.inner)
@@ -59,17 +62,46 @@ def _inside(node: ast.AST) -> str:
     return ""
 
 
+def _inside_by_name(function: Function, node: ast.AST) -> str:
+    """`head` of `inner(x)`, where `inner = head.module`, or what `unwrap(head)` gives."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return ""
+    bound = function.file.bindings(node.func.id, function.inner)
+    match bound[0].value if len(bound) == 1 and bound[0].kind == "value" else None:
+        case ast.Attribute(value=ast.Name(id=name), attr="module"):
+            return name
+        case ast.Call(func=opener, args=[ast.Name(id=name)], keywords=[]):
+            named = function.file.resolve(opener, function.inner)
+            return name if isinstance(named, Function) and _opened(named) else ""
+    return ""
+
+
+def _opened(function: Function) -> bool:
+    """Whether it returns what is inside its argument: `net.module if hasattr(net, "module") else net`."""
+    names, found = list(function.parameters), list(returns(function))
+    if len(names) != 1 or not 1 <= len(found) <= 2:
+        return False
+    arms = {
+        ast.unparse(arm)
+        for each in found
+        for arm in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])
+    }
+    return f"{names[0]}.module" in arms and arms <= {f"{names[0]}.module", names[0]}
+
+
 def _is_bypass(wrap: Origin, call: ast.Call, name: str) -> bool:
     """Whether the wrapper is certain, and what is called inside it runs layers that it has."""
     if canonical(wrap.name) != DDP or not isinstance(wrap.node, ast.Call):
         return False
-    method = last_name(call.func)
-    if ast.unparse(call.func) == f"{name}.module":
-        method = "forward"
+    whole = isinstance(call.func, ast.Name) or ast.unparse(call.func) == f"{name}.module"
+    method = "forward" if whole else last_name(call.func)
     inner = Call(wrap.file, wrap.node, wrap.context).argument("module", 0)
     made = origins(wrap.file, _unmoved(inner), wrap.context) if inner is not None else []
     classes = {each.file.resolve(each.node.func, each.context) for each in made if isinstance(each.node, ast.Call)}
-    return len(made) == 1 and all(isinstance(cls, Class) and _runs_layers(cls, method) for cls in classes)
+    known = [cls for cls in classes if isinstance(cls, Class)]
+    if whole and not known:
+        return True  # the wrapper refuses a module without parameters to train
+    return len(made) == 1 and len(known) == len(classes) and all(_runs_layers(cls, method) for cls in known)
 
 
 def _unmoved(node: ast.expr) -> ast.expr:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
+
+_TYPOS = ("require_grad", "requires_gard", "requiresgrad")
+_NEARLY = pattern(rf"\b(?:{'|'.join(_TYPOS)}|requires?_grads|trainable)\b")
+"""What is written for `requires_grad`, by slip or as other libraries call it."""
 
 
 def of_copies(sites: Sites) -> Iterator[Place]:
@@ -56,3 +62,31 @@ def compared(sites: Sites) -> Iterator[tuple[Place, str]]:
             if node in file.statements and isinstance(node.left, ast.Attribute) and node.left.attr == "requires_grad":
                 if isinstance(node.ops[0], ast.Eq) and isinstance(node.comparators[0], ast.Constant):
                     yield file.place(node, context), ast.unparse(node.left)
+
+
+def unread_names(sites: Sites) -> Iterator[tuple[Place, str]]:
+    """`p.require_grad = False`, and `p.trainable = False` in a loop over parameters: set, and read by nobody."""
+    files = list(sites.mentioning([".require", ".trainable"], tests=True))
+    if not any("torch" in file.text for file in files):
+        return
+    read = {name for file in files for name in _NEARLY.findall(file.text) if _is_read(file, name)}
+    for file in files:
+        for assigned in file.walk.attributes:
+            owner, name = assigned.target.value, assigned.target.attr
+            if name in read or not _NEARLY.fullmatch(name) or ast.unparse(owner) == "self":
+                continue
+            if name in _TYPOS or _is_parameter(file, owner, assigned.context):
+                yield file.place(assigned.target, assigned.context), name
+
+
+def _is_read(file: File, name: str) -> bool:
+    reads = (node for node in walk(file.module.source.tree) if isinstance(node, ast.Attribute) and node.attr == name)
+    return any(isinstance(node.ctx, ast.Load) for node in reads)
+
+
+def _is_parameter(file: File, owner: ast.expr, context: Context) -> bool:
+    """Whether loops over `parameters()` alone bind the variable."""
+    bound = file.bindings(owner.id, context) if isinstance(owner, ast.Name) else []
+    return bool(bound) and all(
+        isinstance(each.node, ast.For) and ast.unparse(each.node.iter).endswith("parameters()") for each in bound
+    )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_name
-from mlcheck.lint.sites.model import Call, Function
+from mlcheck.lint.sites.model import Function
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.training.optimizers import optimizers
 
 
-def forgotten_groups(sites: Sites) -> Iterator[tuple[Call, ast.Assign, str]]:
-    """`group = {"lr": 1e-2}`, filled like the groups above it; those were appended to what the optimizer is given."""
+def forgotten_groups(sites: Sites) -> Iterator[tuple[Place, str, Place]]:
+    """`group = {"lr": 1e-2}`, filled like the groups above it; those were appended to what the optimizer is given.
+
+    The group, its name, and where the optimizer is made.
+    """
     for made in sites.once(optimizers):
         given = made.argument("params", 0)
         if made.function is None or not isinstance(given, ast.Name):
@@ -23,7 +27,7 @@ def forgotten_groups(sites: Sites) -> Iterator[tuple[Call, ast.Assign, str]]:
             last = max(node.lineno for node in added if isinstance(node.args[0], ast.Name) and node.args[0].id == name)
             group = _bound_after(made.function, name, last, made.node.lineno)
             if group is not None and _is_only_filled(made.function, name, group.lineno):
-                yield made, group, name
+                yield made.file.place(group, made.context), name, made.place
 
 
 def _adds(node: ast.Call, groups: str) -> bool:

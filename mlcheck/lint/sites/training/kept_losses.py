@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.nodes import is_length, last_name, own_nodes, stores, walk
+from mlcheck.lint.nodes import is_attribute, is_length, last_name, own_nodes, stores, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.file import File
+from mlcheck.lint.sites.model import Class
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
 
 _CUTS = pattern(r"\bdetach_\(|set_grad_enabled\(|requires_grad")
+_EMPTY = ("[]", "list()", "deque()", "collections.deque()")
 _EPOCHS = frozenset(["range", "trange"])
 
 
 class KeptLoss(NamedTuple):
-    """The sum, where it takes the loss, and the backward pass that proves the graph."""
+    """The sum or list, where it takes the loss, and the backward pass that proves the graph."""
 
     file: File
-    loop: LoopSite
+    context: Context
     name: str
     adding: ast.stmt
     backward: ast.stmt
@@ -34,6 +38,7 @@ def kept_losses(sites: Sites) -> Iterator[KeptLoss]:
     for file in sites.mentioning([".backward("]):
         if "torch" not in file.text:
             continue
+        yield from _kept_by_objects(file)
         for loop in for_loops(file):
             text = file.module.text_of(loop.node)
             if "+" in text and ".backward(" in text and ".step(" in text and not _CUTS.search(text):
@@ -52,7 +57,39 @@ def _kept(loop: LoopSite) -> Iterator[KeptLoss]:
             if any(stores(each, name) for each in body if each is not line):
                 continue
             if _is_epoch(loop) and _begins_as_number(loop, name):
-                yield KeptLoss(loop.file, loop, name, line, body[number])
+                yield KeptLoss(loop.file, loop.context, name, line, body[number])
+
+
+def _kept_by_objects(file: File) -> Iterator[KeptLoss]:
+    """`self.losses.append(loss)` in a method that makes a whole step with it; nobody ever empties the list."""
+    for function in file.functions:
+        body = function.node.body
+        if function.cls is None or not any(map(_is_step, body)):
+            continue
+        losses = {loss: line for line in body if (loss := _differentiated(line))}
+        for line in body:
+            match line:
+                case ast.Expr(
+                    value=ast.Call(
+                        func=ast.Attribute(value=ast.Attribute(attr=name) as kept, attr="append"),
+                        args=[ast.Name(id=loss)],
+                    )
+                ) if loss in losses and is_attribute(kept, function.receiver, name):
+                    stored = [each for each in body if stores(each, loss)]
+                    if len(stored) == 1 and _grows_for_ever(function.cls, name):
+                        yield KeptLoss(file, function.inner, ast.unparse(kept), line, losses[loss])
+
+
+def _grows_for_ever(cls: Class, name: str) -> bool:
+    """Whether a constructor makes the list, empty, and nothing anywhere takes from it or makes it anew."""
+    sets = cls.attributes.get(name, [])
+    empty = [function for function, each in sets if each.value is not None and ast.unparse(each.value) in _EMPTY]
+    if [function.name for function in empty] != ["__init__"] or len(sets) != 1:
+        return False
+    emptied = re.compile(rf"\.{name}(?:\.(?:clear|pop|popleft)\(|\[:\])|\bdel\b[^\n]*\.{name}\b|['\"]{name}['\"]")
+    begun = re.compile(rf"\.{name}\s*=[^=]")
+    texts = [file.text for file in cls.file.sites.mentioning([name], tests=True)]
+    return not any(map(emptied.search, texts)) and sum(len(begun.findall(text)) for text in texts) <= 1
 
 
 def _differentiated(line: ast.stmt) -> str:
