@@ -9,8 +9,10 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import text_of
 from mlcheck.lint.sites.layers.state_views import BATCH_SIZE, state_views
+from mlcheck.lint.sites.origins import callers, returns
 from mlcheck.lint.sites.straight import read_after
 
 LOOKS_AT = "sequence layer"
@@ -27,6 +29,7 @@ _TIME_FIRST = pattern(rf"[(\[]\s*{_TIME}\s*,\s*{_BATCH}\b")
 
 _ALONG = r"(?:\[:, -1(?:, :)?\]|\.(?:mean|sum)\((?:dim=)?1\))"
 """The last of, or the mean over, the second dimension."""
+_FIRST = rf"(?:{_ALONG}|\[:, 0(?:, :)?\])"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -47,10 +50,10 @@ def check(facts: Facts) -> Iterator[Finding]:
         if call.cls is not None and call.constant("batch_first", _position(call)) is True:
             yield from _last_of_batch(call)
         yield from _state_viewed(call)
-        if call.cls is None or call.constant("batch_first", _position(call), default=False) is not False:
+        if call.constant("batch_first", _position(call), default=False) is not False:
             continue
-        evidence = _evidence(call.cls, layers) or _used_as_batch(call)
-        if evidence:
+        found = (_evidence(cls, layers) or _used_as_batch(cls, names) for cls, names in _homes(call))
+        if evidence := next(filter(None, found), ""):
             name = call.name.rpartition(".")[2]
             yield Finding(
                 f"`{name}` takes (sequence, batch, features) unless told, and {evidence}: "
@@ -102,25 +105,42 @@ def _position(call: Call) -> int:
     return _POSITIONS[call.name.rpartition(".")[2]]
 
 
-def _used_as_batch(call: Call) -> str:
-    """The last step of a sequence, or the mean over it, taken along the dimension that is the batch."""
-    cls, forward = call.cls, call.cls.methods.get("forward") if call.cls is not None else None
-    if cls is None or forward is None or _SWAPS.search(text_of(cls)) or _TIME_FIRST.search(text_of(cls)):
+def _homes(call: Call) -> Iterator[tuple[Class, list[str]]]:
+    """The class that keeps the layer, and its attributes: that around it, or those that call the function around."""
+    if call.cls is not None:
+        yield call.cls, _attributes_with(call.cls, call)
+    elif call.function is not None and any(_holds(call, node) for node in returns(call.function)):
+        for above in callers(call.file.sites, call.function):
+            names = [name for name in above.file.names_given(above.node) if above.cls and name in above.cls.attributes]
+            if above.cls is not None and names:
+                yield above.cls, names
+
+
+def _holds(call: Call, node: ast.expr) -> bool:
+    """Whether an expression is the layer, or what is made of it."""
+    local = call.file.names_given(call.node)
+    return any(part is call.node or (isinstance(part, ast.Name) and part.id in local) for part in walk(node))
+
+
+def _used_as_batch(cls: Class, layers: list[str]) -> str:
+    """One step of a sequence, or the mean over it, taken along the dimension that is the batch."""
+    forward = cls.methods.get("forward")
+    if forward is None or _SWAPS.search(text_of(cls)) or _TIME_FIRST.search(text_of(cls)):
         return ""
-    layers = _attributes_with(cls, call)
     body = ast.unparse(forward.node)
+    along = _ALONG if re.search(r"unsqueeze|None\]|None,|batch_size=1\b", body) else _FIRST
     for name in layers:
-        found = re.search(rf"self\.{name}\((?:[^()]|\([^()]*\))*\)(?:\[0\])?{_ALONG}", body)
+        found = re.search(rf"self\.{name}\((?:[^()]|\([^()]*\))*\)(?:\[0\])?{along}", body)
         for result in re.findall(rf"^ *\(?(\w+)(?:, [^=]+)? = self\.{name}\(", body, re.MULTILINE):
             if len(re.findall(rf"\b{result}\)?(?:, [^=\n]+)? = |, {result}\b[^=\n]* = ", body)) == 1:
-                found = found or re.search(rf"(?<![\w.]){result}{_ALONG}", body)
-        found = found or _next_use(forward, name)
+                found = found or re.search(rf"(?<![\w.]){result}{along}", body)
+        found = found or _next_use(forward, name, along)
         if found is not None:
             return f"`{found[0]}` takes its second dimension for the sequence"
     return ""
 
 
-def _next_use(forward: Function, layer: str) -> re.Match[str] | None:
+def _next_use(forward: Function, layer: str, along: str) -> re.Match[str] | None:
     """`h = self.encoder(h)`, and `h.mean(dim=1)` where `h` is read next."""
     for node in forward.nodes:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
@@ -130,7 +150,7 @@ def _next_use(forward: Function, layer: str) -> re.Match[str] | None:
             continue
         use = read_after(forward.node, node.value, target.id)
         around = (each for each in forward.nodes if isinstance(each, ast.Call | ast.Subscript) and use in walk(each))
-        matches = (re.fullmatch(rf"{target.id}{_ALONG}", ast.unparse(each)) for each in around)
+        matches = (re.fullmatch(rf"{target.id}{along}", ast.unparse(each)) for each in around)
         if use is not None and (found := next(filter(None, matches), None)) is not None:
             return found
     return None
@@ -167,13 +187,29 @@ def _evidence(cls: Class, layers: list[Call]) -> str:
 
 
 def _taken_apart(forward: Function) -> str:
-    """`b, t, _ = x.shape` of an argument, in a forward pass that neither reshapes nor joins anything."""
+    """`b, t, _ = x.shape` of an argument, and `b, t = ids.shape` of one that is embedded.
+
+    In a forward pass that neither reshapes nor joins anything.
+    """
     if re.search(r"\.view\(|reshape\(|flatten\(|cat\(|unbind|\[-1\]|expand\(|repeat\(", ast.unparse(forward.node)):
         return ""
     for node in forward.nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) and len(node.targets[0].elts) == 3:
-            text, first = ast.unparse(node.value), ast.unparse(node.targets[0].elts[0])
+        sizes = node.targets[0].elts if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) else []
+        if isinstance(node, ast.Assign) and len(sizes) in (2, 3):
+            text, first = ast.unparse(node.value), ast.unparse(sizes[0])
             held = text.removesuffix(".shape").removesuffix(".size()")
-            if held != text and held in forward.parameters and BATCH_SIZE.fullmatch(first):
+            known = held != text and (len(sizes) == 3 or _is_embedded(forward, held))
+            if known and held in forward.parameters and BATCH_SIZE.fullmatch(first):
                 return ast.unparse(node).replace("(", "").replace(")", "")
     return ""
+
+
+def _is_embedded(forward: Function, name: str) -> bool:
+    """`self.tokens(ids)`, where that is an `nn.Embedding`: the numbers of tokens get a third dimension."""
+    for node in forward.nodes:
+        if isinstance(node, ast.Call) and [ast.unparse(argument) for argument in node.args] == [name]:
+            sets = forward.cls.attribute(own_attribute(node.func, forward)) if forward.cls is not None else []
+            made = [function.file.called(each.value, each.context) for function, each in sets]
+            if made == ["torch.nn.Embedding"]:
+                return True
+    return False

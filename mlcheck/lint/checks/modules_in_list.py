@@ -104,8 +104,8 @@ def _hides(cls: Class, name: str, function: Function, assigned: AttributeSet) ->
     else:
         named = cls.file.resolve(value.func, context) if isinstance(value, ast.Call) and not value.args else None
         empty = named in ("builtins.list", "builtins.dict", "collections.OrderedDict") or _of_lists(cls, value, context)
-    named = (assigned.value, *getattr(assigned.node, "targets", ()))  # `layers = self.layers = []`
-    local = next((each.id for each in named if isinstance(each, ast.Name)), "")
+    called = (assigned.value, *getattr(assigned.node, "targets", ()))  # `layers = self.layers = []`
+    local = next((each.id for each in called if isinstance(each, ast.Name)), "")
     if not empty or (local and _handed_on(cls, local, function.node)):
         return False
     return bool(empty) and any(
