@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call, Class, File, Sites
 from mlcheck.lint.sites.data.epoch_samplers import heirs, shuffles
-from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.data.loaders import LOADER, loaders, trained_again
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.sites.ranks import is_for_evaluation, owned
@@ -34,7 +34,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     calls = [*facts.sites.calls(_SAMPLER), *_picked(facts.sites), *facts.sites.once(heirs)]
     facts.sites.seen["distributed sampler"] = len(calls)
     texts = [file.text for file in facts.sites.files.values()]
-    if not calls or facts.sites.once(owned) or not any(_EPOCHS.search(text) for text in texts):
+    if not calls or facts.sites.once(owned):
+        return
+    if not any(_EPOCHS.search(text) for text in texts) and not _goes_over_one_again(facts.sites):
         return
     told = _told(facts.sites)
     if told is None:
@@ -64,6 +66,12 @@ def _goes_over_it_once(call: Call) -> bool:
     """Whether it belongs to a program by itself that says nothing of training, such as one that takes statistics."""
     text = call.file.text
     return _GUARD.search(text) is not None and _TRAINS.search(text) is None
+
+
+def _goes_over_one_again(sites: Sites) -> bool:
+    """Whether a loader with a sampler is gone over in each turn of a loop, whatever that counts."""
+    again = [loader for loader in sites.once(loaders) if id(loader.call.node) in sites.once(trained_again)]
+    return any(loader.call.argument("sampler", 3) is not None for loader in again)
 
 
 def _picked(sites: Sites) -> Iterator[Call]:

@@ -66,10 +66,12 @@ def _method(file: File, node: ast.Attribute, context: Context) -> Named:
 
 
 def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) -> Named:
-    """`engine.fit`, where `engine` is made once, of a class of the project; `Engine(...).fit`."""
+    """`engine.fit`, where `engine` is made once, of a class of the project, or told to be one; `Engine(...).fit`."""
     made: ast.AST | None = node.value
     if isinstance(made, ast.Name) and depth > 0:
         bindings = file.bindings(made.id, context)
+        if len(bindings) == 1 and bindings[0].kind == "param":
+            return _of_annotated(file, bindings[0], node.attr, depth)
         binding = bindings[0] if len(bindings) == 1 and bindings[0].kind in ("value", "item") else None
         made, context = (binding.value, binding.context) if binding is not None else (None, context)
         if binding is not None and isinstance(made, ast.Tuple | ast.List) and 0 <= binding.item < len(made.elts):
@@ -78,6 +80,16 @@ def _of_instance(file: File, node: ast.Attribute, context: Context, depth: int) 
         return None
     cls = file.resolve(made.func, context, depth - 1)
     return cls.find(node.attr) if isinstance(cls, Class) else None
+
+
+def _of_annotated(file: File, binding: Binding, name: str, depth: int) -> Named:
+    """The method of `def run(engine: Engine)`, where no class derived from that has its own."""
+    told = binding.node.annotation if isinstance(binding.node, ast.arg) else None
+    cls = file.resolve(told, binding.context, depth - 1) if isinstance(told, ast.Name | ast.Attribute) else None
+    found = cls.find(name) if isinstance(cls, Class) else None
+    if found is None or any(cls in other.line[1:] and name in other.methods for other in file.sites.classes):
+        return None
+    return found
 
 
 def meaning_of(file: File, binding: Binding, depth: int = _DEPTH) -> Named:

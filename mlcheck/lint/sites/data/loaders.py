@@ -150,14 +150,32 @@ def loaders(sites: Sites) -> tuple[Loader, ...]:
 
 def trained(sites: Sites) -> frozenset[int]:
     """The nodes of the calls whose value a training loop runs over, and those of the functions that make it."""
-    found: set[int] = set()
+    return frozenset(node for node, _ in sites.once(_gone_over))
+
+
+def trained_again(sites: Sites) -> frozenset[int]:
+    """Those that the loop runs over once more in each turn of another loop around it."""
+    return frozenset(node for node, again in sites.once(_gone_over) if again)
+
+
+def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
+    found: set[tuple[int, bool]] = set()
     for call in _backward_calls(sites):
         for loop in call.loops:
             over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
-            for node in (*(_iterated(over) if over is not None else ()), *_nexts(loop.node)):
+            outer = call.loops[-1].node if over is not None and loop is not call.loops[-1] else None
+            for node in _iterated(over) if over is not None else _nexts(loop.node):
                 for origin in origins(call.file, node, loop):
-                    found |= {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
+                    again = outer is not None and not _is_made_in(origin, outer)
+                    ways = {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
+                    found |= {(way, again) for way in ways}
     return frozenset(found)
+
+
+def _is_made_in(origin: Origin, loop: ast.AST) -> bool:
+    """Whether each turn of the loop makes its own."""
+    places = [origin.context, *([origin.entered.call.context] if origin.entered is not None else [])]
+    return any(outer.node is loop for place in places for outer in place.outwards())
 
 
 def _iterated(over: ast.expr) -> Iterator[ast.expr]:
