@@ -10,7 +10,7 @@ from mlcheck.lint.interpret.joins import join_values
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.python import decorators
-from mlcheck.lint.pytorch import cuts, freezing, gradients, holding, modes
+from mlcheck.lint.pytorch import cuts, freezing, gradients, holding, modes, optimizers
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.values import (
     FALSE,
@@ -122,6 +122,8 @@ def _of_object(m: Machine, owner: Object, name: str, node: ast.AST) -> Value:
             return Saved(modes.modes_of(m, owner), ("attr", owner.id, name))
         if name == "module":
             return owner
+    if name == "param_groups" and (known := optimizers.groups(m, owner)) is not None:
+        return known
     if owner.type.startswith("torchvision.models.") and not name.startswith("_") and name not in _OF_MODULES:
         return Symbol(("attr", owner.id, name), name)
     if owner.type == "builtins.dict" or name in _CALLABLE or (owner.cls is None and modes.is_module(owner)):

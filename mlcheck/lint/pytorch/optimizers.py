@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable
 from functools import lru_cache
 
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
 from mlcheck.lint.pytorch import gradients
-from mlcheck.lint.values import Args, Const, Kwargs, Object, Symbol, Value, owner_key
+from mlcheck.lint.values import Args, Const, Kwargs, Object, Params, Symbol, Table, Tuple, Value, owner_key
 
 _MORE = (".step(", "zero_grad", "zero_(", ".grad = None", ".backward(")
 """What a `step` does that clears gradients, computes others, or leaves the work to somebody else."""
@@ -32,6 +33,17 @@ def call(m: Machine, owner: Object | Symbol, name: str, args: Args, kwargs: Kwar
         m.store.set(("owns", key), frozenset())
         m.store.set(("may own", key), frozenset())
     return m.symbol()
+
+
+def groups(m: Machine, owner: Object) -> Value | None:
+    """`optimizer.param_groups` of one that was given the parameters themselves, and no more groups since."""
+    params = owner.args[0] if owner.args else owner.kwargs.get("params")
+    if not isinstance(params, Params) or params.one or params.gradient or not gradients.is_optimizer(m, owner):
+        return None
+    if owner.cls is not None or m.store.get(("owns", owner_key(owner))) != params.owners:
+        return None
+    group = containers.new_dict(m, Table({"params": params}, open=True))
+    return containers.new_list(m, Tuple((group,)))
 
 
 def _asks_again(optimizer: Object | Symbol) -> bool:

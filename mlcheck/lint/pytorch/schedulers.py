@@ -13,6 +13,9 @@ from mlcheck.lint.values import NONE, Object, Value, owner_key
 _TORCH = "torch.optim.lr_scheduler."
 _FACTORIES = ("transformers.get_", "transformers.optimization.get_", "diffusers.optimization.get_")
 
+_WARM = ("num_warmup_steps", "num_training_steps")
+_LENGTHS = {"OneCycleLR": ("max_lr", "total_steps", "epochs", "steps_per_epoch"), "CosineAnnealingLR": ("T_max",)}
+
 
 def make(m: Machine, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], node: ast.AST) -> Object | None:
     """The scheduler that a call of this library function or class makes; None where it makes none."""
@@ -21,8 +24,14 @@ def make(m: Machine, name: str, args: Sequence[Value], kwargs: Mapping[str, Valu
         return None
     made = Object(name, m.fresh(), None, tuple(args), dict(kwargs), m.place(node))
     optimizer = args[0] if args else kwargs.get("optimizer")
-    m.facts.training.schedulers[made.id] = Scheduler(m.place(node), made.id, name, optimizer, m.now(), dict(kwargs))
+    given = {**dict(zip(_in_order(name), args[1:], strict=False)), **kwargs}
+    m.facts.training.schedulers[made.id] = Scheduler(m.place(node), made.id, name, optimizer, m.now(), given)
     return made
+
+
+def _in_order(name: str) -> tuple[str, ...]:
+    """What may be given by position behind the optimizer, of those that say how long the schedule is."""
+    return _WARM if name.endswith("_with_warmup") else _LENGTHS.get(name.removeprefix(_TORCH), ())
 
 
 def call(

@@ -10,6 +10,9 @@ from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call, Function
 
+_SIZE_KEPT = [f"torch.{name}" for name in ("tanh", "relu", "sigmoid")]
+_SIZE_KEPT += [f"torch.nn.functional.{name}" for name in ("tanh", "relu", "gelu", "silu", "leaky_relu", "elu")]
+
 
 def pooled_elsewhere(forward: Function, node: ast.Call) -> Iterator[Finding]:
     """`w = softmax(self.score(x), dim=0)`, and `(w * x).sum(1)`: weights of the samples, summed over their parts."""
@@ -27,26 +30,42 @@ def pooled_elsewhere(forward: Function, node: ast.Call) -> Iterator[Finding]:
         if scored is None or not isinstance(values, ast.Name):
             continue
         given, _ = source(forward.file, scored, context)
-        if isinstance(given, ast.Call) and own_attribute(given.func, forward) and len(given.args) == 1:
-            same = ast.unparse(given.args[0]) == values.id and _is_unchanged(forward, given.args[0], values)
-            if same:
-                yield Finding(
-                    f"These weights add up to one over the samples of the batch, and are summed over dimension {dim}",
-                    forward.place(made).location,
-                    help=f"`dim={dim}`, the dimension that is summed over",
-                    related=(forward.place(node).location,),
-                )
+        scored = _first_input(forward, given)
+        if scored is not None and ast.unparse(scored) == values.id and _is_unchanged(forward, scored, values):
+            yield Finding(
+                f"These weights add up to one over the samples of the batch, and are summed over dimension {dim}",
+                forward.place(made).location,
+                help=f"`dim={dim}`, the dimension that is summed over",
+                related=(forward.place(node).location,),
+            )
 
 
 def _softmax_over_samples(forward: Function, node: ast.expr) -> ast.expr | None:
     """What a softmax over dimension 0 is taken of."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "softmax":
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return None
+    sets = forward.cls.attribute(own_attribute(node.func, forward)) if forward.cls is not None else []
+    layer = sets[0][1].value if len(sets) == 1 and len(node.args) == 1 else None
+    if isinstance(layer, ast.Call) and forward.file.called(layer, sets[0][1].context) == "torch.nn.Softmax":
+        return node.args[0] if Call(sets[0][0].file, layer, sets[0][1].context).constant("dim", 0) == 0 else None
+    if node.func.attr != "softmax":
         return None
     call = Call(forward.file, node, forward.inner)
     of_function = forward.file.called(node, forward.inner) in ("torch.softmax", "torch.nn.functional.softmax")
     dim = call.constant("dim", 1 if of_function else 0)
     given = call.argument("input", 0) if of_function else node.func.value
     return given if dim == 0 and dim is not False else None
+
+
+def _first_input(forward: Function, node: ast.expr) -> ast.expr | None:
+    """`x` of `self.score(torch.tanh(self.first(x)))`; None where no layer of the module is among them."""
+    layers = 0
+    while isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+        own = bool(own_attribute(node.func, forward))
+        if not own and forward.file.called(node, forward.inner) not in _SIZE_KEPT:
+            return None
+        node, layers = node.args[0], layers + own
+    return node if layers else None
 
 
 def _is_unchanged(forward: Function, first: ast.expr, second: ast.Name) -> bool:
