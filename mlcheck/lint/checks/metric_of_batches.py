@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Facts
+from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.data.loaders import LOADER
@@ -30,6 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     known = any(True for _ in facts.sites.mentioning(WORDS))
     for file in facts.sites.mentioning(["no_grad", "inference_mode"]) if known else ():
         for function in file.functions:
+            yield from _averaged_at_once(function)
             for loop in _loops(function):
                 if _is_one_by_one(function, loop):
                     continue
@@ -48,7 +49,31 @@ def _loops(function: Function) -> Iterator[ast.For]:
             yield node
 
 
-def _is_one_by_one(function: Function, loop: ast.For) -> bool:
+def _averaged_at_once(function: Function) -> Iterator[Finding]:
+    """`np.mean([f1_score(y, model(x)) for x, y in loader])`; the batches may come from a method that yields them."""
+    if "backward" in (text := function.file.module.text_of(function.node)) or _SAMPLES.search(text):
+        return
+    for node in function.nodes:
+        match node:
+            case ast.Call(
+                func=func,
+                args=[ast.ListComp(elt=value, generators=[turn]) | ast.GeneratorExp(elt=value, generators=[turn])],
+            ) if last_name(func) in ("mean", "fmean") and not turn.ifs:
+                metric = _metric_of(function, value)
+                if metric and _gives_batches(function, turn.iter) and not _is_one_by_one(function, turn):
+                    yield _finding(metric, function.place(node), function.place(value))
+
+
+def _gives_batches(function: Function, over: ast.expr) -> bool:
+    if _OVER_DATA.search(ast.unparse(over)):
+        return True
+    named = function.file.resolve(over.func, function.inner) if isinstance(over, ast.Call) else None
+    if not isinstance(named, Function):
+        return False
+    return any(any(isinstance(node, ast.Yield) for node in walk(loop)) for loop in _loops(named))
+
+
+def _is_one_by_one(function: Function, loop: ast.For | ast.comprehension) -> bool:
     """Whether a loader that is made here brings one sample at a time: a metric of each, and then their mean."""
     file = function.file
     made = [
@@ -73,12 +98,16 @@ def _averaged(function: Function, loop: ast.For) -> Iterator[Finding]:
         metric = _metric_of(function, value)
         use = _mean_of(function, loop, name) if metric else None
         if use is not None:
-            yield Finding(
-                f"The mean of the batches' `{metric}` is not the `{metric}` of the data: it depends on the batches",
-                function.place(use).location,
-                help="gather labels and predictions of all batches, and compute it once",
-                related=(function.place(node).location,),
-            )
+            yield _finding(metric, function.place(use), function.place(node))
+
+
+def _finding(metric: str, mean: Place, each: Place) -> Finding:
+    return Finding(
+        f"The mean of the batches' `{metric}` is not the `{metric}` of the data: it depends on the batches",
+        mean.location,
+        help="gather labels and predictions of all batches, and compute it once",
+        related=(each.location,),
+    )
 
 
 def _metric_of(function: Function, value: ast.expr | None) -> str:
