@@ -3,12 +3,16 @@
 import ast
 from collections.abc import Iterator
 
-from mlcheck.core.finding import Finding
+from mlcheck.core.finding import Finding, first_of_each_line
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, stores_of
 from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.data.collating import padded_by_collate
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.modules import module_classes
 from mlcheck.lint.sites.layers.recurrent import Outputs, outputs
+from mlcheck.lint.values import Object
 
 LOOKS_AT = "padded sequence"
 WORDS = ("pad_packed_sequence", "pad_sequence")
@@ -20,7 +24,7 @@ _UNPACK = "torch.nn.utils.rnn.pad_packed_sequence"
 def check(facts: Facts) -> Iterator[Finding]:
     calls = list(facts.sites.calls(_UNPACK))
     facts.sites.seen[LOOKS_AT] = len(calls)
-    yield from _never_packed(facts)
+    yield from first_of_each_line(_never_packed(facts))
     for call in calls:
         first = call.constant("batch_first", 1, default=False)
         name = _padded(call)
@@ -52,12 +56,48 @@ def _never_packed(facts: Facts) -> Iterator[Finding]:
                     continue
                 facts.sites.seen[LOOKS_AT] += 1
                 if isinstance(node, ast.Subscript) and ast.unparse(node.slice).strip("()") in _LAST_STEP:
-                    yield Finding(
-                        f"`{ast.unparse(node)}` is the last position of a padded batch: padding, but for the longest",
-                        function.place(node).location,
-                        help="pack the batch and take the state, or gather the steps at `lengths - 1`",
-                        related=(padding[0].place.location,),
-                    )
+                    yield _finding(function, node, padding[0])
+    yield from _padded_by_collate(facts) if padding else ()
+
+
+def _finding(function: Function, node: ast.Subscript, padding: Call) -> Finding:
+    return Finding(
+        f"`{ast.unparse(node)}` is the last position of a padded batch: padding, but for the longest",
+        function.place(node).location,
+        help="pack the batch and take the state, or gather the steps at `lengths - 1`",
+        related=(padding.place.location,),
+    )
+
+
+def _padded_by_collate(facts: Facts) -> Iterator[Finding]:
+    """A module that is called on what the `collate_fn` of a loader padded, and hands it to its layer as it comes."""
+    padded: dict[ast.AST, Call] = {}
+    for forward in facts.forwards:
+        cls = forward.module.cls if isinstance(forward.module, Object) else None
+        call = facts.sites.call_at(forward.place) if cls is not None else None
+        made = padded_by_collate(call.file, call.node.args[0], call.context) if call and call.node.args else None
+        if cls is not None and made is not None:
+            padded[cls.node] = made
+    for module in facts.sites.once(module_classes):
+        function = module.methods.get("forward") if module.node in padded else None
+        for node in function.nodes if function is not None else ():
+            is_last = isinstance(node, ast.Subscript) and ast.unparse(node.slice).strip("()") in _LAST_STEP
+            if function is None or not is_last or not isinstance(node, ast.Subscript):
+                continue
+            layer = outputs(module.file, node.value, function.inner)
+            if layer is not None and layer.batch_first is True and _is_fed_as_it_comes(layer, function):
+                facts.sites.seen[LOOKS_AT] += 1
+                yield _finding(function, node, padded[module.node])
+
+
+def _is_fed_as_it_comes(made: Outputs, forward: Function) -> bool:
+    """`self.rnn(x)`, and `self.rnn(self.embed(x))`, of the first that the module is given."""
+    given, _ = source(forward.file, made.call.args[0], made.context)
+    if isinstance(given, ast.Call) and own_attribute(given.func, forward) and len(given.args) == 1:
+        sets = forward.cls.attribute(own_attribute(given.func, forward)) if forward.cls is not None else []
+        kinds = [method.file.called(each.value, each.context) for method, each in sets]
+        given = given.args[0] if kinds == ["torch.nn.Embedding"] else given
+    return isinstance(given, ast.Name) and [given.id] == list(forward.parameters)[1:2]
 
 
 def _is_fed_by(made: Outputs, names: set[str]) -> bool:

@@ -105,6 +105,9 @@ def _listed(origin: Origin, listed: ast.expr, depth: int = _DEPTH) -> list[Origi
     """The steps of a list written out, `*more` unfolded; none where it is not known, or made of itself."""
     if depth == 0:
         return []
+    if isinstance(listed, ast.BinOp) and isinstance(listed.op, ast.Add):
+        sides = [_listed(origin, side, depth - 1) for side in (listed.left, listed.right)]
+        return [step for side in sides for step in side] if all(sides) else []
     parts = _begun(origin, listed) or origins(origin.file, listed, origin.context, origin.entered)
     if len(parts) != 1 or not isinstance(parts[0].node, ast.List | ast.Tuple):
         return []
