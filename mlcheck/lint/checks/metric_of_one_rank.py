@@ -1,6 +1,7 @@
 """metric-of-one-rank: the held-out data is dealt out over the ranks, and nobody puts their results together."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -19,6 +20,8 @@ WORDS = ("DistributedSampler", "all_reduce", "Trainer(")
 _MEAN = pattern(r"(?:^|_)(?:mean|avg|average)(?:_|$)")
 _DIVIDES = ("world_size", "AVG", "div", "num_gpus", "n_gpu", "num_processes")
 _SAMPLER = "torch.utils.data.DistributedSampler"
+_LOADER = pattern(r"loader|(?:\b|_)dl\b|batches", re.IGNORECASE)
+_FILLS = ("update", "add")
 _TOGETHER = (
     "all_reduce",
     "all_gather",
@@ -86,7 +89,7 @@ def _loops(function: Function) -> Iterator[ast.For]:
     if "backward" in function.text:
         blocks = [node for node in nodes if isinstance(node, ast.With) and _switches_off(node)]
         nodes = [inner for block in blocks for inner in walk(block)]
-    return (n for n in nodes if isinstance(n, ast.For) and "loader" in ast.unparse(n.iter).lower())
+    return (n for n in nodes if isinstance(n, ast.For) and _LOADER.search(ast.unparse(n.iter)))
 
 
 def _switches_off(block: ast.With) -> bool:
@@ -100,7 +103,7 @@ def _average(function: Function) -> ast.Attribute | None:
         filled = {
             ast.unparse(node.func.value)
             for node in walk(loop)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLS
         }
         for node in function.nodes:
             if not isinstance(node, ast.Attribute) or node.attr not in ("avg", "average", "mean"):
