@@ -34,7 +34,7 @@ def _is_on_gpu(call: Call) -> bool:
     """Whether the function around it, or one that calls that, puts things on a GPU."""
     around = [call.function] if call.function is not None else []
     around += [above.function for each in around for above in callers(call.file.sites, each) if above.function]
-    texts = [each.file.module.text_of(each.node) for each in around] or [call.file.text]
+    texts = [each.text for each in around] or [call.file.text]
     return any(word in text for text in texts for word in (".cuda(", "set_device(", '"cuda', "'cuda", ".to("))
 
 
