@@ -66,9 +66,16 @@ def _added_up(file: File, scope: ast.AST, context: Context) -> dict[str, list[as
     left_out = {id(node) for loop in single for node in walk(loop)}
     added: dict[str, list[ast.expr]] = {}
     for node in sums:
-        if isinstance(node.target, ast.Name) and id(node) not in left_out:
-            added.setdefault(node.target.id, []).append(node.value)
+        if _is_sum(node.target) and id(node) not in left_out:
+            added.setdefault(ast.unparse(node.target), []).append(node.value)
     return added
+
+
+def _is_sum(node: ast.expr) -> bool:
+    """`total`, and `totals["loss"]`."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 def _is_of_single_samples(over: Origin) -> bool:
@@ -100,11 +107,11 @@ def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
 
 def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AST]:
     for node in own_nodes(scope):
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and isinstance(node.target, ast.Name):
-            if node.target.id == name and _is_sample_count(file, scope, context, node.value):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and _is_sum(node.target):
+            if ast.unparse(node.target) == name and _is_sample_count(file, scope, context, node.value):
                 yield node
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.left, ast.Name):
-            if node.left.id == name and _is_sample_count(file, scope, context, node.right):
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_sum(node.left):
+            if ast.unparse(node.left) == name and _is_sample_count(file, scope, context, node.right):
                 yield node
 
 
@@ -228,7 +235,7 @@ def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
         alone = not (
             isinstance(outer, ast.BinOp) and isinstance(outer.op, ast.Div | ast.Mult) and not _by_hundred(outer)
         )
-        if is_name(left, name) and alone:
+        if _is_sum(left) and ast.unparse(left) == name and alone:
             yield node
 
 

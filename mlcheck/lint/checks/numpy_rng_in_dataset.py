@@ -14,7 +14,9 @@ LOOKS_AT = "multi-process loader"
 WORDS = ("DataLoader",)
 _GENERATORS = ("numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random")
 _RESEEDS = pattern(r"worker_info|worker_id|initial_seed|set_epoch|reseed")
-_DRAWS = "random|uniform|normal|integers|randint|choice|rand|randn|shuffle|permutation|permuted|gauss|sample|beta"
+_DRAWS = (
+    "random|uniform|normal|standard_|integers|randint|choice|rand|randn|shuffle|permutation|permuted|gauss|sample|beta"
+)
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ _ENVIRONMENT = pattern(r"\b(?:gym|gymnasium|env\.(?:step|reset)|episodes?|best_r
 """Of reinforcement learning: what is called a test there is played in the environment, and no set of data."""
 Choice = tuple[ast.expr, Context, str]
 _MEASURES = pattern(r"loss|crit|func|fn$|metric|score", re.IGNORECASE)
-_TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(")
+_TRAINS = pattern(r"\.backward\(|\btrain\w*\(|\bfit\w*\(|\boptim\.[A-Z]\w*\(")
 
 
 def check(facts: Facts) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from mlcheck.lint.sites.layers.merging import (
     is_moved_behind,
     is_sequence_as_map,
     is_split_in_other_order,
+    is_tokens_as_map,
 )
 from mlcheck.lint.sites.layers.recurrent import dimension_of_size, outputs
 
@@ -119,6 +120,8 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
         return True
     if len(names) < 2 or len(set(names)) != len(names):
         return False
+    if is_tokens_as_map(names, sizes):
+        return True
     if is_moved_behind(names, groups) and not any("-1" in ast.unparse(size) for size in sizes):
         return not _is_undone(call, names, names[:1] + names[:0:-1])
     texts = [[ast.unparse(factor) for factor in group] for group in groups]

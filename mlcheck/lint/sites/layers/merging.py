@@ -111,6 +111,14 @@ def is_sequence_as_map(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bo
     return False
 
 
+def is_tokens_as_map(names: list[str], sizes: list[ast.expr]) -> bool:
+    """`b, n, c = x.shape`, and `x.view(b, c, h, w)`: the channels of each token, where its place should be."""
+    texts = [ast.unparse(size) for size in sizes]
+    if len(names) != 3 or len(texts) != 4 or texts[:2] != [names[0], names[2]]:
+        return False
+    return all(isinstance(size, ast.Name | ast.Attribute) for size in sizes) and not set(texts[2:]) & set(names)
+
+
 def _leads_all(call: Call, picture: str, names: list[str]) -> bool:
     """Whether `b, c, h, w = x.shape` tells all four sizes, and nothing else does."""
     assert call.function is not None
