@@ -54,6 +54,7 @@ def augmented(m: Machine, node: ast.AugAssign) -> bool:
     if isinstance(new, Const) and isinstance(new.value, int | float):
         new = m.symbol()
     if isinstance(old, Object) and isinstance(containers.contents(m, old), Tuple):
+        keeping.put_in(m, old, change, node)
         new_items = containers.contents(m, new)
         if isinstance(new_items, Tuple):
             open_ = new_items.open or m.repeats or len(new_items.items) > 32

@@ -180,13 +180,20 @@ def _is_loss(value: Value) -> bool:
     return isinstance(value, Tensor) and value.kind == "loss"
 
 
-def appended(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
-    """`owner.append(value)`, where the list was there before this turn of the loop that the value was made in."""
+def put_in(m: Machine, owner: Object, value: Value, node: ast.AST) -> None:
+    """`owner.append(value)`, `owner += [value]`: the list was there before this turn, in which the value was made."""
     calls = (graph_of(m, value) or _output(m, value)) if m.loops else frozenset()
     loop = _loop_of(m, calls)
     if loop is not None and owner.id < loop.first:
-        what = ast.unparse(node.args[0]) if isinstance(node, ast.Call) and node.args else ""
-        _keep(m, m.place(node), ast.unparse(node).partition(".append")[0], calls, what, value)
+        held = (
+            node.target
+            if isinstance(node, ast.AugAssign)
+            else node.func.value
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+            else node
+        )
+        what = ast.unparse(node.args[-1]) if isinstance(node, ast.Call) and node.args else ""
+        _keep(m, m.place(node), ast.unparse(held), calls, what, value)
 
 
 def _keep(m: Machine, place: Place, name: str, calls: frozenset[Forward], what: str, loss: Value | None = None) -> None:

@@ -88,8 +88,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
             if owner.type.endswith("GradScaler"):
                 return scalers.method(m, owner, name, args, kwargs, node)
             if containers.contents(m, owner) is not None:
-                if name == "append" and args:
-                    keeping.appended(m, owner, args[0], node)
+                if name in ("append", "appendleft", "insert", "extend") and args:
+                    keeping.put_in(m, owner, args[-1], node)
                 return container_methods.call(m, owner, name, args)
             if _CLEARS.search(name):
                 gradients.zero_anything(m, node)  # of what a library made: whose they are is not known
