@@ -164,7 +164,7 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
         for loop in call.loops:
             over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
             outer = call.loops[-1].node if over is not None and loop is not call.loops[-1] else None
-            for node in _iterated(over) if over is not None else _nexts(loop.node):
+            for node in (*(_iterated(over) if over is not None else ()), *_nexts(loop.node)):
                 for origin in origins(call.file, node, loop):
                     again = outer is not None and not _is_made_in(origin, outer)
                     ways = {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
