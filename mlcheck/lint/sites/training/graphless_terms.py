@@ -15,6 +15,7 @@ from mlcheck.lint.sites.scopes import Binding, Context
 
 _CUTS = frozenset(["detach", "item"])
 _KEEPING = frozenset(["cpu", "mean", "sum", "to", "cuda", "float"])
+_OPTIONS = frozenset(["args", "opt", "opts", "cfg", "config", "conf", "hparams", "params", "options"])
 _NUMBERS = frozenset(
     f"torch.{name}" for name in ("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "tensor", "as_tensor")
 )
@@ -95,18 +96,7 @@ def _terms(node: ast.expr) -> Iterator[ast.expr]:
 def _is_constant(node: ast.expr) -> bool:
     """A number, an option (`args.weight`), or a name in capitals: no weight that is learnt."""
     if isinstance(node, ast.Attribute):
-        options = last_name(node.value) in (
-            "args",
-            "opt",
-            "opts",
-            "cfg",
-            "config",
-            "conf",
-            "hparams",
-            "params",
-            "options",
-        )
-        return options or node.attr.isupper()
+        return last_name(node.value) in _OPTIONS or node.attr.isupper()
     return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id.isupper())
 
 
