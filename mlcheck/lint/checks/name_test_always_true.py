@@ -40,7 +40,9 @@ def _judged(facts: Facts, file: File, test: ast.expr, context: Context) -> Itera
 
 def _tests(node: ast.AST) -> Iterator[ast.expr]:
     match node:
-        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test):
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+            yield test
+        case ast.Assert(test=ast.BoolOp(op=ast.Or()) as test):  # `assert x.ndim == 2 and "x is a matrix"` is a message
             yield test
         case ast.comprehension(ifs=tests):
             yield from tests
