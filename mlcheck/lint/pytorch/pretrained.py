@@ -19,12 +19,12 @@ _LOADS = pattern(r"transformers\.(?:models\.[\w.]+\.)?(?P<cls>[A-Z]\w+)\.from_pr
 _NETWORK = pattern(r"Model(?:ForPreTraining|With\w+)?$|For[A-Z]\w+$|HeadModel$")
 _DROPPING_CLASSES = pattern(
     r"(?:Bert|Roberta|XLMRoberta|Camembert|DistilBert|DebertaV?2?|Electra|GPT2|OpenAIGPT|M?T5|LongT5|M?Bart|Pegasus|Marian"
-    r"|M2M100|Longformer|LED|BigBird|LayoutLM(?:v[23])?|Luke|MPNet|XLNet|XLM|Flaubert|Ernie|Esm|Funnel|ConvBert|OPT"
+    r"|M2M100|Longformer|LED|BigBird|LayoutLM(?:v[23])?|Luke|MPNet|XLNet|XLM|Flaubert|Ernie|Funnel|ConvBert|OPT"
     r"|Nystromformer|Blenderbot|ProphetNet|Splinter|Wav2Vec2|Hubert|WavLM|UniSpeech|Data2Vec(?:Text|Audio)|Detr)"
     r"(?=Model|For|LMHead|DoubleHeads|EncoderModel|LMModel)"
 )
 _DROPPING_NAMES = pattern(
-    r"(?:^|/|-)(?:distil|xlm-|camem|sci|bio|fin|code|graphcode|legal-?|clinical|pubmed)?(?:ro)?bert(?:a|weet)?(?:-|$)"
+    r"(?<!nomic)(?:^|/|-)(?:distil|xlm-|camem|sci|bio|fin|code|graphcode|legal-?|clinical|pubmed)?(?:ro)?bert(?:a|weet)?(?:-|$)"
     r"|(?:^|/|-)(?:distil)?gpt2(?:-|$)|(?:^|/)(?:m?t5|flan-t5|m?bart|electra|deberta|pegasus|longformer|wav2vec2|hubert)-"
 )
 
