@@ -9,7 +9,7 @@ from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import File
 
-LOOKS_AT = "model call"
+LOOKS_AT = "pretrained network"
 WORDS = ("from_pretrained",)
 _CHOSEN = pattern(r"requires_grad|freez|frozen|\.training *=")
 """Who freezes parts of a network, or sets modes by hand, has thought about them."""
@@ -17,6 +17,7 @@ _MODULES = ("self", "model", "net", "network", "module")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = sum(len(file.calls("from_pretrained")) for file in facts.sites.mentioning(WORDS))
     put_back = {forward.place.spot for forward in facts.forwards if forward.trained and not forward.loaded}
     for forward in facts.forwards:
         if forward.place.spot in put_back or not _is_trained(forward):
