@@ -156,7 +156,7 @@ def _unprepared(facts: Facts, prepared: list[Call]) -> Iterator[Finding]:
     given = _given(prepared)
     for loader in facts.sites.once(loaders):
         if loader.call.file is file and loader.call.function is function and loader.trained:
-            if id(loader.call.node) not in given:
+            if id(loader.call.node) not in given and not loader.draws_itself:
                 yield Finding(
                     "The training loader is not prepared: every process reads all of the data",
                     loader.call.place.location,

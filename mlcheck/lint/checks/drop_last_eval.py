@@ -18,7 +18,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = sum(loader.split in ("val", "test") for loader in facts.sites.once(loaders))
     for loader in facts.sites.once(loaders):
         fixed = "deepspeed" in loader.call.file.text
-        if loader.split in ("val", "test") and not loader.trained and not fixed:
+        if loader.split in ("val", "test") and not loader.trained and not loader.draws_itself and not fixed:
             alone = loader.call.constant("batch_size", 1, 1) == 1
             if loader.call.constant("drop_last", 8, False) is True and not alone and not _is_endless(loader.call):
                 yield Finding(

@@ -8,10 +8,11 @@ from functools import cached_property
 
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import is_name, is_none, loads, walk
+from mlcheck.lint.nodes import is_name, is_none, loads
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.values import split_of_name
 
 LOADER = "torch.utils.data.DataLoader"
@@ -86,6 +87,13 @@ class Loader:
             return "map"
         kinds = {kind_of_data(origin) for origin in self.data if not is_none(origin.node)}
         return kinds.pop() if len(kinds) == 1 else ""
+
+    @property
+    def draws_itself(self) -> bool:
+        """Whether the data makes each sample of a draw of its own, whatever index it is asked for."""
+        named = [o.file.resolve(o.node.func, o.context) for o in self.data if isinstance(o.node, ast.Call)]
+        items = [each.find("__getitem__") for each in named if isinstance(each, Class)]
+        return bool(items) and all(item is not None and not _goes_by_index(item) for item in items)
 
     @property
     def owns_order(self) -> bool:
@@ -164,7 +172,7 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
         for loop in call.loops:
             over = loop.node.iter if isinstance(loop.node, ast.For | ast.AsyncFor) else None
             outer = call.loops[-1].node if over is not None and loop is not call.loops[-1] else None
-            for node in (*(_iterated(over) if over is not None else ()), *_nexts(loop.node)):
+            for node in (*(_iterated(over) if over is not None else ()), *_nexts(call, loop)):
                 for origin in origins(call.file, node, loop):
                     again = outer is not None and not _is_made_in(origin, outer)
                     ways = {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
@@ -188,11 +196,14 @@ def _iterated(over: ast.expr) -> Iterator[ast.expr]:
         yield over
 
 
-def _nexts(loop: ast.AST) -> Iterator[ast.expr]:
-    """What `next()` is asked of inside a loop."""
-    for node in walk(loop):
-        if isinstance(node, ast.Call) and is_name(node.func, "next") and node.args:
-            yield from _iterated(node.args[0])
+def _nexts(backward: Call, loop: Context) -> Iterator[ast.expr]:
+    """What `next()` is asked of in a loop, on the way to the backward pass: `if step % 100 == 0:` leads elsewhere."""
+    way = set(backward.context.outwards())
+    for call in backward.file.calls("next"):
+        outwards = list(call.context.outwards())
+        if is_name(call.node.func, "next") and call.node.args and loop in outwards:
+            if all(each in way or each.kind in ("loop", "try") for each in outwards[: outwards.index(loop)]):
+                yield from _iterated(call.node.args[0])
 
 
 def _backward_calls(sites: Sites) -> Iterator[Call]:
