@@ -26,7 +26,7 @@ def boxes(count: int = 96, side: int = 16) -> tuple[Tensor, Tensor]:
 
 def segmentation(picture: Tensor, mask: Tensor) -> Trial:
     model = nn.Conv2d(3, 2, 3, padding=1)
-    return trial_on(TensorDataset(picture, mask), model=model, loss=lambda m, b: F.cross_entropy(m(b[0]), b[1]))
+    return trial_on(TensorDataset(picture, mask), model=model, loss=lambda m, b: F.cross_entropy(m(b[0]), b[1].long()))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,21 @@ def segmentation(picture: Tensor, mask: Tensor) -> Trial:
 def test_masks_that_were_moved_and_their_pictures_not(move: Callable[[Tensor], Tensor], said: str) -> None:
     picture, mask = boxes()
     says(ask("mask-misaligned", segmentation(picture, move(mask).contiguous())), Outcome.WARN, said, "samples")
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor.long, torch.Tensor.float])
+def test_pictures_that_are_flipped_now_and_then_without_their_masks(kind: Callable[[Tensor], Tensor]) -> None:
+    picture, mask = boxes()
+    picture[::3] = picture[::3].flip(-1)
+    verdict = ask("mask-misaligned", segmentation(picture, kind(mask)))
+    says(verdict, Outcome.WARN, "only when it is flipped left to right", "only as it is")
+
+
+def test_masks_that_fit_little_either_way_are_not_taken_for_flipped_ones() -> None:
+    picture, mask = boxes()
+    weak = 0.15 * mask[:, None] + torch.randn(len(mask), 3, 1, 16).cumsum(-1) * 0.1 + 0.1 * torch.randn(picture.shape)
+    verdict = ask("mask-misaligned", segmentation(weak, mask))
+    assert verdict.outcome is not Outcome.WARN, verdict
 
 
 def test_masks_over_their_pictures() -> None:

@@ -140,6 +140,14 @@ def test_each_prediction_is_compared_with_its_own_target(how: str) -> None:
     assert ("the loss compares predictions with other samples' targets" in verdict.summary) is (outcome is Outcome.FAIL)
 
 
+@pytest.mark.parametrize(("order", "outcome"), [((0,), Outcome.FAIL), ((), Outcome.PASS)])
+def test_a_loss_whose_gradient_is_a_sign_says_whose_target_it_gets(order: tuple[int, ...], outcome: Outcome) -> None:
+    model = nn.Linear(8, 1)
+    batches = [(x, 20 * x.sum(1) + torch.linspace(-3, 3, len(x))) for x, _ in classes(8)]
+    trial = trial_of(model, batches, lambda net, batch: F.l1_loss(net(batch[0])[:, 0], batch[1].flip(order)))
+    says(ask("batch-mixing", trial), outcome)
+
+
 def test_a_tensor_that_may_not_be_exchanged_hides_no_other() -> None:
     def loss(model: nn.Module, batch: Any) -> Tensor:
         x, order, y = batch

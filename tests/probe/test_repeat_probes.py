@@ -282,3 +282,22 @@ def test_losses_of_zero_are_alike_on_any_batch() -> None:
 
     batches = [(x, torch.zeros_like(y)) for x, y in MANY]
     assert ask("batch-ignored", stepping_on(lambda batch: batch, batches, Nothing())).outcome is Outcome.PASS
+
+
+class Negatives(Dataset[Any]):
+    """A clicked item and one, or as many as `several`, drawn from all."""
+
+    def __init__(self, several: int = 0) -> None:
+        self.several = several
+
+    def __len__(self) -> int:
+        return 200
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        drawn = torch.randint(1000, (self.several or 1,))
+        return {"user": index, "liked": index % 7, "other": drawn if self.several else drawn.item()}
+
+
+def test_a_negative_drawn_at_each_read_is_no_augmentation() -> None:
+    says(ask("validation-augmented", trial_on(table(), Negatives())), Outcome.INCONCLUSIVE, "drawn at each read")
+    says(ask("validation-augmented", trial_on(table(), Negatives(20))), Outcome.WARN, "`other`")

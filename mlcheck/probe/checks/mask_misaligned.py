@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
-from mlcheck.probe.measure.data.alignment import alignment
+from mlcheck.probe.measure.data.alignment import Alignment, alignment
 from mlcheck.probe.measure.data.passes import Passes
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
 
@@ -13,16 +13,20 @@ FEW = 30
 LITTLE = 0.1
 TWICE = 2.0
 NEARLY_ALL = 0.9
+PART = 0.1
+FAR_MORE = 4
 
 
 def check(passes: Passes, first: FirstLoss) -> Verdict:
     seen = alignment(passes.training.kept, first.inputs, first.targets)
     if seen is None:
-        return Verdict(Outcome.SKIP, reason="no mask of whole numbers is the target of a picture of its size")
+        return Verdict(Outcome.SKIP, reason="no mask of classes is the target of a picture of its size")
     if seen.samples < FEW:
         return Verdict(
             Outcome.INCONCLUSIVE, reason=f"too few masks change when they are flipped or turned: {seen.samples}"
         )
+    if _moved_at_times(seen):
+        return _some(seen)
     as_is, moved = f"{100 * seen.given:.2g} %", f"{100 * seen.moved:.2g} %"
     if max(seen.given, seen.moved) < LITTLE:
         reason = f"masks account for {as_is} of their pixels' variance, moved for {moved} at most: too little to tell"
@@ -35,5 +39,24 @@ def check(passes: Passes, first: FirstLoss) -> Verdict:
         f"variance, for {as_is} as it is, and for more in {100 * seen.better:.3g} % of {seen.samples} samples"
     )
     help_ = "look at the order of height and width, and at where the two are flipped: rows come first, (y, x)"
+    finding = Finding(message, Location(symbol=seen.mask), help=help_)
+    return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.samples)
+
+
+def _moved_at_times(seen: Alignment) -> bool:
+    """Whether some masks fit only when moved, far more than another sample's would by chance, and others only as is."""
+    return (
+        min(seen.only_moved, seen.as_is) >= max(FEW // 3, PART * seen.samples)
+        and seen.only_moved + seen.as_is >= seen.samples / 2
+        and seen.only_moved >= FAR_MORE * seen.by_chance
+    )
+
+
+def _some(seen: Alignment) -> Verdict:
+    message = (
+        f"in {seen.only_moved} of {seen.samples} samples `{seen.mask}` fits `{seen.picture}` only when it is "
+        f"{seen.move}, in {seen.as_is} only as it is (those of other samples fit so by chance in {seen.by_chance})"
+    )
+    help_ = "what flips or turns a picture has to do the same to its mask, under the same draw"
     finding = Finding(message, Location(symbol=seen.mask), help=help_)
     return Verdict(Outcome.WARN, message, findings=(finding,), looked_at=seen.samples)

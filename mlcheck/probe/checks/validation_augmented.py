@@ -47,6 +47,9 @@ def check(seen: Samples) -> Verdict:
         parts = f"{_parts(split.drawn)} of a validation sample"
         reason = f"{parts} are another sample's at each read: pairs or triplets drawn at random"
         return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
+    if all(_is_an_id(split, name) for name in split.varying):
+        reason = f"{_parts(split.varying)} is a whole number drawn at each read: a negative, a step of a noise schedule"
+        return Verdict(Outcome.INCONCLUSIVE, reason=reason, looked_at=split.read_twice)
     message = (
         f"validation samples differ between two reads in {_parts(split.varying)}: "
         "they are augmented, or noise is added to them"
@@ -58,6 +61,11 @@ def check(seen: Samples) -> Verdict:
 def _is_a_number(split: Split, name: str) -> bool:
     """One a sample: what says of a pair whether its two belong together is another's with each pair."""
     return all(math.prod(shape) == 1 for shape in split.shapes[name])
+
+
+def _is_an_id(split: Split, name: str) -> bool:
+    read = [sample[name] for sample in split.in_order if name in sample]
+    return bool(read) and _is_a_number(split, name) and not any(one.is_floating_point() for one in read)
 
 
 def _parts(names: Iterable[str]) -> str:

@@ -16,6 +16,8 @@ from mlcheck.probe.measure.tree import leaves
 
 MOST = 200
 FEW_PIXELS = 8
+PLAIN = 0.1
+TIMES = 3.0
 MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "flipped left to right": lambda x: x.flip(-1),
     "flipped upside down": lambda x: x.flip(-2),
@@ -31,6 +33,8 @@ class Alignment:
     """The share of variance that `mask` accounts for in `picture`: as it is, and as the best of the moves.
 
     `better` is the part of the samples in which the move accounts for more, of those it changes; `samples` are these.
+    `only_moved` counts those that plainly fit when moved and not as they are, `as_is` those of which the reverse holds,
+    and `by_chance` those that another sample's mask, moved, fits as plainly.
     """
 
     picture: str
@@ -40,10 +44,13 @@ class Alignment:
     moved: float
     better: float
     samples: int
+    only_moved: int
+    as_is: int
+    by_chance: int
 
 
 def alignment(batches: list[Any], inputs: tuple[str, ...], targets: tuple[str, ...]) -> Alignment | None:
-    """Of the first picture (samples, channels, height, width) and the first whole-numbered mask of its size."""
+    """Of the first picture (samples, channels, height, width) and the first mask of its size: classes, or 0 and 1."""
     for picture, mask in _named(batches, inputs, targets):
         pairs = [
             pair
@@ -58,9 +65,13 @@ def _named(batches: list[Any], inputs: tuple[str, ...], targets: tuple[str, ...]
     first = dict(leaves(batches[0])) if batches else {}
     for picture in (name for name in inputs if name in first and first[name].ndim == 4):
         size = first[picture].shape[2:]
-        for name in (name for name in targets if name in first and not first[name].is_floating_point()):
+        for name in (name for name in targets if name in first and _is_mask(first[name])):
             if _flat(first[name]).shape == (len(first[picture]), *size) and min(size) >= FEW_PIXELS:
                 yield picture, name
+
+
+def _is_mask(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(((tensor == 0) | (tensor == 1)).all())
 
 
 def _flat(mask: Tensor) -> Tensor:
@@ -81,9 +92,25 @@ def _judged(picture: str, mask: str, pairs: list[tuple[Tensor, Tensor]]) -> Alig
             continue
         before, after = given[changed], shares[changed]
         better = float((after > before).double().mean())
-        found = Alignment(picture, mask, float(before.mean()), name, float(after.mean()), better, len(before))
+        strangers = [(one, turned) for (one, _, _), (_, turned, _) in zip(moved, moved[1:] + moved[:1])]
+        found = Alignment(
+            picture,
+            mask,
+            float(before.mean()),
+            name,
+            float(after.mean()),
+            better,
+            len(before),
+            only_moved=_plainly(after, before),
+            as_is=_plainly(before, after),
+            by_chance=_plainly(torch.tensor([_share(one, turned) for one, turned in strangers])[changed], before),
+        )
         best = found if best is None or found.moved > best.moved else best
     return best
+
+
+def _plainly(shares: Tensor, others: Tensor) -> int:
+    return int(((shares >= PLAIN) & (shares >= TIMES * others)).sum())
 
 
 def _share(picture: Tensor, mask: Tensor) -> float:

@@ -165,26 +165,40 @@ class _Gradients:
 def _astray(trial: Trial, batch: Any, name: str, before: _Gradients, clock: Clock) -> Strayed | None:
     """The first row that decides another's gradient, where this is so of all rows asked about but one; or None."""
     found: list[tuple[int, int]] = []
-    for row, exchanged in _exchanged(batch, name):
-        changed = before.changed(_gradients(trial, exchanged, len(dict(leaves(batch))[name])))
-        if changed is None or len(changed) > 1 or not clock.left():
-            return None
-        found += [(row, reached) for reached in changed]
+    size = len(dict(leaves(batch))[name])
+    for row, exchanges in _exchanged(batch, name):
+        for exchanged in exchanges:
+            changed = before.changed(_gradients(trial, exchanged, size))
+            if changed is None or len(changed) > 1 or not clock.left():
+                return None
+            found += [(row, reached) for reached in changed]
+            if changed:
+                break
     astray = [(row, reached) for row, reached in found if row != reached]
     if len(astray) < max(_FEW, len(found) - 1):
         return None
     return Strayed(name, *astray[0], len(found), len(astray))
 
 
-def _exchanged(batch: Any, name: str) -> Iterator[tuple[int, Any]]:
-    """Batches in which one row of this tensor is another's, which differs."""
+def _exchanged(batch: Any, name: str) -> Iterator[tuple[int, Iterator[Any]]]:
+    """Batches in which one row of this tensor is another's, which differs: any first, then the lowest and the highest.
+
+    The gradient of an absolute or a hinge loss is a sign: it stays with another number on the same side.
+    """
     tensor = dict(leaves(batch))[name]
+    means = tensor.double().flatten(1).mean(1) if tensor.ndim > 1 else tensor.double()
+    outermost = [int(means.argmin()), int(means.argmax())]
     for row in torch.linspace(1, len(tensor) - 2, ROWS).long().tolist():
-        donor = next((other for other in range(len(tensor)) if not same_bits(tensor[other], tensor[row])), None)
-        if donor is not None:
-            changed = copied(batch)
-            dict(leaves(changed))[name].data[row] = tensor[donor]
-            yield row, changed
+        others = [other for other in (*range(len(tensor)), *outermost) if not same_bits(tensor[other], tensor[row])]
+        if others:
+            yield row, (_with_row_of(batch, name, row, other) for other in dict.fromkeys((others[0], *others[-2:])))
+
+
+def _with_row_of(batch: Any, name: str, row: int, other: int) -> Any:
+    changed = copied(batch)
+    values = dict(leaves(changed))[name].data
+    values[row] = values[other].clone()
+    return changed
 
 
 def _gradients(trial: Trial, batch: Any, size: int, seed: int = 0) -> _Gradients:
