@@ -11,6 +11,7 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import container_methods, elements
 from mlcheck.lint.pytorch import (
     datasets,
+    distributions,
     frameworks,
     freezing,
     grad_modes,
@@ -85,6 +86,8 @@ def call(m: Machine, owner: Value, name: str, args: Args, kwargs: Kwargs, node: 
                 return snapshots.view(m, owner, name)
             if schedulers.is_scheduler(m, owner):
                 return schedulers.call(m, owner, name, args, kwargs, node)
+            if distributions.is_distribution(owner):
+                return distributions.asked(m, owner, name, args)
             if owner.type.endswith("GradScaler"):
                 return scalers.method(m, owner, name, args, kwargs, node)
             if containers.contents(m, owner) is not None:

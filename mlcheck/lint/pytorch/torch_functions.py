@@ -7,7 +7,7 @@ import ast
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.pytorch import bounds, cuts, grad_modes, gradients, graph, losses, modes
+from mlcheck.lint.pytorch import bounds, cuts, distributions, grad_modes, gradients, graph, losses, modes
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.pytorch.scaling import clip
 from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
@@ -40,6 +40,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
     if name == "torch._foreach_zero_":  # of gradients, nearly always
         gradients.zero_anything(m, node)
         return NONE
+    if last == "kl_divergence":
+        return distributions.divergence(m, args)
     if name == "torch.jit.trace" and isinstance(first, Object) and modes.is_module(first):
         return _traced(m, first, values[1:2], node)
     if name in ("torch.autograd.grad", "torch.autograd.backward"):
