@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcheck.lint.shapes import algebra as shapes
-from mlcheck.lint.values import Shape
+from mlcheck.lint.shapes.indexing import of_taken
+from mlcheck.lint.values import Shape, Symbol
 
 SIZES = st.lists(st.integers(1, 4), min_size=0, max_size=4).map(tuple)
 
@@ -95,3 +96,13 @@ def test_an_open_rank_counts_as_a_batch_against_known_sizes_only() -> None:
 )
 def test_shapes_are_written_as_python_does(shape: Shape, text: str) -> None:
     assert shapes.written(shape) == text
+
+
+@given(SIZES.filter(bool), st.integers(1, 6))
+def test_rows_picked_by_position_are_as_many_as_the_positions(sizes: tuple[int, ...], count: int) -> None:
+    rows, at = Symbol("rows", shape=Shape(sizes)), Symbol("at", shape=Shape((count,)))
+    picked = of_taken(rows, at, Symbol("picked"))
+    real = of(torch.empty(sizes)[torch.zeros(count, dtype=torch.long)])
+    assert isinstance(picked, Symbol)
+    # of a row as long as the data it may be a mask, which keeps nobody knows how many
+    assert picked.shape == (real if count != sizes[0] else Shape((None, *sizes[1:])))

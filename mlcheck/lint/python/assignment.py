@@ -10,6 +10,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.python import arithmetic, attributes
 from mlcheck.lint.pytorch import cuts, freezing, keeping, modes, snapshots
+from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.values import (
     TRUE,
     Const,
@@ -61,7 +62,8 @@ def augmented(m: Machine, node: ast.AugAssign) -> bool:
             m.store.set(("items", old.id), Tuple(new_items.items[:32], open_))
             m.store.set(("tail", old.id), containers.tail(m, new))
             return True
-    assign(m, target, new)
+    shape = shape_rules.of(old)  # a tensor keeps it, whatever is added
+    assign(m, target, shape_rules.with_shape(new, shape) if shape is not None and shape.dims else new)
     return True
 
 

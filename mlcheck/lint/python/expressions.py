@@ -84,7 +84,8 @@ def _subscript(m: Machine, node: ast.Subscript) -> Value:
         return taken
     found = resolve(m, elements.item(m, owner, index, node))
     number = ast.Constant(index.value) if isinstance(index, Const) and type(index.value) is int else None
-    return shape_indexing.of_item(owner, number or node.slice, found)
+    item = shape_indexing.of_item(owner, number or node.slice, found)
+    return shape_indexing.of_taken(owner, index, item)
 
 
 def _call(m: Machine, node: ast.Call) -> Value:

@@ -19,6 +19,18 @@ def of_item(owner: Value, index: ast.expr, result: Value) -> Value:
     return replace(result, shape=of_index(owner.shape, index))
 
 
+def of_taken(owner: Value, index: Value, result: Value) -> Value:
+    """`owner[index]` with an index of known shape: a number, or a row of positions, which may be a mask."""
+    shape, at = (value.shape if isinstance(value, Tensor | Symbol) else None for value in (owner, index))
+    if shape is None or shape.open or not shape.dims or at is None or at.open or len(at.dims) > 1:
+        return result
+    if not isinstance(result, Tensor | Symbol) or (isinstance(owner, Symbol) and tables.is_table(owner)):
+        return result
+    as_long = at.dims == shape.dims[:1] or not all(isinstance(size, int) for size in (*at.dims, shape.dims[0]))
+    front = (None,) if at.dims and as_long else at.dims
+    return replace(result, shape=Shape((*front, *shape.dims[1:])))
+
+
 def of_index(shape: Shape | None, index: ast.expr) -> Shape | None:
     """`x[:, 0]`, `x[..., None]`, `x[3]`, `x[:5]`: what remains of the dimensions."""
     if shape is None:
