@@ -60,6 +60,12 @@ def items(m: Machine, value: Value) -> list[Value] | None:
     return list(found.items) if isinstance(found, Tuple) and not found.open else None
 
 
+def count(m: Machine, value: Value) -> int:
+    """How many constants a list of them has; 0 where others may come to it, as to what begins empty."""
+    held = items(m, value) or []
+    return len(held) if all(isinstance(item, Const) for item in held) else 0
+
+
 def table(m: Machine, value: Value) -> Table | None:
     found = contents(m, value)
     return found if isinstance(found, Table) else None

@@ -44,6 +44,8 @@ def asked(m: Machine, name: str, args: Args) -> Value:
         known = _is_instance(m, args[0], args[1])
         if known is not None:
             return Const(known)
+    if name == "builtins.len" and args and (count := containers.count(m, args[0])):
+        return Const(count)
     return Symbol((name, *(key_of(m, arg) for arg in args)))
 
 
@@ -228,14 +230,12 @@ def _number(kind: type[float]) -> Callable[[Machine, Args, Kwargs, ast.AST], Val
 
     def make(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         given = args[0] if len(args) == 1 else None
-        if isinstance(given, Const) and isinstance(given.value, int | float) and abs(given.value) < _EXACT:
+        if isinstance(given, Const) and isinstance(given.value, int | float) and abs(given.value) < 2.0**53:
             return Const(kind(given.value))
         return Symbol(m.fresh(), "", split_of(*args), shape=SCALAR)
 
     return make
 
-
-_EXACT = 2.0**53
 
 HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,

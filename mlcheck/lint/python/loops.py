@@ -11,7 +11,7 @@ from mlcheck.lint.interpret.conditions import compare, truth
 from mlcheck.lint.interpret.frames import Exit
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.interpret.store import Delta
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_length, is_name, walk
 from mlcheck.lint.python import assignment, elements
 from mlcheck.lint.values import Const, Object, Value, split_of_name
 
@@ -20,7 +20,7 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
     """Each known item in its turn; else two turns, so that what one leaves meets the next."""
     source = m.evaluate(node.iter)
     loop = Loop(node, m.place(node), containers.split_of_iterable(m, source) or _split_said(node.iter))
-    known = elements.finite(m, source)
+    known = elements.finite(m, source) or (elements.counted(source) if _goes_by_length(node.iter) else None)
     loop.exact = known is not None
     binds: list[Callable[[], bool]] = []
     for item in known if known is not None else [None, None]:
@@ -35,6 +35,11 @@ def for_loop(m: Machine, node: ast.For | ast.AsyncFor) -> bool:
 
         binds.append(bind)
     return _turns(m, loop, binds, node.body, node.orelse, endless=False)
+
+
+def _goes_by_length(over: ast.expr) -> bool:
+    """`range(len(sizes) - 1)`: a turn for each of some things, and not a number of epochs or batches."""
+    return isinstance(over, ast.Call) and is_name(over.func, "range") and any(map(is_length, walk(over)))
 
 
 def _split_said(over: ast.expr) -> str:
