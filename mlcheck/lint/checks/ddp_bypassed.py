@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context
+from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.ranks import DDP, names_of_choice
 from mlcheck.lint.sites.training.bypassing import bypassed
 from mlcheck.lint.sites.training.handing import handed_over
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)
+_CUTS = ("detach", "item", "no_grad", "tolist", "numpy")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -42,7 +44,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 for node in calls:
                     raw = _named(inner) not in ("", name) and _is(node.func, _named(inner))
-                    if (raw or _is_inner(node.func, name) or _computes_loss(loop, node, name)) and node.args:
+                    past = _is_inner(node.func, name) or _is_opened(wrap, node.func, name)
+                    if (raw or past or _computes_loss(loop, node, name)) and node.args:
                         yield Finding(
                             f"`{ast.unparse(node.func)}` is trained past `{name}`: "
                             "its gradients are not averaged over the ranks",
@@ -107,20 +110,30 @@ def _is_inner(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "module" and _is(node.value, name)
 
 
+def _is_opened(wrap: Call, node: ast.expr, name: str) -> bool:
+    """`inner` of `inner = self.unwrap()`, a method that returns `self.name.module`, if not `self.name`."""
+    methods = wrap.cls.methods if wrap.cls is not None and isinstance(node, ast.Name) else {}
+    method = next((each for each in methods.values() if any(node is part for part in each.nodes)), None)
+    made = wrap.file.value(node, method.inner)[0] if method is not None else node
+    if not isinstance(made, ast.Call) or made.args or not isinstance(made.func, ast.Attribute):
+        return made is not node and _is_inner(made, name)
+    opener = methods.get(made.func.attr) if is_name(made.func.value, "self") else None
+    found = list(returns(opener)) if opener is not None else []
+    arms = [arm for each in found for arm in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])]
+    return any(_is_inner(arm, name) for arm in arms) and all(_is_inner(arm, name) or _is(arm, name) for arm in arms)
+
+
 def _computes_loss(loop: ast.AST, call: ast.Call, name: str) -> bool:
-    """`loss = name.module.method(...)`, where `loss.backward()` follows."""
+    """`loss = name.module.method(...)`, or a loss computed of that in one line, where `loss.backward()` follows."""
     func = call.func
     if not isinstance(func, ast.Attribute) or not _is_inner(func.value, name):
         return False
-    if any(isinstance(node, ast.Attribute) and node.attr == "backward" and node.value is call for node in walk(loop)):
-        return True
-    given = {
-        target.id
-        for node in walk(loop)
-        if isinstance(node, ast.Assign) and node.value is call
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    given = set()
+    for node in walk(loop):
+        if isinstance(node, ast.Attribute) and node.attr == "backward" and _leads_to(node.value, call):
+            return True
+        if isinstance(node, ast.Assign) and _leads_to(node.value, call):
+            given |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == "backward"
@@ -130,6 +143,17 @@ def _computes_loss(loop: ast.AST, call: ast.Call, name: str) -> bool:
     )
 
 
+def _leads_to(node: ast.expr, call: ast.Call) -> bool:
+    """Whether the call is the value, or what that is computed of: `criterion(call, y).mean()`."""
+    if isinstance(node, ast.Subscript):
+        return _leads_to(node.value, call)
+    if not isinstance(node, ast.Call) or node is call:
+        return node is call
+    owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+    return last_name(node.func) not in _CUTS and any(_leads_to(part, call) for part in (*node.args[:1], *owner))
+
+
 def _hands_on(calls: list[ast.Call], name: str) -> bool:
     """Whether the wrapped model is given to somebody who may call it."""
-    return any(_is(argument, name) for call in calls for argument in call.args)
+    asked = ("hasattr", "isinstance", "type")
+    return any(_is(argument, name) for call in calls if last_name(call.func) not in asked for argument in call.args)

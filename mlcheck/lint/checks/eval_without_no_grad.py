@@ -8,7 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import draws_again, evaluates, names_evaluation
-from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
+from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, stores, walk
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
@@ -59,6 +59,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             or _generates(forward)
             or _is_told(forward)
             or _helps(forward)
+            or _is_scored(facts, forward)
         ) and not (_is_measured(forward) or _stops_by_itself(forward)):
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
@@ -152,6 +153,35 @@ def _helps(forward: Forward) -> bool:
         if not names_evaluation(forward.functions[depth - 2]):
             return False
     return True
+
+
+def _is_scored(facts: Facts, forward: Forward) -> bool:
+    """`net.eval()`, then `net(x).argmax(1)` for each batch of a loop: the answer has no gradient to ask for."""
+    loop, call, file = forward.loop, forward.place.node, facts.sites.at(forward.place.path)
+    if loop is None or loop.trains or loop.split == "train" or file is None or not _is_repeated(forward):
+        return False
+    if any(mode.when is None or mode.when.calls != forward.when.calls for mode in forward.modes):
+        return False
+    brought = loop.node.target if isinstance(loop.node, ast.For) else None
+    if brought is None or not any(isinstance(node, ast.Name) and stores(brought, node.id) for node in walk(call)):
+        return False
+    inside = walk(loop.node)
+    parents = {child: node for node in inside for child in ast.iter_child_nodes(node)}
+    names = file.names_given(call) if isinstance(call, ast.expr) else ()
+    reads = [node for node in inside if isinstance(node, ast.Name) and node.id in names and loads(node, node.id)]
+    return all(_is_decided(parents, node) for node in (reads or (call,)))
+
+
+def _is_decided(parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
+    """`node.argmax(1)`, `node.softmax(1).argmax(1)`, `torch.argmax(node, 1)`."""
+    around = parents.get(node)
+    while isinstance(around, ast.Attribute | ast.Call) and not (
+        isinstance(around, ast.Call) and node is not around.func
+    ):
+        if isinstance(around, ast.Attribute) and around.attr in ("argmax", "item", "tolist"):
+            return True
+        node, around = around, parents.get(around)
+    return isinstance(around, ast.Call) and node in around.args[:1] and last_name(around.func) == "argmax"
 
 
 def _is_told(forward: Forward) -> bool:

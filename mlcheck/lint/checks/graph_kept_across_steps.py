@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Backward, Facts, Forward
-from mlcheck.lint.sites import AttributeSet, Class, Function
+from mlcheck.lint.nodes import is_none, walk
+from mlcheck.lint.sites import AttributeSet, Class, File, Function
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest, origin
 from mlcheck.lint.sites.layers.carried_states import carried
@@ -141,5 +142,23 @@ def _is_learned(cls: Class, forward: Function, node: ast.expr) -> bool:
 def _is_let_go(facts: Facts, forward: Function, name: str) -> bool:
     """Whether anything else assigns the state or speaks of it: to reset it, to detach it."""
     word = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']")
-    spoken = sum(len(word.findall(file.text)) for file in facts.sites.files.values())
+    spoken = sum(len(word.findall(file.text)) - _begun_by_epoch(file, name) for file in facts.sites.files.values())
     return spoken > len(word.findall(forward.text)) + 1 or bool(re.search(r"detach|\.data\b|no_grad", forward.text))
+
+
+def _begun_by_epoch(file: File, name: str) -> int:
+    """How often `net.hidden = None` stands outside of the loop over batches, as before each epoch."""
+    if f".{name} = None" not in file.text or ".backward(" not in file.text:
+        return 0
+    found = 0
+    for loop, _ in file.walk.loops:
+        if isinstance(loop, ast.For) and any(_runs_backward(line) for line in loop.body if isinstance(line, ast.For)):
+            begun = [line for line in loop.body if isinstance(line, ast.Assign) and is_none(line.value)]
+            found += sum(
+                isinstance(target, ast.Attribute) and target.attr == name for b in begun for target in b.targets
+            )
+    return found
+
+
+def _runs_backward(loop: ast.For) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in walk(loop))

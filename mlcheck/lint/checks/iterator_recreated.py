@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.sites import Call
+from mlcheck.lint.sites import Call, Function
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "loader iterator"
 WORDS = ("next(iter(",)
@@ -43,13 +44,25 @@ def _is_batch_of_new_iterator(call: Call) -> bool:
 
 
 def _trains_each_time(call: Call) -> bool:
-    """Whether the loop around it, without a condition between, runs a backward itself."""
+    """Whether the loop around it, or around the one call of its function, runs a backward itself.
+
+    Without a condition between, and where the function does nothing but take that batch.
+    """
     for context in call.context.outwards():
         if context.kind == "loop":
             return isinstance(context.node, ast.For | ast.While) and _runs_backward(context.node)
+        if context.kind == "function" and call.function is not None and _only_takes(call.function, call):
+            calls = list(callers(call.file.sites, call.function))
+            return len(calls) == 1 and calls[0].function is not call.function and _trains_each_time(calls[0])
         if context.kind in ("if", "try", "function", "lambda", "class", "module", "comprehension"):
             return False
     return False
+
+
+def _only_takes(function: Function, call: Call) -> bool:
+    """`def batch(self): return next(iter(self.loader))`."""
+    only = function.node.body[-1]
+    return len(function.node.body) == 1 and isinstance(only, ast.Return) and only.value is call.node
 
 
 def _runs_backward(loop: ast.For | ast.While) -> bool:

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import walk
+from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites.training.optimizers import before_training, optimized, optimizers
 
 LOOKS_AT = "optimizer"
 _DEVICES = ("device", "cuda", "rank", "gpu", "mps")
+_CASTS = ("float", "double", "half", "bfloat16", "train", "eval")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -43,7 +44,7 @@ def _moves(statement: ast.stmt, model: str) -> ast.Call | None:
     for node in walk(value) if value is not None else ():
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        if ast.unparse(node.func.value) != model:
+        if ast.unparse(before_methods(node.func.value, _CASTS)) != model:
             continue
         told = any(word in ast.unparse(arg).lower() for arg in node.args for word in _DEVICES)
         if node.func.attr == "cuda" or (node.func.attr == "to" and told):

@@ -89,8 +89,10 @@ def _used_elsewhere(sites: Sites, cls: Class, name: str) -> bool:
     """Whether anything but reading happens to it: another class or file names it, or it is handed to an optimizer."""
     word = re.escape(name)
     spoken, foreign = (re.compile(rf"{before}\.{word}\b|[\"']{word}[\"']") for before in ("", r"(?<!\bself)"))
-    own = cls.text
-    total = sum(len(foreign.findall(file.text)) for file in sites.mentioning([name], tests=True))
+    own = re.sub(r"\bprint\(.*", "", cls.text)
+    near = list(sites.mentioning([name], tests=True))
+    total = sum(len(foreign.findall(file.text)) for file in near)
+    total -= sum(len(foreign.findall(ast.unparse(call.node))) for file in near for call in file.calls("print"))
     kin = [other for other in sites.classes if other is not cls and (cls in other.line or other in cls.line)]
     if total > len(foreign.findall(own)) or any(spoken.search(each.text) for each in kin):
         return True

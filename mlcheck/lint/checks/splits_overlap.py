@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import own_nodes, walk
+from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.data.same_part import held_out_of_training
 from mlcheck.lint.values import split_of_name
@@ -19,7 +19,7 @@ _SLICE = pattern(r"\w+\[[^\[\]\n]*:[^\[\]\n]*\]")
 _SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
-_ALL = pattern(r"^ *(?:\w+, *)*\w*train\w*(?:, *\w+)* = \w+(?:, |$)", re.MULTILINE)
+_ALL = pattern(r"^ *(?:\w+, *)*\w*train\w*(?:, *\w+)* = (?:\w+(?:, |$)|.*Subset\([^\[\n]*\b\w+\))", re.MULTILINE)
 _TAKEN_OUT = ("not in ", "setdiff", "difference", "isin", "delete", "remove")
 _EVERYTHING = "*"
 
@@ -101,18 +101,27 @@ def _slices(file: File, scope: ast.AST, context: Context) -> dict[str, list[Slic
             split = split_of_name(target)
             parts = [part for part in walk(value) if isinstance(part, ast.Subscript)] if split else []
             counted = _counted(value) if any(isinstance(part.slice, ast.Slice) for part in parts) else set()
-            whole = split == "train" and all_of and _is_all(target, value, stored)
+            order = _order(value, nodes)
+            whole = split == "train" and all_of and _is_all(target, order, stored)
             bindings = file.bindings(target, context) if parts or whole else []
             made = next((binding.context for binding in bindings if binding.node is node), context)
             if whole:
                 everything = Slice(split, made, value, 0.0, float("inf"), _EVERYTHING)
-                found.setdefault(ast.unparse(value), []).append(everything)
+                found.setdefault(ast.unparse(order), []).append(everything)
             for part in parts:
                 if isinstance(part.slice, ast.Slice) and part not in counted:
                     bounds = _bounds(part.slice) or _as_written(part.slice)
                     if bounds is not None and _are_settled(part, stored):
                         found.setdefault(ast.unparse(part.value), []).append(Slice(split, made, part, *bounds))
     return found
+
+
+def _order(value: ast.expr, nodes: list[ast.AST]) -> ast.expr:
+    """`order` of `Subset(data, order)`, where all subsets made there are of the same data."""
+    if not isinstance(value, ast.Call) or last_name(value.func) != "Subset" or len(value.args) != 2:
+        return value
+    subsets = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "Subset" and node.args]
+    return value.args[1] if len({ast.unparse(each.args[0]) for each in subsets}) == 1 else value
 
 
 def _is_all(target: str, value: ast.expr, stored: dict[str, int]) -> bool:

@@ -7,7 +7,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.sites.data.loaders import Loader
-from mlcheck.lint.sites.model import OPEN
+from mlcheck.lint.sites.model import OPEN, Call
 
 _FOR_TRAINING = pattern(r"(?:is_|for_)?train(?:ing)?")
 _FOR_EVALUATION = ("val", "valid", "validation", "test", "eval", "dev")
@@ -35,11 +35,17 @@ def shuffles_the_rest(loader: Loader) -> bool:
 
 
 def draws_the_rest(loader: Loader) -> bool:
-    """`sampler=SequentialSampler(data) if is_train else RandomSampler(data)`."""
-    given = loader.call.argument("sampler", 3)
+    """`sampler=SequentialSampler(data) if is_train else RandomSampler(data)`, inside of a sampler of batches too."""
+    given, context = loader.call.argument("sampler", 3), loader.call.context
+    batches = loader.call.argument("batch_sampler", 4)
+    if batches is not None and batches is not OPEN:
+        made, context = loader.call.file.value(batches, context)
+        if not isinstance(made, ast.Call) or loader.call.file.called(made, context) != "torch.utils.data.BatchSampler":
+            return False
+        given = Call(loader.call.file, made, context).argument("sampler", 0)
     if given is None or given is OPEN:
         return False
-    node, context = loader.call.file.value(given, loader.call.context)
+    node, context = loader.call.file.value(given, context)
     if not isinstance(node, ast.IfExp):
         return False
     asked, arms = node.test, [node.body, node.orelse]

@@ -11,6 +11,7 @@ from mlcheck.lint.sites.latest import latest, source
 from mlcheck.lint.sites.model import Call, Function
 
 _SIZE_KEPT = [f"torch.{name}" for name in ("tanh", "relu", "sigmoid")]
+_LAST = ("-1", "2")
 _SIZE_KEPT += [f"torch.nn.functional.{name}" for name in ("tanh", "relu", "gelu", "silu", "leaky_relu", "elu")]
 
 
@@ -25,12 +26,14 @@ def pooled_elsewhere(forward: Function, node: ast.Call) -> Iterator[Finding]:
     if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult) or dim not in (1, 2):
         return
     for weights, values in ((product.left, product.right), (product.right, product.left)):
-        made, context = source(forward.file, weights, forward.inner)
+        made, context = source(forward.file, _narrow(weights), forward.inner)
         scored = _softmax_over_samples(forward, made)
         if scored is None or not isinstance(values, ast.Name):
             continue
         given, _ = source(forward.file, scored, context)
-        scored = _first_input(forward, given)
+        if (_narrow(weights) is weights) != (_wide(given) is given):
+            continue
+        scored = _first_input(forward, _wide(given))
         if scored is not None and ast.unparse(scored) == values.id and _is_unchanged(forward, scored, values):
             yield Finding(
                 f"These weights add up to one over the samples of the batch, and are summed over dimension {dim}",
@@ -38,6 +41,24 @@ def pooled_elsewhere(forward: Function, node: ast.Call) -> Iterator[Finding]:
                 help=f"`dim={dim}`, the dimension that is summed over",
                 related=(forward.place(node).location,),
             )
+
+
+def _narrow(node: ast.expr) -> ast.expr:
+    """`w` of `w.unsqueeze(-1)` and `w[..., None]`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="unsqueeze"), args=[last]) if ast.unparse(last) in _LAST:
+            return inner
+        case ast.Subscript(value=inner, slice=index) if ast.unparse(index) in ("(..., None)", "(:, :, None)"):
+            return inner
+    return node
+
+
+def _wide(node: ast.expr) -> ast.expr:
+    """`scores` of `scores.squeeze(-1)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze"), args=[last]) if ast.unparse(last) in _LAST:
+            return inner
+    return node
 
 
 def _softmax_over_samples(forward: Function, node: ast.expr) -> ast.expr | None:
