@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Hashable
+import re
+from collections.abc import Collection, Hashable, Iterator
 
 from mlcheck.lint.facts import Backward, Forward
 from mlcheck.lint.interpret import containers
@@ -26,6 +27,8 @@ _PARAMETERS: tuple[str, ...] = (
 _PARAMETERS += ("LSTM", "GRU", "RNN", "Transformer", "MultiheadAttention", "PReLU")
 _MADE_ELSEWHERE = ("pretrained", "load(", "load_state_dict", "requires_grad", "no_grad", "torchvision", "timm", "hub")
 _NOT_TRAINED = ("target", "teacher", "ema", "random", "fixed", "frozen", "ref", "loss", "criterion", "attack", "old")
+
+_CUT_OFF_OR_TIED = ("detach", ".weight = ", ".data")
 
 _LOSSES = {"loss", "criterion"}
 
@@ -133,13 +136,44 @@ def unheld(m: Machine, backward: Backward) -> None:
         held = frozenset().union(*(m.store.get(("may own", key)) for key in optimizers))
         around = {outer for inner in forward.touched for outer in modes.ancestors(m, inner)}
         around |= _parts(m, forward.module)
-        if held.isdisjoint(forward.touched | around) and not _may_be_in_one_of(m, held, forward.touched | around):
-            module = forward.module
-            assert isinstance(module, Object)
-            assert module.place is not None
-            loop = m.loops[-1] if m.loops else None
-            keys = frozenset(forward.touched)
-            m.facts.training.unheld.append(Unheld(module.place, forward.name, keys, optimizers, loop))
+        module, name, keys = forward.module, forward.name, frozenset(forward.touched)
+        assert isinstance(module, Object)
+        if held.isdisjoint(forward.touched | around):
+            left: list[tuple[Object, str, frozenset[Hashable]]] = [(module, name, keys)]
+        else:
+            left = [(part, f"{name}.{attribute}", those) for attribute, part, those in _left_out(m, forward, held)]
+        if _may_be_in_one_of(m, held, forward.touched | around):
+            continue
+        loop = m.loops[-1] if m.loops else None
+        for part, called, those in left[:1]:
+            assert part.place is not None
+            m.facts.training.unheld.append(Unheld(part.place, called, those, optimizers, loop))
+
+
+def _left_out(
+    m: Machine, forward: Forward, held: frozenset[Hashable]
+) -> Iterator[tuple[str, Object, frozenset[Hashable]]]:
+    """The layers that a model called, and that no optimizer holds, though it holds others of that model."""
+    module = forward.module
+    if not isinstance(module, Object) or module.cls is None or not held.isdisjoint(modes.ancestors(m, module.id)):
+        return
+    if any(word in info.module.text_of(info.node) for info in module.cls.mro for word in _CUT_OFF_OR_TIED):
+        return
+    for name in m.store.get(("attrs", module.id)) or ():
+        part = m.store.get(("a", module.id, name))
+        if not isinstance(part, Object) or part.place is None or owner_key(part) not in forward.touched:
+            continue
+        family = frozenset({*modes.ancestors(m, owner_key(part)), *_parts(m, part)})
+        meant = any(word in name.lower() for word in _NOT_TRAINED) or modes.is_frozen(m, part)
+        loaded = any(m.store.get((how, key)) for key in family for how in ("restored", "copied"))
+        if held.isdisjoint(family) and has_parameters(m, part) and not (meant or loaded or _is_set(m, name)):
+            yield name, part, family
+
+
+def _is_set(m: Machine, name: str) -> bool:
+    """Whether the code beside the training speaks of the layer's weights: `model.embed.weight.data.copy_(vectors)`."""
+    spoken = rf"\.{re.escape(name)}\b[\w.\[\]]*\.(?:data|load|requires_grad|from_pretrained|weight\b(?!\)))"
+    return re.search(spoken, m.frame.module.source.text) is not None
 
 
 def _may_be_in_one_of(m: Machine, held: Collection[Hashable], module: Collection[Hashable]) -> bool:
