@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mlcheck.lint.facts import Place
 from mlcheck.lint.names import canonical
-from mlcheck.lint.nodes import last_name
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.model import Call, Class, Function
@@ -16,7 +16,7 @@ from mlcheck.lint.sites.origins import Origin, callers, origins, returns
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.ranks import DDP
 
-_WITHOUT_GRADIENT = ("no_grad", "inference_mode", "set_grad_enabled", "no_sync", ".eval()")
+_WITHOUT_GRADIENT = ("no_grad", "inference_mode", "set_grad_enabled", "no_sync")
 
 
 class Bypassed(NamedTuple):
@@ -36,20 +36,28 @@ def bypassed(sites: Sites) -> Iterator[Bypassed]:
         if "all_reduce" in file.text and ".grad" in file.text:
             continue  # which may average the gradients by hand
         for function in file.functions:
-            text = function.text
-            decorated = " ".join(map(ast.unparse, function.node.decorator_list))
-            without = any(word in text + decorated for word in _WITHOUT_GRADIENT)
-            if without or not any(word in text for word in words):
+            if not any(word in function.text for word in words):
                 continue
             for node in function.nodes:
                 name = _inside(node) or _inside_by_name(function, node)
                 if name not in function.parameters or not isinstance(node, ast.Call) or not node.args:
                     continue
+                if _is_without_gradient(function, node):
+                    continue
                 wraps = origins(file, ast.Name(name, ast.Load()), function.inner)
-                if wraps and all(_is_bypass(wrap, node, name) for wrap in wraps) and _is_trained(function, name, wraps):
-                    made = wraps[0]
+                found = _bypassed_of(wraps, node, name)
+                if found and _is_trained(function, name, wraps):
+                    made = found[0]
                     where = made.file.place(made.node, made.context)
                     yield Bypassed(function.place(node), ast.unparse(node.func), name, where)
+
+
+def _is_without_gradient(function: Function, call: ast.AST) -> bool:
+    """Whether a call belongs to an evaluation, or runs beside the exchange of gradients."""
+    around = [node for node in function.nodes if isinstance(node, ast.With) and call in walk(node)]
+    heads = [*function.node.decorator_list, *(item.context_expr for node in around for item in node.items)]
+    named = any(word in ast.unparse(head) for head in heads for word in _WITHOUT_GRADIENT)
+    return named or (".eval()" in function.text and ".backward(" not in function.text)
 
 
 def _inside(node: ast.AST) -> str:
@@ -87,6 +95,13 @@ def _opened(function: Function) -> bool:
         for arm in ([each.body, each.orelse] if isinstance(each, ast.IfExp) else [each])
     }
     return f"{names[0]}.module" in arms and arms <= {f"{names[0]}.module", names[0]}
+
+
+def _bypassed_of(wraps: list[Origin], call: ast.Call, name: str) -> list[Origin]:
+    """The wrappers that are called past. Of several models only a wrapper has a `module` to be called by itself."""
+    if ast.unparse(call.func) == f"{name}.module":
+        return [wrap for wrap in wraps if canonical(wrap.name) == DDP and isinstance(wrap.node, ast.Call)]
+    return wraps if all(_is_bypass(wrap, call, name) for wrap in wraps) else []
 
 
 def _is_bypass(wrap: Origin, call: ast.Call, name: str) -> bool:
@@ -130,5 +145,8 @@ def _is_trained(function: Function, name: str, wraps: list[Origin]) -> bool:
     for wrap in wraps:
         called += wrap.file.calls(*wrap.file.names_given(wrap.node))
     owners = {name, *(given for wrap in wraps for given in wrap.file.names_given(wrap.node))}
-    itself = any(ast.unparse(call.node.func) in owners for call in called)
+    itself = any(
+        ast.unparse(call.node.func) in owners and not (call.function and _is_without_gradient(call.function, call.node))
+        for call in called
+    )
     return not itself and any(".backward(" in text for text in texts)
