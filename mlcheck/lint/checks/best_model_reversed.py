@@ -26,8 +26,9 @@ _LIGHTNING = tuple(
 _TRAINER = tuple(f"transformers.{name}" for name in ("TrainingArguments", "Seq2SeqTrainingArguments"))
 _IGNITE = tuple(f"ignite.handlers.{name}" for name in ("Checkpoint", "ModelCheckpoint", "EarlyStopping"))
 _BEST = pattern(r"best", re.IGNORECASE)
+_MARGIN = pattern(r"delta|margin|eps|tol|thresh", re.IGNORECASE)
 # An attack looks for the highest loss, and calls it the best: what is selected here is a model, or the end of training.
-_SELECTS = pattern(r"save|state_dict|checkpoint|deepcopy|patience|stop", re.IGNORECASE)
+_SELECTS = pattern(r"save|state_dict|checkpoint|deepcopy|patience|stop|improve|best_\w*epoch", re.IGNORECASE)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -126,12 +127,20 @@ def _choice(compare: ast.Compare, statement: ast.stmt) -> tuple[ast.expr, ast.ex
     """The score, the best one so far, and which scores are taken, of a comparison that chooses the best."""
     if len(compare.ops) != 1 or not isinstance(compare.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
         return None
-    score, best = compare.left, compare.comparators[0]
+    score, best = _without_margin(compare.left), _without_margin(compare.comparators[0])
     taken = "higher" if isinstance(compare.ops[0], ast.Gt | ast.GtE) else "lower"
     if _BEST.search(_name(score)) and not _BEST.search(_name(best)):
         score, best, taken = best, score, "lower" if taken == "higher" else "higher"
     named = bool(_name(score)) and _BEST.search(_name(best)) and not _BEST.search(_name(score))
     return (score, best, taken) if named and _takes(statement, score, best) else None
+
+
+def _without_margin(node: ast.expr) -> ast.expr:
+    """`loss` of `loss + min_delta`: by how much it must be better says nothing about the direction."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        if isinstance(node.right, ast.Constant) or _MARGIN.search(last_name(node.right)):
+            return node.left
+    return node
 
 
 def _by_hand(
@@ -158,12 +167,19 @@ def _takes(statement: ast.stmt, score: ast.expr, best: ast.expr) -> bool:
     assert isinstance(statement, ast.If)
     if not any(_SELECTS.search(ast.unparse(line)) for line in statement.body):
         return False
-    wanted = (ast.unparse(best), ast.unparse(score))
+    name, values = ast.unparse(best), {ast.unparse(score), *_extremes(score, best)}
     return any(
-        isinstance(node, ast.Assign) and (ast.unparse(node.targets[0]), ast.unparse(node.value)) == wanted
+        isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name and ast.unparse(node.value) in values
         for line in statement.body
         for node in walk(line)
     )
+
+
+def _extremes(score: ast.expr, best: ast.expr) -> Iterator[str]:
+    """`max(score, best)`: written in the branch, it is what the comparison was to find."""
+    for pair in ((score, best), (best, score)):
+        given = ", ".join(map(ast.unparse, pair))
+        yield from (f"max({given})", f"min({given})")
 
 
 def _is_turned(file: File, context: Context, score: ast.expr) -> bool:

@@ -16,6 +16,8 @@ _LOW = frozenset(
         *("bpd", "mape", "smape"),
     ]
 )
+_ENDINGS = {"acc": "higher", "accuracy": "higher", "loss": "lower"}
+"""`valacc`, `vloss`: written together with what they were measured on."""
 _TURNED = frozenset(["neg", "negative", "minus", "inverse", "inv", "diff", "delta", "ratio", "gap", "drop", "worst"])
 
 
@@ -25,5 +27,6 @@ def better(metric: str) -> str:
     words = set(re.split(r"[^a-z0-9]+", spaced.lower()))
     if words & _TURNED:
         return ""
-    high, low = bool(words & _HIGH), bool(words & _LOW)
+    told = {way for word in words for ending, way in _ENDINGS.items() if word.endswith(ending)}
+    high, low = bool(words & _HIGH) or "higher" in told, bool(words & _LOW) or "lower" in told
     return "" if high == low else "higher" if high else "lower"
