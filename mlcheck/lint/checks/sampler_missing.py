@@ -83,6 +83,11 @@ def _of_one_rank(sites: Sites) -> Iterator[Finding]:
             )
 
 
+def _asks_for_none(node: ast.expr) -> bool:
+    """`shuffle=sampler is None`: that uses no sampler."""
+    return isinstance(node, ast.Compare) and ast.unparse(node).endswith((" is None", " is not None"))
+
+
 def _forgotten(sites: Sites) -> Iterator[Finding]:
     """A sampler that is made for some data and given to nobody, beside a loader of the same data without one."""
     made = list(sites.calls("torch.utils.data.DistributedSampler"))
@@ -93,7 +98,8 @@ def _forgotten(sites: Sites) -> Iterator[Finding]:
         if is_for_evaluation(sampler):  # a score over all of it, on every rank, is slow and right
             continue
         calls = [node for node in function.nodes if isinstance(node, ast.Call) and last_name(node.func) not in _TELLS]
-        if any(names[0] in ast.unparse(part) for call in calls for part in (*call.args, *call.keywords)):
+        given = [part for call in calls for part in (*call.args, *(word.value for word in call.keywords))]
+        if any(names[0] in ast.unparse(part) for part in given if not _asks_for_none(part)):
             continue
         for loader in sites.once(loaders):
             own = loader.dataset
