@@ -9,14 +9,14 @@ from mlcheck.lint.facts import Facts, Loss
 from mlcheck.lint.nodes import is_name, last_name, own_nodes, walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function
 from mlcheck.lint.sites.data.loaders import LOADER
-from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.origins import Origin, origins, returns
+from mlcheck.lint.sites.evaluation.batch_counts import BATCH_SIZE, counts, is_count
+from mlcheck.lint.sites.evaluation.stretches import begun, stretch
+from mlcheck.lint.sites.origins import Origin, origins
 from mlcheck.lint.values import Const
 
 LOOKS_AT = "loss"
 _DATA_SETS = ("dataset", "_set", "trainset", "testset", "valset")
 _BY_LENGTH = pattern(r"/\s*len\(")
-_BATCH_SIZE = pattern(r"len\(\w+\)|\w+\.size\((?:dim=)?0\)|\w+\.shape\[0\]")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -31,7 +31,11 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         for scope, context in file.scopes():
             for name, loss in _summed(file, scope, context, means - others):
+                begins = begun(own_nodes(scope), {name})
+                number = stretch(begins, name, loss.lineno)
                 for division in _divisions(file, scope, context, name):
+                    if stretch(begins, name, division.lineno) != number:
+                        continue
                     yield Finding(
                         f"`{name}` sums the means of batches and is divided by the number of samples: "
                         "it is too small by the batch size",
@@ -48,26 +52,28 @@ def _is_mean(loss: Loss) -> bool:
 
 def _summed(
     file: File, scope: ast.AST, context: Context, means: set[tuple[str, int, int]]
-) -> Iterator[tuple[str, ast.AST]]:
-    """Names that loss values are added to as they are, and only those."""
-    for name, values in _added_up(file, scope, context).items():
+) -> Iterator[tuple[str, ast.expr]]:
+    """Names that loss values are added to as they are, and only those, with one of the values."""
+    for (name, _), values in _added_up(file, scope, context).items():
         found = [_loss_call(file, value, context) for value in values]
         spots = [(file.path, node.lineno, node.col_offset) for node in found if node is not None]
         if len(spots) == len(values) and all(spot in means for spot in spots):
             yield name, values[0]
 
 
-def _added_up(file: File, scope: ast.AST, context: Context) -> dict[str, list[ast.expr]]:
-    """What `name += ...` adds, by name; not in loops over single samples, where means and sums are the same."""
+def _added_up(file: File, scope: ast.AST, context: Context) -> dict[tuple[str, int], list[ast.expr]]:
+    """What `name += ...` adds, for each sum; not in loops over single samples, where means and sums are the same."""
     nodes = list(own_nodes(scope))
     sums = [node for node in nodes if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add)]
     loops = [node for node in nodes if isinstance(node, ast.For)] if sums else []
     single = [loop for loop in loops if any(map(_is_of_single_samples, origins(file, loop.iter, context)))]
     left_out = {id(node) for loop in single for node in walk(loop)}
-    added: dict[str, list[ast.expr]] = {}
+    added: dict[tuple[str, int], list[ast.expr]] = {}
+    begins = begun(nodes, {ast.unparse(node.target) for node in sums})
     for node in sums:
         if _is_sum(node.target) and id(node) not in left_out:
-            added.setdefault(ast.unparse(node.target), []).append(node.value)
+            name = ast.unparse(node.target)
+            added.setdefault((name, stretch(begins, name, node.lineno)), []).append(node.value)
     return added
 
 
@@ -90,22 +96,32 @@ def _is_of_single_samples(over: Origin) -> bool:
 
 def _loss_call(file: File, node: ast.expr, context: Context) -> ast.Call | None:
     """The call of the loss behind `loss.item()`, `float(loss)`, `loss.detach()` or `loss`."""
-    while isinstance(node, ast.Call):
-        if isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "cpu"):
-            node = node.func.value
-        elif is_name(node.func, "float") and node.args:
-            node = node.args[0]
-        else:
-            return node
-    if isinstance(node, ast.Name):
-        above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) <= node.lineno]
-        value = above[-1].value if above and above[-1].kind == "value" else None
-        return value if isinstance(value, ast.Call) else None
-    found, _ = source(file, node, context)
-    return found if isinstance(found, ast.Call) else None
+    for _ in range(2):  # `value = loss.item()`, and the sum of that
+        while isinstance(node, ast.Call | ast.Attribute):
+            if isinstance(node, ast.Attribute):
+                if node.attr != "data":
+                    return None
+                node = node.value
+            elif isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "cpu"):
+                node = node.func.value
+            elif is_name(node.func, "float") and node.args:
+                node = node.args[0]
+            else:
+                return node
+        node = _last_bound(file, node, context)
+    return node if isinstance(node, ast.Call) else None
 
 
-def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AST]:
+def _last_bound(file: File, node: ast.expr, context: Context) -> ast.expr:
+    """What a name was given last above its use; anything else as it is."""
+    if not isinstance(node, ast.Name):
+        return node
+    above = [b for b in file.bindings(node.id, context) if getattr(b.node, "lineno", 0) <= node.lineno]
+    value = above[-1].value if above and above[-1].kind == "value" else None
+    return value if isinstance(value, ast.expr) else node
+
+
+def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Iterator[ast.AugAssign | ast.BinOp]:
     for node in own_nodes(scope):
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and _is_sum(node.target):
             if ast.unparse(node.target) == name and _is_sample_count(file, scope, context, node.value):
@@ -117,7 +133,7 @@ def _divisions(file: File, scope: ast.AST, context: Context, name: str) -> Itera
 
 def _is_sample_count(file: File, scope: ast.AST, context: Context, node: ast.expr) -> bool:
     """`len(loader.dataset)`, `len(train_set)`, `len(loader.sampler)`, and what was counted up by the batch sizes."""
-    if isinstance(node, ast.Name) and _counts_samples(scope, node.id):
+    if isinstance(node, ast.Name) and _counts_samples(file, scope, context, node):
         return True
     node, _ = file.value(node, context)
     if not (isinstance(node, ast.Call) and is_name(node.func, "len") and node.args):
@@ -126,14 +142,18 @@ def _is_sample_count(file: File, scope: ast.AST, context: Context, node: ast.exp
     return last.endswith((*_DATA_SETS, "sampler"))
 
 
-def _counts_samples(scope: ast.AST, name: str) -> bool:
-    """`seen += len(y)`, `seen += x.size(0)`: and nothing else is ever added."""
+def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Name) -> bool:
+    """`seen += len(y)`, `seen += x.size(0)`, or a name for that: and nothing else is added."""
+    name = count.id
+    begins = begun(own_nodes(scope), {name})
     added = [
-        ast.unparse(node.value)
+        ast.unparse(_last_bound(file, node.value, context))
         for node in own_nodes(scope)
-        if isinstance(node, ast.AugAssign) and is_name(node.target, name)
+        if isinstance(node, ast.AugAssign)
+        and is_name(node.target, name)
+        and stretch(begins, name, node.lineno) == stretch(begins, name, count.lineno)
     ]
-    return bool(added) and all(_BATCH_SIZE.fullmatch(text) for text in added)
+    return bool(added) and all(BATCH_SIZE.fullmatch(text) for text in added)
 
 
 def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
@@ -145,10 +165,12 @@ def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
             if "+=" not in text or not _BY_LENGTH.search(text):
                 continue
-            for name, values in _added_up(file, scope, context).items():
-                for division in (
-                    _batch_divisions(scope, name) if all(_is_count(file, value, context) for value in values) else ()
-                ):
+            for (name, number), values in _added_up(file, scope, context).items():
+                if not all(is_count(file, value, context) for value in values):
+                    continue
+                for division in _batch_divisions(scope, name):
+                    if stretch(begun(own_nodes(scope), {name}), name, division.lineno) != number:
+                        continue
                     yield Finding(
                         f"`{name}` is a sum over samples and is divided by the number of batches",
                         file.place(division, context).location,
@@ -161,7 +183,7 @@ def _weighed_again(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning([".update("]):
         for call in file.calls("update") if "sum" in file.text else ():
             given = call.node.args
-            if len(given) != 2 or not _counts(given[0]) or _BATCH_SIZE.fullmatch(ast.unparse(given[1])) is None:
+            if len(given) != 2 or not counts(given[0]) or BATCH_SIZE.fullmatch(ast.unparse(given[1])) is None:
                 continue
             update = file.resolve(call.node.func, call.context)
             if not isinstance(update, Function) or update.cls is None or len(update.parameters) != 3:
@@ -177,51 +199,7 @@ def _weighed_again(facts: Facts) -> Iterator[Finding]:
                 )
 
 
-def _is_count(file: File, node: ast.expr, context: Context) -> bool:
-    """As `_counts`, also through a name and a function of the project that returns nothing else."""
-    node, where = source(file, node, context)
-    named = file.resolve(node.func, where) if isinstance(node, ast.Call) else None
-    if isinstance(named, Function) and not named.node.decorator_list:
-        given = list(returns(named))
-        return bool(given) and all(_counts(source(named.file, each, named.inner)[0]) for each in given)
-    return _counts(node) or _is_weighed(node)
-
-
-def _is_weighed(node: ast.expr) -> bool:
-    """`loss.item() * x.size(0)`: the mean of a batch, as many times as it has samples."""
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
-        return False
-    sides = [node.left, node.right]
-    sizes = [_BATCH_SIZE.fullmatch(ast.unparse(side)) is not None for side in sides]
-    other = sides[1 - sizes.index(True)] if sizes.count(True) == 1 else None
-    return isinstance(other, ast.Call) and last_name(other.func) == "item"
-
-
-def _counts(node: ast.expr) -> bool:
-    """`(a == b).sum().item()`, `torch.sum(a == b)`: how many of a batch are right; a loss with `reduction="sum"`."""
-    while isinstance(node, ast.Call):
-        func = node.func
-        if any(word.arg == "reduction" and ast.unparse(word.value) == "'sum'" for word in node.keywords):
-            return True
-        if isinstance(func, ast.Attribute) and func.attr in ("item", "cpu", "float", "long", "int") and not node.args:
-            node = func.value
-        elif isinstance(func, ast.Name) and func.id in ("int", "float") and node.args:
-            node = node.args[0]
-        elif isinstance(func, ast.Attribute) and func.attr == "sum":
-            node = node.args[0] if ast.unparse(func.value) == "torch" and node.args else func.value
-            while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CASTS:
-                node = node.func.value
-            equal = isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq)
-            return equal or (isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".eq"))
-        else:
-            return False
-    return False
-
-
-_CASTS = ("float", "long", "int", "type", "to", "double")
-
-
-def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.AST]:
+def _batch_divisions(scope: ast.AST, name: str) -> Iterator[ast.BinOp]:
     """Divisions by `len(loader)` and nothing else."""
     nodes = list(own_nodes(scope))
     around = {child: node for node in nodes if isinstance(node, ast.BinOp) for child in (node.left, node.right)}
