@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import before_methods
+from mlcheck.lint.nodes import before_methods, last_name
 from mlcheck.lint.sites import Call, Class, Context, File
 from mlcheck.lint.sites.guards import asks_mode, own_attribute
 from mlcheck.lint.sites.layers.modules import module_classes
@@ -13,7 +13,16 @@ from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "recurrent layer"
 WORDS = ("LSTM", "GRU", "RNN")
-_LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN")
+_LAYERS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell")
+_FILLS = (
+    "normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "orthogonal_",
+)
 _DRAWS = ("torch.randn", "torch.rand", "torch.normal")
 
 
@@ -25,8 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             state = call.argument("hx", 1)
             if state is None or any(asks_mode(node) for node in (call.function.nodes if call.function else ())):
                 continue
-            found = [_drawn(each.file, each.node, each.context) for each in origins(call.file, state, call.context)]
-            if found and all(found):
+            if _is_drawn(call.file, state, call.context, call.node.func):
                 yield Finding(
                     "The layer begins from numbers drawn at random: the same input gets another answer each time",
                     call.place.location,
@@ -44,11 +52,35 @@ def _calls_of_layers(cls: Class) -> Iterator[Call]:
             yield from (call for call in calls if own_attribute(call.node.func, call.function) == name)
 
 
-def _drawn(file: File, node: ast.expr, context: Context) -> bool:
-    """Whether it is, or all of a tuple are, drawn from a distribution."""
+def _is_drawn(file: File, node: ast.expr, context: Context, layer: ast.expr) -> bool:
+    """Whether it, or all of a tuple, comes from a distribution alone, but for what the layer itself said before."""
     if isinstance(node, ast.Tuple):
-        parts = [origin for part in node.elts for origin in origins(file, part, context)]
-        return bool(parts) and all(
-            not isinstance(p.node, ast.Tuple) and _drawn(p.file, p.node, p.context) for p in parts
-        )
-    return file.called(before_methods(node, ("to", "cuda", "float", "mul")), context) in _DRAWS
+        return bool(node.elts) and all(_is_drawn(file, part, context, layer) for part in node.elts)
+    own = ast.unparse(layer)
+    found = [
+        _is_drawn(each.file, each.node, each.context, layer)
+        if isinstance(each.node, ast.Tuple)
+        else _is_random(each.file, each.node, each.context)
+        for each in origins(file, node, context)
+        if not (isinstance(each.node, ast.Call) and ast.unparse(each.node.func) == own)
+    ]
+    return bool(found) and all(found)
+
+
+def _is_random(file: File, node: ast.expr, context: Context) -> bool:
+    """`torch.randn(...)`, or a new tensor that is filled at random before anything else is done with it."""
+    made = before_methods(node, ("to", "cuda", "float", "mul"))
+    return file.called(made, context) in _DRAWS or _is_filled(file, node, context)
+
+
+def _is_filled(file: File, node: ast.expr, context: Context) -> bool:
+    """`h = torch.zeros(...)` and later `nn.init.kaiming_normal_(h)` or `h.normal_()`."""
+    names = file.names_given(node) if isinstance(node, ast.Call) else ()
+    for call in file.calls(*_FILLS) if names else ():
+        func, args = call.node.func, call.node.args
+        by_init = (file.resolve(func, call.context) or "") == f"torch.nn.init.{last_name(func)}"
+        filled = args[0] if by_init and args else func.value if isinstance(func, ast.Attribute) else None
+        if call.context.scope is context.scope and call.node.lineno > node.lineno:
+            if isinstance(filled, ast.Name) and filled.id in names:
+                return True
+    return False

@@ -9,6 +9,8 @@ from mlcheck.lint.facts import Facts, Forward
 from mlcheck.lint.nodes import is_attribute, walk
 from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.layers.estimators import cut_whole
+from mlcheck.lint.sites.layers.modules import text_of
+from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
 from mlcheck.lint.sites.training.detaching import CUTS, cut_of, cuts_argument
 from mlcheck.lint.sites.training.under_no_grad import kept_from_gradients
 from mlcheck.lint.values import Object
@@ -99,7 +101,7 @@ def _inside_modules(facts: Facts) -> Iterator[Finding]:
             cutting = frozenset(helpers)
             made = _assignments(found[0].node, name)
             cuts = {statement: cut_of(found[0].node, statement, cutting) for statement in made}
-            if cuts and all(cuts.values()) and _mentions(facts, name) == len(cuts) + 1:
+            if cuts and all(cuts.values()) and _is_named(facts, cls, name, len(cuts) + 1):
                 statement = next(iter(cuts))
                 at = cuts[statement]
                 method, cut = helpers.get(ast.unparse(at.func) if isinstance(at, ast.Call) else "", (found[0], at))
@@ -125,7 +127,12 @@ def _under_no_grad(facts: Facts) -> Iterator[Finding]:
                 continue
             for name, sets in cls.attributes.items():
                 found = [node for line in block.body for node in walk(line) if is_attribute(node, "self", name)]
-                if len(sets) != 1 or not _is_layer(sets[0][1].value) or len(found) != 1 or _mentions(facts, name) != 2:
+                if (
+                    len(sets) != 1
+                    or not _is_layer(sets[0][1].value)
+                    or len(found) != 1
+                    or not _is_named(facts, cls, name, 2)
+                ):
                     continue
                 if not any(word in name for word in _NOT_TRAINED):
                     yield Finding(
@@ -145,7 +152,7 @@ def _under_decorator(facts: Facts, cls: Class, forward: Function) -> Iterator[Fi
             continue
         for name, sets in cls.attributes.items():
             found = [node for node in method.nodes if is_attribute(node, "self", name)]
-            if len(sets) == 1 and _is_layer(sets[0][1].value) and len(found) == 1 and _mentions(facts, name) == 2:
+            if len(sets) == 1 and _is_layer(sets[0][1].value) and len(found) == 1 and _is_named(facts, cls, name, 2):
                 yield Finding(
                     f"`self.{name}` runs without gradients: the optimizer holds it, and it never gets one",
                     method.place(off[0]).location,
@@ -181,10 +188,10 @@ def _assignments(function: ast.AST, name: str) -> Iterator[ast.Assign | ast.Retu
             yield node
 
 
-def _mentions(facts: Facts, name: str) -> int:
-    """How often any file speaks of an attribute of that name."""
+def _is_named(facts: Facts, cls: Class, name: str, times: int) -> bool:
+    """Whether the class names its attribute so often, and nothing else does."""
     word = re.compile(rf"\.{re.escape(name)}\b")
-    return sum(len(word.findall(file.text)) for file in facts.sites.files.values())
+    return len(word.findall(text_of(cls))) == times and not is_named_elsewhere(facts.sites, cls, name)
 
 
 def _is_meant(forward: Forward) -> bool:

@@ -1,17 +1,15 @@
 """unused-layer: a layer that is made and never called."""
 
 import ast
-import re
 from collections.abc import Iterator
-from functools import cache, partial
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
-from mlcheck.lint.sites import Class, Function, Sites
-from mlcheck.lint.sites.fetching import may_fetch, mentions
+from mlcheck.lint.sites import Class, Function
 from mlcheck.lint.sites.layers.modules import MODULE, holds_parameters, module_classes, text_of
-from mlcheck.lint.words import lines_with, occurrences
+from mlcheck.lint.sites.layers.named_elsewhere import is_named_elsewhere
+from mlcheck.lint.words import occurrences
 
 LOOKS_AT = "module class"
 _FEW = 4
@@ -21,7 +19,6 @@ _ANY = ("children(", "modules(", "_modules", "__dict__", "eval(", "vars(", "loca
 
 def check(facts: Facts) -> Iterator[Finding]:
     classes = facts.sites.once(module_classes)
-    is_read = cache(partial(_is_read, facts.sites))  # many models call their layers the same
     for cls in classes:
         forward = cls.find("forward")
         if cls.libraries != {MODULE} or forward is None or _does_nothing(forward):
@@ -40,7 +37,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue  # `self.head = self.fc = nn.Linear(8, 2)`: it has another name
             if not holds_parameters(cls.file, assigned.value, assigned.context):
                 continue
-            if is_read(name) or _is_used_by_heir(facts.sites, cls, name) or _is_for_loading(function):
+            if is_named_elsewhere(facts.sites, cls, name) or _is_for_loading(function):
                 continue
             yield Finding(
                 f"`self.{name}` is made here and never used: its weights get no gradient",
@@ -85,29 +82,3 @@ def _is_once(name: str, text: str) -> bool:
     """Whether the word stands once in the text. Counting letters first is much faster than matching words."""
     count = text.count(name)
     return count == 1 or (count < _FEW and occurrences(name, text) == 1)
-
-
-def _is_read(sites: Sites, name: str) -> bool:
-    """Whether anything reads it off another object than `self`, or has it in a string."""
-    other = re.compile(rf"(?<!\bself)\.{name}\b|[\"'](?:[\w.]+\.)?{name}(?:\.[\w.]+)?[\"']")
-    return any(
-        any(other.search(line) for line in lines_with(name, file.text)) and mentions(file.module.source.tree, name)
-        for file in sites.files.values()
-    )
-
-
-def _heirs(sites: Sites) -> dict[Class, list[Class]]:
-    """The modules that derive from each class."""
-    found: dict[Class, list[Class]] = {}
-    for heir in sites.once(module_classes):
-        for cls in heir.line[1:]:
-            found.setdefault(cls, []).append(heir)
-    return found
-
-
-def _is_used_by_heir(sites: Sites, cls: Class, name: str) -> bool:
-    """Whether an heir names it, or it or the class itself fetches attributes by names that may be this one."""
-    heirs = sites.once(_heirs).get(cls, [])
-    if any(may_fetch(each, name) for each in (cls, *heirs)):
-        return True
-    return any(occurrences(name, heir.text, most=1) for heir in heirs)

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call
 from mlcheck.lint.sites.data.pictures import KEEPS, is_picture
-from mlcheck.lint.sites.latest import origin, source
+from mlcheck.lint.sites.latest import latest, origin, source
 from mlcheck.lint.sites.layers.dimensions import dimension, fed_to, of_linear, positions, projected, unpacked
 from mlcheck.lint.sites.layers.heads import size_text, sizes_before_heads
 from mlcheck.lint.sites.layers.merging import (
@@ -21,6 +21,7 @@ from mlcheck.lint.sites.layers.merging import (
 from mlcheck.lint.sites.layers.recurrent import dimension_of_size, outputs
 
 LOOKS_AT = "reshaping"
+_KEEP_ORDER = ("Linear", "Embedding")
 WORDS = (".view(", ".reshape(")
 
 
@@ -103,13 +104,17 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
     """Whether the sizes of its dimensions come back in another order."""
     groups = [_factors(size) for size in sizes]
     if isinstance(owner, ast.Call):
-        fed = fed_to(call, owner, ("Linear", "Embedding"))
-        told = [positions(call, fed, group[0]) for group in groups if len(group) == 1] if fed is not None else []
-        if _is_unsorted([places[0] for places in told if len(places) == 1]):
+        fed = fed_to(call, owner, _KEEP_ORDER)
+        if fed is not None and (_is_unsorted_of(call, fed, groups) or _is_split_before_first(fed, groups)):
             return True
         return _moves(call, of_linear(call, owner, call.context), groups)
     if not isinstance(owner, ast.Name) or _is_padded(call, owner):
         return False
+    layered = _fed_before(call, owner)
+    if layered is not None and _is_unsorted_of(call, layered, groups):
+        return True
+    if _is_split_before_first(layered or owner, groups):
+        return True
     inline = [dimension(group[0], owner.id) for group in groups if len(group) == 1]
     if _is_unsorted([place for place in inline if place is not None]):
         return True
@@ -132,6 +137,30 @@ def _reorders(call: Call, owner: ast.expr, sizes: list[ast.expr]) -> bool:
         return False
     order = [text for group in texts for text in sorted(group, key=names.index)]
     return order != names and not _is_undone(call, names, order)
+
+
+def _fed_before(call: Call, owner: ast.Name) -> ast.Name | None:
+    """`x` after `out = self.embedding(x)`, where it is still the same: the sizes of `out` begin with its own."""
+    made, context = source(call.file, owner, call.context)
+    fed = fed_to(Call(call.file, call.node, context), made, _KEEP_ORDER) if made is not owner else None
+    if fed is None:
+        return None
+    now = latest(call.file, ast.Name(fed.id, ast.Load(), lineno=call.node.lineno, end_lineno=call.node.lineno), context)
+    return fed if now is not None and latest(call.file, fed, context) is now else None
+
+
+def _is_unsorted_of(call: Call, fed: ast.Name, groups: list[list[ast.expr]]) -> bool:
+    """Whether the sizes that were asked of what a layer was fed come back in another order."""
+    told = [positions(call, fed, group[0]) for group in groups if len(group) == 1]
+    return _is_unsorted([places[0] for places in told if len(places) == 1])
+
+
+def _is_split_before_first(owner: ast.Name, groups: list[list[ast.expr]]) -> bool:
+    """`x.view(steps, x.size(0), -1)`: what was the first dimension is cut in pieces that are taken for the first."""
+    places = [dimension(group[0], owner.id) if len(group) == 1 else None for group in groups]
+    first = places.index(0) if 0 in places else 0
+    before = [ast.unparse(factor) for group in groups[:first] for factor in group]
+    return bool(before) and "-1" not in before and any(text != "1" for text in before)
 
 
 def _is_unsorted(places: list[int]) -> bool:

@@ -10,7 +10,20 @@ from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import bounds, cuts, distributions, grad_modes, gradients, graph, losses, modes
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, ELEMENTWISE, SAME
 from mlcheck.lint.pytorch.scaling import clip
-from mlcheck.lint.values import NONE, Args, Kwargs, Object, Symbol, Table, Tensor, Tuple, Value, split_of, traces_of
+from mlcheck.lint.values import (
+    NONE,
+    Args,
+    Kwargs,
+    Object,
+    Symbol,
+    Table,
+    Tensor,
+    Traces,
+    Tuple,
+    Value,
+    split_of,
+    traces_of,
+)
 
 _F = "torch.nn.functional."
 _FACTORIES = frozenset(["zeros", "ones", "empty", "full", "rand", "randn", "randint"])
@@ -50,6 +63,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         made = made_object(m, name, args, kwargs, node)
         m.store.set(("grad",), grad_modes.of(m, made, node))
         return made
+    if last.endswith("Tensor"):
+        return _of_type(m, first, split, traces, node)
     if last[:1].isupper() or name in grad_modes.SWITCHES or last == "autocast":
         made = made_object(m, name, args, kwargs, node)
         if modes.is_module(made):
@@ -82,6 +97,16 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return Tensor("other", None, split, traces)
     made_up = name.removeprefix("torch.") in _FACTORIES
     return Symbol(("made up", m.fresh()) if made_up else m.fresh(), "", split, traces)
+
+
+def _of_type(m: Machine, first: Value, split: str, traces: Traces, node: ast.AST) -> Value:
+    """`torch.FloatTensor(x)`: a tensor stays in its graph, anything else is copied; of sizes, a tensor is made up."""
+    if isinstance(first, Tensor) or (isinstance(first, Symbol) and first.traces):
+        return first
+    copied = cuts.copied(m, "torch.tensor", first, node)
+    if copied is not None:
+        return copied
+    return Symbol(m.fresh() if isinstance(first, Symbol | Object) else ("made up", m.fresh()), "", split, traces)
 
 
 def _kept(m: Machine, first: Value, split: str, traces: frozenset[object]) -> Value:

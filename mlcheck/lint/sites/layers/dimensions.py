@@ -58,7 +58,7 @@ def fed_to(call: Call, made: ast.expr, kinds: tuple[str, ...]) -> ast.Name | Non
     layer = made.func
     if not isinstance(layer, ast.Attribute) or call.cls is None:
         return None
-    sets = call.cls.attributes.get(layer.attr, [])
+    sets = call.cls.attribute(layer.attr)
     kind = sets[0][1].value or sets[0][1].unpacked if len(sets) == 1 else None
     if isinstance(kind, ast.Tuple) and sets[0][1].item < len(kind.elts):
         kind = kind.elts[sets[0][1].item]

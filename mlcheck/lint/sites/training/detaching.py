@@ -29,15 +29,20 @@ def cut_of(
         return statement.value
     if not isinstance(statement, ast.Assign) or statement not in function.body or len(statement.targets) != 1:
         return None
-    target = statement.targets[0]
-    names = target.elts if isinstance(target, ast.Tuple) else [target]
     first = None
-    for name in names:
+    for name in _parts(statement.targets[0]):
         reads = _reads_after(function, statement, name.id, cutting) if isinstance(name, ast.Name) else None
         if reads is None:
             return None
         first = first or next(iter(reads), None)
     return first
+
+
+def _parts(target: ast.expr) -> list[ast.expr]:
+    """What is assigned to, one by one: `out, (h, c)` is three names."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return [part for element in target.elts for part in _parts(element)]
+    return [target]
 
 
 def _reads_after(
