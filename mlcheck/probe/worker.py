@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from mlcheck.core.catalog import Catalog, rules_folder
-from mlcheck.core.check import Verdict, find_checks
+from mlcheck.core.check import Verdict, checks_of
 from mlcheck.core.cores import cores
 from mlcheck.core.finding import Finding, Location
 from mlcheck.core.fingerprint import fingerprints
@@ -72,9 +72,8 @@ def _examine(channel: Channel, job: Job) -> None:
     with reads.unheard():
         channel.send({"kind": "environment", "environment": packages(trial.entry[0])})
     channel.send({"kind": "notices", "notices": list(trial.notices)}, time_limit_s=job.time_limit)
-    found = [check for check in find_checks(checks) if check.rule in job.rules]
     try:
-        Examination(trial, job, channel).run(found)
+        Examination(trial, job, channel).run(checks_of(checks, job.rules))
     finally:
         told = (shim.told(os.getcwd()), changes.told(), trackers.told())
         channel.send({"kind": "notices", "notices": [*filter(None, told)]})

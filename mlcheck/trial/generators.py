@@ -47,12 +47,21 @@ class ValueCell:
         now = self.get()
         if isinstance(now, torch.Tensor):
             return "" if same_bits(now, self._value) else "it moved on"
-        same = _flat(now) == _flat(self._value)
-        return "" if same else "it moved on" if isinstance(now, tuple | dict) else f"it became {now}"
+        if _same(now, self._value):
+            return ""
+        return "it moved on" if isinstance(now, tuple | dict) else f"it became {now}"
+
+
+def _same(now: Any, before: Any) -> bool:
+    """Whether two states are equal. Those of numpy hold arrays, which do not compare to one truth value."""
+    try:
+        return bool(now == before)
+    except ValueError:
+        return bool(_flat(now) == _flat(before))
 
 
 def _flat(value: Any) -> Any:
-    """States of generators hold arrays, which do not compare to one truth value."""
+    """A state with the bytes of its arrays in their place."""
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, dict):
