@@ -17,7 +17,6 @@ from mlcheck.trial.observe.stacks import Frame, Stack, Stacks
 _FETCH = "_utils/fetch.py"
 _DEFAULT_COLLATE = "_utils/collate.py"
 _LOCKS = "multiprocessing/synchronize.py"
-_FEEDS = ("reduction.py", "multiprocessing/reductions.py", "resource_sharer.py")
 _SHOWN = 3
 OURS = str(Path(mlcheck.__file__).resolve().parent)
 
@@ -26,16 +25,14 @@ OURS = str(Path(mlcheck.__file__).resolve().parent)
 class LoadingLines:
     """Shares of the looks at whoever loads: in `reading` samples, in `collating` them; the rest waits to be asked.
 
-    `handing` is the share in which a worker's other threads pickle batches, `locking` that in which loading stands at
-    a lock of multiprocessing's. `lines` are the user's own, most seen
-    first, with their shares of reading and collating; `collate` is where their own collate_fn begins. `tool` looked,
-    empty for nobody; `why_not` is about py-spy.
+    `locking` is the share in which loading waits for a lock of multiprocessing's. `lines` are the user's own, most
+    often seen first, with their shares of reading and collating; `collate` is where their own collate_fn begins.
+    `tool` is what looked, empty where nothing did; `why_not` is about py-spy.
     """
 
     tool: str = ""
     reading: float = 0.0
     collating: float = 0.0
-    handing: float = 0.0
     lines: tuple[tuple[Location, float], ...] = ()
     why_not: str = ""
     seen: int = field(default=0, compare=False)
@@ -63,12 +60,10 @@ def loading_lines(stacks: Stacks, loader: Any) -> LoadingLines:
         if kind and (place := users_line(inner)):
             lines[place] += count
     at_work = max(kinds["reading"] + kinds["collating"], 1)
-    feeds = sum(count for stack, count in stacks.others.items() if any(f.file.endswith(_FEEDS) for f in stack))
     return LoadingLines(
         tool=stacks.tool,
         reading=kinds["reading"] / total,
         collating=kinds["collating"] / total,
-        handing=feeds / total,
         lines=tuple((place, count / at_work) for place, count in lines.most_common(_SHOWN)),
         why_not=stacks.why_not,
         seen=total,
