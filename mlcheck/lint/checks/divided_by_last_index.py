@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name, own_nodes, stores, walk
-from mlcheck.lint.sites.blocks import blocks
+from mlcheck.lint.sites.blocks import LoopSite, for_loops
 from mlcheck.lint.sites.evaluation.miscounted import miscounted
 from mlcheck.lint.sites.iteration import counter_of
 
@@ -18,21 +18,22 @@ def check(facts: Facts) -> Iterator[Finding]:
     losses = {loss.place.spot for loss in facts.losses}
     seen = 0
     for file in facts.sites.mentioning(["+="]):
-        for scope, context in file.scopes() if "/" in file.text else ():
-            nodes = list(own_nodes(scope))
-            for loop, behind in _counted(scope, nodes):
-                spots = {node for node in walk(loop) if (file.path, *_start(node)) in losses}
-                for total in _sums(loop, spots):
-                    seen += 1
-                    division = _division(behind, total, _index(loop)) if _starts_at_zero(nodes, total, loop) else None
-                    if division is not None:
-                        yield Finding(
-                            f"`{total}` is divided by the index of the last batch, which is one less than their "
-                            "number: it is too large, and with one batch this divides by zero",
-                            file.place(division, context).location,
-                            help="divide by `len(loader)`",
-                            related=(file.place(loop, context).location,),
-                        )
+        for site in for_loops(file) if "/" in file.text else ():
+            loop = site.node
+            if not _counts_its_turns(loop):
+                continue
+            spots = {node for node in walk(loop) if (file.path, *_start(node)) in losses}
+            for total in _sums(loop, spots):
+                seen += 1
+                division = _division(site.after, total, _index(loop)) if _starts_at_zero(site, total) else None
+                if division is not None:
+                    yield Finding(
+                        f"`{total}` is divided by the index of the last batch, which is one less than the number of "
+                        "batches: the result is too large, and with a single batch this divides by zero",
+                        file.place(division, site.context).location,
+                        help="divide by `len(loader)`",
+                        related=(file.place(loop, site.context).location,),
+                    )
     facts.sites.seen[LOOKS_AT] = seen
     for found in miscounted(facts.sites):
         why = (
@@ -52,16 +53,11 @@ def _start(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
-def _counted(scope: ast.AST, nodes: list[ast.AST]) -> Iterator[tuple[ast.For, list[ast.stmt]]]:
-    """The loops that count their turns from nought and run to their end, with the lines behind each."""
-    for outer in (scope, *nodes):
-        for lines in blocks(outer) if isinstance(outer, ast.stmt | ast.mod) else ():
-            for place, line in enumerate(lines):
-                if isinstance(line, ast.For) and _index(line):
-                    inside = [node for part in line.body for node in walk(part)]
-                    leaves = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
-                    if not leaves and not any(stores(part, _index(line)) for part in line.body):
-                        yield line, lines[place + 1 :]
+def _counts_its_turns(loop: ast.For) -> bool:
+    """Whether a loop counts its turns from nought and runs to its end."""
+    inside = [node for part in loop.body for node in walk(part)]
+    leaves = any(isinstance(node, ast.Break | ast.Continue) for node in inside)
+    return bool(_index(loop)) and not leaves and not any(stores(part, _index(loop)) for part in loop.body)
 
 
 def _index(loop: ast.For) -> str:
@@ -101,9 +97,10 @@ def _plain(node: ast.expr) -> ast.expr:
     return before_methods(node, ("item", "detach", "cpu"))
 
 
-def _starts_at_zero(nodes: list[ast.AST], total: str, loop: ast.For) -> bool:
-    """Whether the sum begins with nothing, and is not begun anew within the loop."""
-    set_to = [node for node in nodes if isinstance(node, ast.Assign) and stores(node, total)]
+def _starts_at_zero(site: LoopSite, total: str) -> bool:
+    """Whether the sum starts at zero, and is not reset within the loop."""
+    loop = site.node
+    set_to = [node for node in own_nodes(site.scope) if isinstance(node, ast.Assign) and stores(node, total)]
     before = [node for node in set_to if node.lineno < loop.lineno]
     within = any(loop.lineno <= node.lineno <= (loop.end_lineno or 0) for node in set_to)
     zeros = [isinstance(node.value, ast.Constant) and node.value.value == 0 for node in before]
