@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import loads, walk
+from mlcheck.lint.nodes import is_name, loads, stores, walk
 from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "focal loss"
 WORDS = ("exp(",)
@@ -22,19 +24,20 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "torch" not in file.text or ("**" not in file.text and "pow(" not in file.text):
             continue
         for call in file.calls("exp"):
-            loss = _negated(call)
-            found = _mean_loss(file, loss, call.context) if loss is not None else None
-            power = _focal_weight(call) if found is not None else None
-            if found is None or power is None or _is_of_one_sample(file, *found):
+            loss, power = _negated(call), _focal_weight(call)
+            if loss is None or power is None:
                 continue
-            facts.sites.seen[LOOKS_AT] += 1
-            yield Finding(
-                "The focal weight is taken of the mean loss of the batch: one weight for all samples, "
-                "easy and hard alike",
-                file.place(found[0], found[1]).location,
-                help='compute the loss with `reduction="none"`, and take the mean at the end',
-                related=(file.place(power, call.context).location,),
-            )
+            for made, where, of in _mean_losses(file, loss, call):
+                if _is_of_one_sample(of, made, where):
+                    continue
+                facts.sites.seen[LOOKS_AT] += 1
+                yield Finding(
+                    "The focal weight is taken of the mean loss of the batch: one weight for all samples, "
+                    "easy and hard alike",
+                    of.place(made, where).location,
+                    help='compute the loss with `reduction="none"`, and take the mean at the end',
+                    related=(file.place(power, call.context).location,),
+                )
 
 
 def _negated(call: Call) -> ast.expr | None:
@@ -46,6 +49,24 @@ def _negated(call: Call) -> ast.expr | None:
     return given.operand if isinstance(given, ast.UnaryOp) and isinstance(given.op, ast.USub) else None
 
 
+def _mean_losses(file: File, loss: ast.expr, call: Call) -> Iterator[tuple[ast.Call, Context, File]]:
+    """What is weighted here, where it is a mean: made here, or what others hand to this function."""
+    found = _mean_loss(file, loss, call.context)
+    if found is not None:
+        yield *found, file
+    function = call.function
+    if found is not None or function is None or not isinstance(loss, ast.Name) or loss.id not in function.parameters:
+        return
+    if any(stores(node, loss.id) for node in function.node.body):
+        return
+    position = list(function.parameters).index(loss.id) - (function.cls is not None)
+    for use in callers(file.sites, function):
+        given = use.argument(loss.id, position)
+        made = _mean_loss(use.file, given, use.context) if isinstance(given, ast.expr) else None
+        if made is not None:
+            yield *made, use.file
+
+
 def _mean_loss(file: File, node: ast.expr, context: Context) -> tuple[ast.Call, Context] | None:
     """The call of a cross-entropy that averages over the batch, which this is."""
     made, where = source(file, node, context)
@@ -53,10 +74,14 @@ def _mean_loss(file: File, node: ast.expr, context: Context) -> tuple[ast.Call, 
         return None
     named = file.resolve(made.func, where)
     if isinstance(named, str):
-        return (made, where) if _is_mean(named, made) else None
+        return (made, where) if _is_mean(file, named, made, where) else None
     held, inner = file.value(made.func, where) if isinstance(made.func, ast.Attribute | ast.Name) else (None, where)
     kind = file.resolve(held.func, inner) if isinstance(held, ast.Call) else None
-    return (made, where) if isinstance(kind, str) and isinstance(held, ast.Call) and _is_mean(kind, held) else None
+    return (
+        (made, where)
+        if isinstance(kind, str) and isinstance(held, ast.Call) and _is_mean(file, kind, held, inner)
+        else None
+    )
 
 
 def _is_of_one_sample(file: File, loss: ast.Call, context: Context) -> bool:
@@ -84,7 +109,7 @@ def _focal_weight(call: Call) -> ast.AST | None:
     return None
 
 
-def _is_mean(name: str, made: ast.Call) -> bool:
+def _is_mean(file: File, name: str, made: ast.Call, context: Context) -> bool:
     """Whether this call of a classification loss, or of its class, averages over the batch."""
     given = {keyword.arg: keyword.value for keyword in made.keywords}
     if name not in _MEANS or not given.keys().isdisjoint([None, "reduce", "size_average"]):
@@ -92,4 +117,22 @@ def _is_mean(name: str, made: ast.Call) -> bool:
     if any(isinstance(argument, ast.Starred) for argument in made.args):
         return False
     reduction = given.get("reduction")
-    return reduction is None or (isinstance(reduction, ast.Constant) and reduction.value == "mean")
+    return reduction is None or _is_word_mean(reduction) or _is_mean_by_default(file, reduction, context)
+
+
+def _is_word_mean(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "mean"
+
+
+def _is_mean_by_default(file: File, reduction: ast.expr, context: Context) -> bool:
+    """`self.reduction`, which is the parameter of that name: its default is the mean, and nobody gives another."""
+    method = file.function_around(context)
+    init = method.cls.methods.get("__init__") if method is not None and method.cls is not None else None
+    name = own_attribute(reduction, method)
+    if init is None or init.cls is None or not name or not _is_word_mean(init.parameters.get(name)):
+        return False
+    sets = init.cls.attribute(name)
+    if any(function is not init or not is_name(assigned.value, name) for function, assigned in sets):
+        return False
+    position = list(init.parameters).index(name) - 1
+    return all(use.argument(name, position) is None for use in callers(file.sites, init))

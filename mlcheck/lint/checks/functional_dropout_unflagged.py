@@ -173,6 +173,8 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
     while isinstance(held, ast.Subscript | ast.Attribute) and not own_attribute(held, function):
         held = held.value
     name = own_attribute(held, function)
+    if isinstance(rate, ast.Name) and function is not None and function.cls is None:
+        return _is_handed_positive(call, function, rate.id)
     if not name or function is None or function.cls is None:
         return False
     assigned = [found for cls in function.cls.line for found in cls.attributes.get(name, ())]
@@ -184,6 +186,15 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
         return isinstance(value, int | float) and value > 0
     default = init.parameters[given.id]
     return default is None or not (isinstance(default, ast.Constant) and not default.value)
+
+
+def _is_handed_positive(call: Call, helper: Function, name: str) -> bool:
+    """The rate of a helper that every forward pass hands it."""
+    if name not in helper.parameters or _is_stored(helper, name):
+        return False
+    position, uses = list(helper.parameters).index(name), list(callers(call.file.sites, helper))
+    rates = [(use, use.argument(name, position)) for use in uses]
+    return bool(uses) and all(isinstance(given, ast.expr) and _is_positive(use, given) for use, given in rates)
 
 
 def _asked(call: Call) -> list[ast.expr]:

@@ -14,7 +14,7 @@ from mlcheck.lint.sites.training.optimizers import around
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "data loader"
-WORDS = ("DataLoader",)
+WORDS = ("DataLoader", "random_split")
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 
@@ -22,6 +22,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _unused_part(facts)
     yield from _part_of_the_other(facts)
     yield from _unread_numbers(facts)
+    yield from _sliced_whole(facts)
     for loader in facts.sites.once(loaders):
         data, file = loader.dataset, loader.call.file
         if not isinstance(data, ast.Attribute) or data.attr != "dataset":
@@ -83,6 +84,42 @@ def _unread_numbers(facts: Facts) -> Iterator[Finding]:
                     help=f"give the loader `Subset({data.id}, {other})`",
                     related=(subset.place.location,),
                 )
+
+
+def _sliced_whole(facts: Facts) -> Iterator[Finding]:
+    """`train.dataset[:, 0]` and `valid.dataset[:, 0]` of the two parts of one split: the same rows twice."""
+    for split in facts.sites.calls("torch.utils.data.random_split"):
+        body = around(split)
+        parts = next((pair for node in walk(body) if (pair := _two(node)) and _made_by(node, split)), None)
+        read: dict[str, list[ast.Subscript]] = {}
+        for node in walk(body) if parts is not None else ():
+            if isinstance(node, ast.Subscript) and _is_all_rows(node.slice) and _owner(node.value) in (parts or ()):
+                read.setdefault(ast.unparse(node.slice), []).append(node)
+        for same in read.values():
+            if len({_owner(node.value) for node in same}) == 2:
+                yield Finding(
+                    f"`{ast.unparse(same[0].value)}` and `{ast.unparse(same[1].value)}` are both the whole data set, "
+                    "not the parts that were split off",
+                    split.file.place(same[0], split.context).location,
+                    help=f"take the rows of each part: `{ast.unparse(same[0].value)}[{_owner(same[0].value)}.indices]`",
+                    related=(split.place.location,),
+                )
+
+
+def _made_by(node: ast.AST, call: Call) -> bool:
+    return isinstance(node, ast.Assign) and node.value is call.node
+
+
+def _owner(node: ast.expr) -> str:
+    """`train` of `train.dataset`."""
+    named = isinstance(node, ast.Attribute) and node.attr == "dataset" and isinstance(node.value, ast.Name)
+    return ast.unparse(node).partition(".")[0] if named else ""
+
+
+def _is_all_rows(index: ast.expr) -> bool:
+    """`[:]` and `[:, 3]`."""
+    first = index.elts[0] if isinstance(index, ast.Tuple) and index.elts else index
+    return isinstance(first, ast.Slice) and first.lower is None and first.upper is None
 
 
 def _two(node: ast.AST) -> tuple[str, str] | None:

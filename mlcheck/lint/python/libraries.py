@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import partial
 
 from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
@@ -59,6 +60,8 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
     if last[:1].isupper():
         if name.partition(".")[0] not in SAFE:
             m.havoc(values)
+            if not any(map(partial(_is_network, m), values)) and _is_asked_for_parameters(m, name, node):
+                return _network(m)
         return made_object(m, name, args, kwargs, node)
     if last in ACTIVATIONS and name.partition(".")[0] == "scipy":
         return Tensor(ACTIVATIONS[last], m.place(node), split_of(*values), traces_of(*values))
@@ -67,9 +70,28 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
         m.havoc(values)
     if name in ("builtins.len", "builtins.isinstance", "builtins.hasattr", "builtins.callable", "builtins.type"):
         return asked(m, name, args)
-    runs = outside and any(modes.is_module(value) or modes.known_as_module(m, value) for value in values)
+    runs = outside and any(_is_network(m, value) for value in values)
     traces = graph.opaque(m, traces_of(*values)) if runs else traces_of(*values)
     return Symbol(m.fresh(), "", split_of(*values), traces)
+
+
+def _is_network(m: Machine, value: Value) -> bool:
+    return modes.is_module(value) or modes.known_as_module(m, value)
+
+
+def _is_asked_for_parameters(m: Machine, name: str, node: ast.AST) -> bool:
+    """`model = Roost(...)` of a library nobody here knows, whose file goes on to `Adam(model.parameters())`."""
+    if modes.is_module_class(name) or not isinstance(node, ast.Call):
+        return False
+    file = m.facts.sites.files[m.program.name_of(m.frame.module)]
+    return any(f"{held}.parameters()" in file.text for held in file.names_given(node))
+
+
+def _network(m: Machine) -> Symbol:
+    """A network of which nothing else is known, as if a function had made it."""
+    made = m.symbol()
+    m.store.set(("owner", made.key), True)
+    return made
 
 
 def _passed_through(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

@@ -61,10 +61,13 @@ def in_forward(call: Call) -> Function | None:
 
 
 def _is_part_of_forward(function: Function) -> bool:
-    """A method that `forward` calls, and `__init__` does not."""
+    """A method that `forward` calls, its own or one that it inherits, and `__init__` does not."""
     cls = function.cls
     assert cls is not None
-    called = {name: f"self.{function.name}(" in m.text for name, m in cls.methods.items()}
+    methods = {name: method for base in reversed(cls.line) for name, method in base.methods.items()}
+    called = {
+        name: f"self.{function.name}(" in methods[name].text for name in ("forward", "__init__") if name in methods
+    }
     return called.get("forward", False) and not called.get("__init__", False)
 
 

@@ -108,13 +108,23 @@ def _cut(file: File, term: ast.Name, context: Context, severed: Spots) -> ast.AS
         return None
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "float" and value.args:
         return value if isinstance(value.args[0], ast.Name) and _is_computed(file, value.args[0], made) else None
-    inner = before_methods(value, _KEEPING)
+    inner = before_methods(_without_factor(value), _KEEPING)
     if isinstance(inner, ast.Call) and last_name(inner.func) in _CUTS and isinstance(inner.func, ast.Attribute):
         owner = before_methods(inner.func.value, _CUTS | _KEEPING)
         new = file.called(owner, made.context) in _NUMBERS
         return value if (isinstance(owner, ast.Call) and not new) or _is_computed(file, owner, made) else None
     spot = (file.path, inner.lineno, inner.col_offset)
     return value if spot in severed and isinstance(inner, ast.Call) and _is_of_data(file, inner, made) else None
+
+
+def _without_factor(node: ast.expr) -> ast.expr:
+    """`distance.detach()` of `distance.detach() * args.weight`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return left if _is_constant(right) else right if _is_constant(left) else node
+        case ast.BinOp(left=left, op=ast.Div(), right=right) if _is_constant(right):
+            return left
+    return node
 
 
 def _is_computed(file: File, node: ast.expr, made: Binding) -> bool:

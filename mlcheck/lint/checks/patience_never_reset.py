@@ -1,0 +1,104 @@
+"""patience-never-reset: epochs without a better score are counted up, and never from zero again."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from mlcheck.core.finding import Finding
+from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import stores_of, walk
+from mlcheck.lint.sites import File, Function
+from mlcheck.lint.sites.guards import own_attribute
+
+LOOKS_AT = "count of epochs without a better score"
+WORDS = ("+= 1",)
+_ENDS = (ast.Break, ast.Return, ast.Raise)
+
+Branch = tuple[ast.If, ast.AugAssign]
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    facts.sites.seen[LOOKS_AT] = 0
+    for file in facts.sites.mentioning(WORDS):
+        for function in file.functions:
+            for branch, count in _counted(function):
+                facts.sites.seen[LOOKS_AT] += 1
+                if _is_reset(file, function, count.target) or not _ends_by(function, count.target):
+                    continue
+                yield Finding(
+                    f"`{ast.unparse(count.target)}` counts all epochs without a better score, not those in a row: "
+                    "nothing sets it back when a better one comes",
+                    function.place(count).location,
+                    help=f"`{ast.unparse(count.target)} = 0` where the best score is written down",
+                    related=(function.place(branch.test).location,),
+                )
+
+
+def _counted(function: Function) -> Iterator[Branch]:
+    """`if loss < best: best = loss`, `else: bad_epochs += 1`, and the other way round, in a loop or in a method."""
+    for branch in function.nodes:
+        if not isinstance(branch, ast.If) or not isinstance(branch.test, ast.Compare) or not branch.orelse:
+            continue
+        for better, worse in ((branch.body, branch.orelse), (branch.orelse, branch.body)):
+            if _writes_down(better, branch.test) and not _writes_down(worse, branch.test):
+                yield from ((branch, line) for line in worse if _is_count(line))
+
+
+def _is_count(line: ast.stmt) -> TypeGuard[ast.AugAssign]:
+    """`bad_epochs += 1`."""
+    if not isinstance(line, ast.AugAssign) or not isinstance(line.op, ast.Add):
+        return False
+    return isinstance(line.value, ast.Constant) and line.value.value == 1 and type(line.value.value) is int
+
+
+def _writes_down(lines: list[ast.stmt], test: ast.Compare) -> bool:
+    """Whether a line takes one side of the comparison for what the other is compared with from now on."""
+    sides = {ast.unparse(node) for node in walk(test) if isinstance(node, ast.Name | ast.Attribute)}
+    return any(
+        isinstance(line, ast.Assign)
+        and not isinstance(line.value, ast.Constant)
+        and any(ast.unparse(target) in sides for target in line.targets)
+        for line in lines
+    )
+
+
+def _is_reset(file: File, function: Function, count: ast.expr) -> bool:
+    """Whether it begins again: anywhere in the loop around, or, of an attribute, anywhere but in the constructor."""
+    if isinstance(count, ast.Name):
+        loops = [node for node in function.nodes if isinstance(node, ast.For | ast.While) and _holds(node, count)]
+        return not loops or len(stores_of(walk(loops[0]), count.id)) > 1
+    name = own_attribute(count, function)
+    sets = function.cls.attribute(name) if function.cls is not None and name else []
+    starts = [method for method, assigned in sets if not isinstance(assigned.node, ast.AugAssign)]
+    if len(starts) != 1 or starts[0].name != "__init__":
+        return True
+    written = re.compile(rf"\.{name}\b[^=\n+]*(?<![!<>])=(?!=)|['\"]{name}['\"]|__dict__|setattr\(")
+    return sum(len(written.findall(other.text)) for other in file.sites.mentioning([name], tests=True)) > 1
+
+
+def _holds(loop: ast.For | ast.While, count: ast.expr) -> bool:
+    return any(node is count for line in loop.body for node in walk(line))
+
+
+def _ends_by(function: Function, count: ast.expr) -> bool:
+    """Whether the training ends when the count gets too high."""
+    text = ast.unparse(count)
+    for node in function.nodes:
+        if not isinstance(node, ast.If) or text not in map(ast.unparse, _compared(node.test)):
+            continue
+        for line in (inner for part in node.body for inner in walk(part)):
+            flag = line.value if isinstance(line, ast.Assign) else None
+            if isinstance(line, _ENDS) or (isinstance(flag, ast.Constant) and flag.value is True):
+                return True
+    return False
+
+
+def _compared(test: ast.expr) -> Iterator[ast.expr]:
+    """What stands on the higher side of the comparisons: `bad` of `bad >= patience` and of `patience < bad`."""
+    for node in walk(test):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            if isinstance(node.ops[0], ast.Gt | ast.GtE | ast.Eq):
+                yield node.left
+            if isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Eq):
+                yield node.comparators[0]
