@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites.api import TABLE, uses, version
+from mlcheck.lint.sites.training.scalar_losses import indexed_losses
 
 LOOKS_AT = "PyTorch file"
+_SCALARS = "1.0"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -20,3 +22,10 @@ def check(facts: Facts) -> Iterator[Finding]:
             call.place.location,
             help=f"use `{row.instead}`",
         )
+    if not target or version(_SCALARS) <= target:
+        for loss, place in indexed_losses(facts.sites):
+            yield Finding(
+                f"`{loss}.data[0]`: a loss has no dimension to index, an error since PyTorch {_SCALARS}",
+                place.location,
+                help=f"use `{loss}.item()`",
+            )
