@@ -24,7 +24,9 @@ _NONE = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--entry", default="", metavar="ENTRY", help="take this entry point, not the likeliest one")
+    parser.add_argument(
+        "--entry", default="", metavar="ENTRY", help="use this entry point instead of the likeliest one"
+    )
     parser.add_argument("--yes", action="store_true", help="write without asking")
     parser.set_defaults(run=init)
 

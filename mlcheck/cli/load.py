@@ -207,8 +207,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="a running service instead: queries are posted as JSON, by N connections",
     )
-    parser.add_argument("--init", action="store_true", help="write commented templates of the files below, and stop")
-    parser.add_argument("--self-test", action="store_true", help="measure the harness itself (some 15 s), and stop")
+    parser.add_argument("--init", action="store_true", help="write commented templates of the files below and exit")
+    parser.add_argument("--self-test", action="store_true", help="measure the harness itself (about 15 s) and exit")
     _add_files(parser.add_argument_group("what is asked, and what is to come out"))
     _add_amounts(parser.add_argument_group("how much, and how long"))
     _add_locust(parser.add_argument_group("a running service from many users (needs the extra `http`)"))
@@ -221,7 +221,7 @@ def _add_files(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--golden", default="", metavar="FILE", help="must-pass cases (.jsonl)")
     group.add_argument("--labelled", default="", metavar="FILE", help="queries with labels, to measure quality")
     group.add_argument(
-        "--live", default="", metavar="MODULE:NAME", help="what serves now: to be compared on --labelled"
+        "--live", default="", metavar="MODULE:NAME", help="the live model, to compare with on --labelled"
     )
     group.add_argument("--sbs-key", default="", metavar="FILE", help="the key that `mlcheck sbs make` wrote")
     group.add_argument("--sbs-answers", nargs="+", default=[], metavar="FILE", help="the raters' answers (.csv)")
@@ -233,25 +233,31 @@ def _add_files(group: argparse._ArgumentGroup) -> None:
 
 def _add_amounts(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--workers", default="", metavar="N,...", help="numbers of processes (default: 1,2,4,8,16)")
-    group.add_argument("--rate", type=float, metavar="QPS", help="queries a second (default: 70 %% of the capacity)")
-    group.add_argument("--duration", type=float, metavar="SECONDS", help="of each timed phase (default: 10)")
-    group.add_argument("--threads", type=int, metavar="N", help="CPU threads of a worker (default: cores / workers)")
-    group.add_argument("--query-timeout", type=float, metavar="SECONDS", help="longer counts as a hang (default: 30)")
+    group.add_argument("--rate", type=float, metavar="QPS", help="queries per second (default: 70 %% of capacity)")
+    group.add_argument("--duration", type=float, metavar="SECONDS", help="length of each timed phase (default: 10)")
+    group.add_argument("--threads", type=int, metavar="N", help="CPU threads per worker (default: cores / workers)")
+    group.add_argument(
+        "--query-timeout", type=float, metavar="SECONDS", help="count longer queries as hangs (default: 30)"
+    )
     group.add_argument("--only", action="append", default=[], metavar="RULE,...", help="measure and judge only these")
     group.add_argument("--quick", action="store_true", help="up to 4 workers, phases of 3 seconds")
-    group.add_argument("--seed", type=int, default=0, metavar="N", help="of arrivals, orders and draws (default: 0)")
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
 
 
 def _add_locust(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--locust", action="store_true", help="send at --rate with Locust, from as many users as it takes"
+        "--locust", action="store_true", help="send queries at --rate with Locust, from as many users as needed"
     )
     group.add_argument(
         "--longest-stall", type=float, default=1.0, metavar="SECONDS", help="users = rate x this (default: 1)"
     )
-    group.add_argument("--locust-processes", type=int, default=1, metavar="N", help="of this machine (default: 1)")
     group.add_argument(
-        "--locust-expect", type=int, default=0, metavar="N", help="workers that join from other machines"
+        "--locust-processes", type=int, default=1, metavar="N", help="processes on this machine (default: 1)"
     )
-    group.add_argument("--locust-bind", default="*:5557", metavar="HOST:PORT", help="where they join (default: *:5557)")
-    group.add_argument("--locust-join", default="", metavar="HOST:PORT", help="be such a worker, with --url")
+    group.add_argument(
+        "--locust-expect", type=int, default=0, metavar="N", help="number of workers that join from other machines"
+    )
+    group.add_argument(
+        "--locust-bind", default="*:5557", metavar="HOST:PORT", help="address for them to join (default: *:5557)"
+    )
+    group.add_argument("--locust-join", default="", metavar="HOST:PORT", help="run as such a worker, with --url")

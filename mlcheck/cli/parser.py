@@ -19,7 +19,7 @@ from mlcheck.cli.words import Overview, Parser, add_command, commands_of, near, 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
 
-_EXIT_CODES = "Exit code: 0 nothing failed, 1 failures, 2 misuse or a check that broke."
+_EXIT_CODES = "Exit code: 0 nothing failed, 1 failures, 2 misuse or a check that crashed."
 
 _ENTRY = (
     "a trial class or function as MODULE:NAME or FILE.py:NAME, or a script as FILE.py or, started with "
@@ -51,7 +51,7 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         prog="mlcheck",
         description="The pre-launch checklist for PyTorch.",
         usage="mlcheck COMMAND [OPTIONS] ...",
-        epilog="`mlcheck COMMAND --help` tells what a command takes.",
+        epilog="Run `mlcheck COMMAND --help` for the options of a command.",
         formatter_class=Overview,
         allow_abbrev=False,
     )
@@ -76,7 +76,7 @@ def _later(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _add_init(subparsers: _Commands, whole: bool) -> None:
-    starting = add_command(subparsers, "init", "", "look at this repository and write its [tool.mlcheck] table")
+    starting = add_command(subparsers, "init", "", "inspect this repository and write its [tool.mlcheck] table")
     if whole:
         from mlcheck.cli import init
 
@@ -88,8 +88,8 @@ def _add_lint(subparsers: _Commands, whole: bool) -> None:
         subparsers,
         "lint",
         "[PATH ...]",
-        "read the code: finds silent training bugs without running anything",
-        after="Exit code: 0 nothing found, 1 errors or warnings, 2 misuse or a rule that broke.",
+        "find silent training bugs in the code without running it",
+        after="Exit code: 0 nothing found, 1 errors or warnings, 2 misuse or a rule that crashed.",
     )
     lint.add_argument(
         "paths", nargs="*", metavar="PATH", help="files or folders (default: `paths` of the config, or .); - is stdin"
@@ -105,7 +105,7 @@ def _add_probe(subparsers: _Commands, whole: bool) -> None:
         subparsers,
         "probe",
         "[ENTRY] [-- ARGUMENT ...]",
-        "run the model, the data and the loop a little and judge what was seen",
+        "run a few training steps and test the model, the data and the loop",
         after=_EXIT_CODES,
     )
     probe.add_argument("entry", nargs="?", metavar="ENTRY", help=_ENTRY)
@@ -119,7 +119,7 @@ def _add_check(subparsers: _Commands, whole: bool) -> None:
         subparsers,
         "check",
         "[ENTRY] [-- ARGUMENT ...]",
-        "lint, probe and sign-offs, joined into one checklist",
+        "lint, probe and sign-offs, combined into one checklist",
         after=_EXIT_CODES,
     )
     if whole:
@@ -128,7 +128,10 @@ def _add_check(subparsers: _Commands, whole: bool) -> None:
 
 def _add_load(subparsers: _Commands, whole: bool) -> None:
     loading = add_command(
-        subparsers, "load", "[ENTRY]", "may this model go live? must-pass cases, quality, latency and memory under load"
+        subparsers,
+        "load",
+        "[ENTRY]",
+        "is this model ready to go live? must-pass cases, quality, latency and memory under load",
     )
     if whole:
         from mlcheck.cli import load
@@ -152,7 +155,7 @@ def _add_checklist_options(check: argparse.ArgumentParser) -> None:
     check.add_argument("--paths", nargs="+", default=[], metavar="PATH", help="code to lint (default: `paths`, or .)")
     profiles = [profile.value for profile in Profile]
     check.add_argument(
-        "--profile", choices=profiles, default="", help="what the checklist is for (default: everything)"
+        "--profile", choices=profiles, default="", help="the occasion to check for (default: everything)"
     )
     add_rule_options(check)
     add_probe_options(check)
@@ -197,8 +200,8 @@ def _add_waive(subparsers: _Commands, whole: bool) -> None:
 
 def _add_explain(subparsers: _Commands, whole: bool) -> None:
     explain = add_command(subparsers, "explain", "RULE", "print the page of a rule")
-    explain.add_argument("rule", metavar="RULE", help="its name, as findings show it and `mlcheck rules` lists it")
-    explain.add_argument("--all", action="store_true", help="with all of its examples")
+    explain.add_argument("rule", metavar="RULE", help="name of the rule, as shown in findings and by `mlcheck rules`")
+    explain.add_argument("--all", action="store_true", help="print all of its examples")
     explain.set_defaults(run=_later("explain"))
 
 

@@ -79,18 +79,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The three sub-commands of `mlcheck sbs`."""
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", dest="part", required=True)
     planning = parts.add_parser("plan", help="how many judgements are needed", allow_abbrev=False)
-    planning.add_argument("--win-rate", type=float, default=0.6, metavar="SHARE", help="to be shown (default: 0.6)")
-    planning.add_argument("--ties", type=float, default=0.0, metavar="SHARE", help="of ties expected (default: 0)")
-    planning.add_argument("--alpha", type=float, default=0.05, help="two-sided (default: 0.05)")
-    planning.add_argument("--power", type=float, default=0.8, help="the chance to show it (default: 0.8)")
+    planning.add_argument(
+        "--win-rate", type=float, default=0.6, metavar="SHARE", help="win rate to detect (default: 0.6)"
+    )
+    planning.add_argument(
+        "--ties", type=float, default=0.0, metavar="SHARE", help="expected share of ties (default: 0)"
+    )
+    planning.add_argument("--alpha", type=float, default=0.05, help="two-sided significance level (default: 0.05)")
+    planning.add_argument("--power", type=float, default=0.8, help="statistical power (default: 0.8)")
     planning.set_defaults(run=plan)
 
     making = parts.add_parser("make", help="write a blind, side-randomised sheet for raters", allow_abbrev=False)
     making.add_argument("pairs", metavar="PAIRS.jsonl", help="lines with query, new, live and optionally id")
     making.add_argument("--sheet", default="sheet.html", metavar="FILE", help="for the raters (default: sheet.html)")
-    making.add_argument("--key", default="key.json", metavar="FILE", help="for you alone (default: key.json)")
-    making.add_argument("--seed", type=int, default=0, metavar="N", help="of sides and order (default: 0)")
-    making.add_argument("--force", action="store_true", help="write over a sheet and key that are there")
+    making.add_argument("--key", default="key.json", metavar="FILE", help="for you only (default: key.json)")
+    making.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    making.add_argument("--force", action="store_true", help="overwrite an existing sheet and key")
     making.set_defaults(run=make)
 
     reading = parts.add_parser("read", help="score the answers of the raters", allow_abbrev=False)

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 
 def add_sign_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE", help="the question that is answered; `mlcheck rules --by sign-off`")
+    parser.add_argument("rule", metavar="RULE", help="the question to answer; see `mlcheck rules --by sign-off`")
     parser.add_argument("--note", required=True, metavar="TEXT", help="the answer")
-    parser.add_argument("--link", default="", metavar="URL", help="where it can be read up")
-    parser.add_argument(
-        "--files", nargs="+", default=[], metavar="PATH", help="to be asked again when one of these changes"
-    )
+    parser.add_argument("--link", default="", metavar="URL", help="where to read more")
+    parser.add_argument("--files", nargs="+", default=[], metavar="PATH", help="ask again when one of these changes")
     _add_person_options(parser)
     parser.set_defaults(run=sign)
 
 
 def add_waive_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rule", metavar="RULE", help="the rule whose failure is accepted")
+    parser.add_argument("rule", metavar="RULE", help="the rule whose failure to accept")
     parser.add_argument("--reason", required=True, metavar="TEXT", help="why it is accepted")
     _add_person_options(parser)
     parser.set_defaults(run=waive)
 
 
 def _add_person_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--until", default="", metavar="DATE", help="the last day on which this holds, as 2027-05-01")
-    parser.add_argument("--by", default="", metavar="NAME", help="who says so (default: user.name of git)")
+    parser.add_argument(
+        "--until", default="", metavar="DATE", help="the last day on which this holds, such as 2027-05-01"
+    )
+    parser.add_argument("--by", default="", metavar="NAME", help="your name (default: user.name from git)")
 
 
 def sign(arguments: argparse.Namespace) -> int:
