@@ -52,7 +52,7 @@ def _cleared_first(file: File) -> Iterator[Finding]:
                 "The Accelerator clears gradients with the batch that completes a step, and here it does so before "
                 "that batch's backward pass: those of the batches before are lost",
                 call.place.location,
-                help="clear them behind `optimizer.step()`",
+                help="clear them after `optimizer.step()`",
                 related=(later[0].place.location,),
             )
 

@@ -51,7 +51,7 @@ def _raw_backward(file: File, prepared: list[Call]) -> Iterator[Finding]:
 
 def _past(call: Call, loss: ast.expr, prepared: Call) -> Finding:
     return Finding(
-        "`backward` runs past the Accelerator: the loss is neither scaled for mixed precision "
+        "`backward` bypasses the Accelerator: the loss is neither scaled for mixed precision "
         "nor divided for gradient accumulation",
         call.place.location,
         help=f"`accelerator.backward({ast.unparse(loss)})`",
@@ -104,7 +104,7 @@ def _raw_clip(file: File, prepared: list[Call], made: list[Call]) -> Iterator[Fi
         if isinstance(named, str) and named.startswith("torch.nn.utils.") and call.function is prepared[0].function:
             last = named.rpartition(".")[2]
             yield Finding(
-                "Gradients are clipped past the Accelerator: in half precision they are multiplied by the loss scale",
+                "Gradients are clipped without the Accelerator: in mixed precision they still carry the loss scale",
                 call.place.location,
                 help=f"`accelerator.{last}(...)`, where `accelerator.sync_gradients`",
                 related=(half[0].place.location,),

@@ -23,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield _finding(cleared.clearing, cleared.step)
     for piece in dropped(facts.sites):
         yield Finding(
-            f"Each turn of the loop above replaces `{piece.name}`: only the last micro-batch gives gradients",
+            f"Each iteration of the loop above replaces `{piece.name}`: only the last micro-batch gives gradients",
             piece.backward.location,
             help=f"run `{piece.name}.backward()` in each turn: gradients add up by themselves",
             related=(piece.divided.location,),
@@ -104,7 +104,7 @@ def _before_the_last(facts: Facts) -> Iterator[Finding]:
                 continue
             if any(".backward(" in ast.unparse(line) for line in between if isinstance(line, ast.Expr)):
                 yield Finding(
-                    "This clears what the batches before have gathered, right before the step that was to take it",
+                    "This clears the accumulated gradients right before the step that should use them",
                     call.place.location,
                     help="clear the gradients after the step",
                     related=(file.place(steps[0], call.context).location,),

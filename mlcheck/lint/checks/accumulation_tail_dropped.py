@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             step = steps.get((clearing.key, choice.spot, not choice.holds))
             if step is not None and not ends_with_a_step(facts.sites, step.place):
                 yield Finding(
-                    "This clears what the batches after the last step of an epoch have gathered: they train nothing",
+                    "This clears the gradients gathered after the last step of an epoch: they are never used",
                     clearing.place.location,
                     help="step once more where the loader ends: `or i + 1 == len(loader)`",
                     related=(step.place.location,),

@@ -35,7 +35,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = len(blends)
     for still in still_averages(facts.sites):
         yield Finding(
-            f"Nothing calls `{still.name}.{still.move}(...)`: the average keeps the weights that the model began with",
+            f"Nothing calls `{still.name}.{still.move}(...)`: the average keeps the model's initial weights",
             still.made.place.location,
             help="call it after each step of the optimizer",
         )

@@ -52,7 +52,7 @@ def _without_effect(file: File) -> Iterator[Finding]:
             if isinstance(target, ast.Name) and target.id in read and len(read) == 2:
                 if not any(loads(other, target.id) for other in loop.body if other.lineno > blend.lineno):
                     yield Finding(
-                        f"`{target.id} = ...` gives the average to a name alone: no weight of the copy changes",
+                        f"`{target.id} = ...` only rebinds a name: no weight of the copy changes",
                         file.place(blend, call.context).location,
                         help=f"change it in place: `{target.id}.mul_(decay).add_(p, alpha=1 - decay)`",
                     )

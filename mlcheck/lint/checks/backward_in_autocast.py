@@ -26,9 +26,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                 found.setdefault(call.place.location, region)
     for place, region in found.items():
         yield Finding(
-            "`backward()` runs inside of the autocast region, which PyTorch advises against",
+            "`backward()` runs inside the autocast region, which PyTorch advises against",
             place,
-            help="leave the region after the loss: backward runs in the precisions that forward chose",
+            help="end the region after the loss: backward uses the precisions that forward chose",
             related=(region,),
         )
 

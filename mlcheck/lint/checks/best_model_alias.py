@@ -15,7 +15,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for snapshot in facts.training.snapshots:
         if snapshot.kind == "model" and snapshot.trained_on and read_later(facts, snapshot):
             yield Finding(
-                f"`{ast.unparse(snapshot.target)}` is a second name of the model that is trained on, and no copy of it",
+                f"`{ast.unparse(snapshot.target)}` is another reference to the model being trained, not a copy of it",
                 snapshot.place.location,
                 help="keep a copy: `copy.deepcopy(model)`",
             )

@@ -1,4 +1,4 @@
-"""cat-in-loop: a tensor that is copied whole in every turn to grow by a little."""
+"""cat-in-loop: a tensor that is copied in full in every iteration just to append to it."""
 
 import ast
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         grown = _grown(call, loop)
         if grown and not _is_read_otherwise(loop, grown, call.node):
             yield Finding(
-                f"`{grown}` is copied whole in every turn to grow by a little",
+                f"`{grown}` is copied in full in every iteration just to append to it",
                 call.place.location,
                 help=f"append to a list in the loop, and call `{call.name}` once after it",
             )

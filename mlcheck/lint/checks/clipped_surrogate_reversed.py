@@ -35,13 +35,13 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if call.name in _LARGER and signs == {-1}:
             yield Finding(
-                "The larger of the two terms is maximised here: clipping takes nothing away from a step too far",
+                "The larger of the two terms is maximised here: clipping does not limit the policy update",
                 call.place.location,
                 help="`-torch.min(ratio * advantage, clipped * advantage).mean()`",
             )
         elif call.name in _SMALLER and signs == {1}:
             yield Finding(
-                "The clipped objective is minimised here: what brought reward becomes less likely",
+                "The clipped objective is minimised here: actions that brought reward become less likely",
                 call.place.location,
                 help="put a minus before it: `-torch.min(ratio * advantage, clipped * advantage).mean()`",
             )

@@ -39,7 +39,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if not any(_answers(other, call, guard) for other in calls if other is not call):
             yield Finding(
-                f"`{call.name.rpartition('.')[2]}` needs all ranks, and this branch is taken by one: it waits for ever",
+                f"`{call.name.rpartition('.')[2]}` needs all ranks, and this branch is taken by one: it hangs forever",
                 call.place.location,
                 help="move it out of the branch",
                 related=(call.file.place(guard.test, call.context).location,),
@@ -53,7 +53,7 @@ def _sharded_state(sites: Sites) -> Iterator[Finding]:
         if guard is not None and call.argument("group") is None and not _is_sharded_later(call):
             yield Finding(
                 f"`{call.name.rpartition('.')[2]}` gathers the shards of all ranks, and this branch is taken by one: "
-                "it waits for ever",
+                "it hangs forever",
                 call.place.location,
                 help="gather on all ranks, and save on one",
                 related=(call.file.place(guard.test, call.context).location,),
@@ -87,14 +87,14 @@ def _called_by_one(call: Call) -> Iterator[Finding]:
             for each, guard in zip(above, found, strict=True):
                 yield Finding(
                     f"`{function.name}` waits for all ranks in `{name}`, and this branch is taken by one: "
-                    "it waits for ever",
+                    "it hangs forever",
                     each.place.location,
                     help="call it on all ranks, and use what it returns on the one",
                     related=(call.place.location, each.file.place(guard.test, each.context).location),
                 )
             return
         yield Finding(
-            f"`{name}` needs all ranks, and `{function.name}` is called by one: it waits for ever",
+            f"`{name}` needs all ranks, and `{function.name}` is called by one: it hangs forever",
             call.place.location,
             help=f"move `{name}` out of the function, behind the branch of the one rank",
             related=(above[0].place.location,),

@@ -41,7 +41,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         file, node, context = places[0]
         many = f"{len(places)} convolutions of this file" if len(places) > 1 else "this convolution"
         yield Finding(
-            f"The batch normalisation behind {many} takes away the bias again",
+            f"The batch normalisation behind {many} cancels the bias",
             file.place(node, context).location,
             help="`bias=False`",
             related=tuple(other.place(layer, where).location for other, layer, where in places[1:6]),

@@ -22,5 +22,5 @@ def check(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 f"`{ast.unparse(call.node.func)}` is on for every run: it makes training several times slower",
                 call.place.location,
-                help="switch it on by an option, when something is to be found",
+                help="enable it with an option, only while debugging",
             )

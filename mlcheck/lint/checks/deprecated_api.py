@@ -18,7 +18,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         what = f"`{row.argument}=` of `{row.name}`" if row.argument else f"`{row.name}`"
         yield Finding(
-            f"{what} is deprecated since PyTorch {row.deprecated}",
+            f"{what} has been deprecated since PyTorch {row.deprecated}",
             call.place.location,
             help=f"use `{row.instead}`",
         )

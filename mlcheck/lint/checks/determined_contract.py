@@ -55,7 +55,7 @@ def _by_hand(cls: Class, call: Call) -> Iterator[Finding]:
         )
     elif func.attr == "step" and _is_optimizer(call, func.value):
         yield Finding(
-            "The trial steps its optimizer itself, past the context",
+            "The trial steps its optimizer itself instead of through the context",
             call.place.location,
             help=f"`self.context.step_optimizer({ast.unparse(func.value)})`",
         )

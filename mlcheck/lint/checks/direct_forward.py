@@ -44,7 +44,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _finding(name: str, place: Place) -> Finding:
     return Finding(
-        f"`{name}.forward()` leaves out the hooks of the module, and with them DDP, FSDP and profilers",
+        f"`{name}.forward()` skips the module's hooks, and with them DDP, FSDP and profilers",
         place.location,
         help=f"call the module itself: `{name}(...)`",
     )

@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         one, two = _logits(call, given, call.context), _logits(call, target, call.context)
         if one is not None and one == two:
             yield Finding(
-                f"Both distributions come from `{one[0]}`: the divergence of a thing from itself teaches nothing",
+                f"Both distributions come from `{one[0]}`: their divergence teaches nothing",
                 call.place.location,
                 help="take one from the student and the other from the teacher",
             )

@@ -19,7 +19,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if call.loops and id(call.loops[0].node) in steps and not conditions(call.context):
             yield Finding(
-                "`empty_cache()` in every training step: the device waits, and the memory is asked for again at once",
+                "`empty_cache()` in every training step: the device waits, and the memory is allocated again at once",
                 call.place.location,
                 help="leave it out, or call it once between phases of different size; it frees nothing that is in use",
             )

@@ -21,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for idle in facts.idle:
         name = idle.name
         yield Finding(
-            f"`{name}()` is called and not entered: it changes nothing",
+            f"`{name}()` is called but not entered: it has no effect",
             idle.place.location,
             help=f"use it as `with {name}():` around the evaluation",
         )

@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if _stays_on(call):
                 name = _names(call)[0]
                 yield Finding(
-                    f"`{name}` cannot be switched off: `bool` of any word is true, of `False` as well",
+                    f"`{name}` cannot be switched off: `bool` of any non-empty string is true, even of `False`",
                     call.place.location,
                     help="write `action=argparse.BooleanOptionalAction` in place of `type=bool`",
                 )

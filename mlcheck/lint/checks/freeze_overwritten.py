@@ -16,7 +16,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     written = [pair for pair in _written(facts) if pair[0].spot not in known]
     for freed, frozen in (*facts.training.unfrozen, *written):
         yield Finding(
-            "This sets all parameters free, also those that were frozen before: the freezing has no effect",
+            "This unfreezes all parameters, including those that were frozen before: the freezing has no effect",
             freed.location,
             help="freeze after this, or leave out the parameters that were frozen",
             related=(frozen.location,),

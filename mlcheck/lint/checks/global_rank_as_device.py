@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         found = origins(call.file, number, call.context) if number is not None and number is not OPEN else []
         if found and all(map(_is_global, found)):
             yield Finding(
-                "This is the rank among the processes of all machines: on a second machine no GPU has that number",
+                "This is the rank among the processes of all machines: a second machine has no GPU with that number",
                 call.place.location,
                 help='take the rank on this machine, `int(os.environ["LOCAL_RANK"])`',
                 related=(found[0].file.place(found[0].node, found[0].context).location,),

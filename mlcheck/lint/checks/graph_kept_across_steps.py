@@ -41,9 +41,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for method, assigned, name in (each for cls in facts.sites.once(module_classes) for each in carried(cls)):
         yield Finding(
             f"`self.{name}` is computed from what it was in the batch before, with the graph behind it: "
-            "the next backward goes through all earlier batches",
+            "the next backward pass goes back through all earlier batches",
             method.place(assigned.node).location,
-            help=f"let go of the graph once the batch is done: `self.{name} = self.{name}.detach()`",
+            help=f"drop the graph once the batch is done: `self.{name} = self.{name}.detach()`",
         )
 
 

@@ -17,7 +17,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         found = [call for call in file.calls("cuda", "to", *_FACTORIES) if _is_hard_coded(call)]
         if found:
             yield Finding(
-                "This module puts tensors on a GPU of its own choice: it runs on no other device, "
+                "This module puts tensors on a hard-coded GPU: it runs on no other device, "
                 "and under several processes all of them use this one",
                 found[0].place.location,
                 help="take the device of the input or of a parameter, `device=x.device`, or register a buffer",

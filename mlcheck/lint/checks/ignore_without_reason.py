@@ -18,7 +18,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if len(found.reason) < _A_REASON:
             line = file.module.source.text.splitlines()[found.line - 1]
             yield Finding(
-                f"`{found.text}` does not say why",
+                f"`{found.text}` gives no reason",
                 Location(found.path, found.line, line.index("#") + 1, found.line, len(line) + 1),
-                help=f"write the reason behind it: `{found.text} the teacher is frozen already`",
+                help=f"write the reason after it: `{found.text} the teacher is frozen already`",
             )

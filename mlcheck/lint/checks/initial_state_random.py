@@ -36,9 +36,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if _is_drawn(call.file, state, call.context, call.node.func):
                 yield Finding(
-                    "The layer begins from numbers drawn at random: the same input gets another answer each time",
+                    "The layer starts from random numbers: the same input gives a different output each time",
                     call.place.location,
-                    help="begin from zeros, as the layer does when it is given no state, or from an `nn.Parameter`",
+                    help="start from zeros, as the layer does without an initial state, or from an `nn.Parameter`",
                     related=(call.file.place(state, call.context).location,),
                 )
 

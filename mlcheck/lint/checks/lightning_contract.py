@@ -105,7 +105,7 @@ def _past_fabric(facts: Facts) -> Iterator[Finding]:
     for call in backward:
         if isinstance(call.node.func, ast.Attribute) and call.loops and not call.node.keywords:
             yield Finding(
-                "`backward` runs past Fabric: the loss is not scaled, and strategies miss their part",
+                "`backward` bypasses Fabric: the loss is not scaled, and the strategy is not applied",
                 call.place.location,
                 help=f"`fabric.backward({ast.unparse(call.node.func.value)})`",
                 related=(set_up[0].place.location,),
@@ -199,7 +199,7 @@ def _returned(cls: Class, step: Function) -> Iterator[Finding]:
             )
     if not given and _has_work(step):
         yield Finding(
-            "`training_step` returns nothing: Lightning skips every step without a word",
+            "`training_step` returns nothing: Lightning silently skips every step",
             step.place().location,
             help="return the loss",
         )

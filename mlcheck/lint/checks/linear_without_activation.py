@@ -147,7 +147,7 @@ def _features(layer: ast.Call, position: int) -> ast.expr | None:
 
 def _finding(file: File, node: ast.AST, context: Context, before: ast.Call) -> Finding:
     return Finding(
-        "This linear layer follows another with nothing between them: together they are one linear layer",
+        "This linear layer follows another with nothing between them: together they are equivalent to one linear layer",
         file.place(node, context).location,
         help="put an activation between them, or leave one out",
     )

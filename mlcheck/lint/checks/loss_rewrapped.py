@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _of_numbers(facts)
     for hard in hard_losses(facts.sites):
         yield Finding(
-            f"The loss knows `{hard.name}` by a decision alone, which has no gradient: it teaches nothing",
+            f"The loss depends on `{hard.name}` only through a decision, which has no gradient: it teaches nothing",
             hard.function.place(hard.line).location,
             help="compute it from the probabilities themselves",
         )

@@ -38,7 +38,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if softmax is not None and not _is_row(call, mask, softmax) and not _is_mended(call, mask, softmax):
                 yield Finding(
                     f"A masked score of {ast.unparse(_given(call))} is an ordinary one to the softmax: "
-                    "what is masked gets weight all the same",
+                    "masked positions still get weight",
                     call.place.location,
                     help='fill with `float("-inf")`, or with `torch.finfo(scores.dtype).min`',
                     related=(softmax.place.location,),

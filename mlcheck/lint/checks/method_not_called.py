@@ -27,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if node.attr in _METHODS or (node.attr == "__init__" and _is_super(node.value)):
                 facts.sites.seen[LOOKS_AT] += 1
                 yield Finding(
-                    f"`{ast.unparse(node)}` is named and not called: this line does nothing",
+                    f"`{ast.unparse(node)}` is not called, only named: this line does nothing",
                     file.place(node, file.walk.module).location,
                     help=f"write `{ast.unparse(node)}()`",
                 )
@@ -46,7 +46,7 @@ def _unasked(facts: Facts) -> Iterator[Finding]:
             for part in _asked(node.test) if isinstance(node, ast.If | ast.While | ast.Assert | ast.IfExp) else ():
                 if _is_of_tensor(file, part.value):
                     yield Finding(
-                        f"`{ast.unparse(part)}` is a method, and always counts as true: nothing is asked of the tensor",
+                        f"`{ast.unparse(part)}` is a method and always true: the tensor is not tested",
                         file.place(part, file.walk.module).location,
                         help=f"write `{ast.unparse(part)}()`",
                     )
@@ -78,7 +78,7 @@ def _own_methods(facts: Facts) -> Iterator[Finding]:
             meant = method.cls.find(value.attr) if method.cls is not None and value.attr not in _METHODS else None
             if meant is not None and not meant.node.decorator_list:
                 yield Finding(
-                    f"`{ast.unparse(value)}` is named and not called: this line does nothing",
+                    f"`{ast.unparse(value)}` is not called, only named: this line does nothing",
                     method.place(value).location,
                     help=f"write `{ast.unparse(value)}()`",
                 )

@@ -31,7 +31,7 @@ def _in_turns(sites: Sites) -> Iterator[Finding]:
     for backward, step in never_cleared(sites):
         name = ast.unparse(step.node.func).removesuffix(".step")
         yield Finding(
-            f"This backward adds to gradients that `{name}` has already stepped along: nothing clears them",
+            f"This backward adds to gradients that `{name}` has already used in a step: nothing clears them",
             backward.place.location,
             help=f"call `{name}.zero_grad()` for every step, before this backward",
             related=(step.place.location,),
@@ -54,7 +54,7 @@ def _by_hand(sites: Sites) -> Iterator[Finding]:
             if any(isinstance(each, Function) and _CLEARS.search(each.text) for each in called):
                 continue
             yield Finding(
-                "This backward adds to gradients that were stepped along in the turn before: nothing clears them",
+                "This backward adds to gradients that the previous iteration has used: nothing clears them",
                 call.place.location,
                 help="clear them after the update: `w.grad = None` for each parameter",
                 related=(file.place(updated, call.context).location,),
@@ -105,7 +105,7 @@ def _never_cleared(sites: Sites, made: Call) -> Iterator[Finding]:
         backward = next((c for c in calls if ast.unparse(c.node.func).endswith(".backward")), None)
         if backward is not None and any(line >= backward.node.lineno for line in steps):
             yield Finding(
-                f"This backward adds to gradients that `{names[0]}` has already stepped along: nothing clears them",
+                f"This backward adds to gradients that `{names[0]}` has already used in a step: nothing clears them",
                 backward.place.location,
                 help=f"call `{method.receiver}.{names[0]}.zero_grad()` for every step, before this backward",
                 related=(made.place.location,),
@@ -142,7 +142,7 @@ def _seen(facts: Facts) -> Iterator[Finding]:
             if grads.kind == "stale" and grads.place is not None:
                 name = f"`{step.optimizer}`" if step.optimizer else "the optimizer"
                 yield Finding(
-                    f"This backward adds to gradients that {name} has already stepped along: nothing clears them",
+                    f"This backward adds to gradients that {name} has already used in a step: nothing clears them",
                     grads.place.location,
                     help=f"call `{step.optimizer or 'optimizer'}.zero_grad()` for every step, before this backward",
                     related=(step.place.location,),

@@ -51,7 +51,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for call in _applied_by_functions(facts.sites, calls):
         yield Finding(
-            f"`nn.{call.name.rpartition('.')[2]}` is made anew whenever a forward pass calls this function: "
+            f"`nn.{call.name.rpartition('.')[2]}` is created again whenever a forward pass calls this function: "
             "its weights are random and never trained",
             call.place.location,
             help="make it in the `__init__` of the module, and hand it to the function",
@@ -59,7 +59,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call in facts.sites.calls(PARAMETER, "torch.nn.parameter.Parameter"):
         if in_forward(call) is not None and not conditions(call.context) and _is_new_parameter(call):
             yield Finding(
-                "`nn.Parameter` is made anew in every forward pass: no optimizer knows it, it is never trained",
+                "`nn.Parameter` is created again in every forward pass: no optimizer has it, so it is never trained",
                 call.place.location,
                 help="make it in `__init__` and keep it as an attribute",
             )

@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for cls in dict.fromkeys(base for each in facts.sites.once(module_classes) for base in with_mixins(each)):
         for call in registered_over(cls):
             yield Finding(
-                "Every turn registers its layer under one name, in place of the one before: one alone is trained",
+                "Every iteration registers its layer under the same name: only the last one is trained",
                 call.place.location,
                 help='give each its own name: `f"block{i}"`; or keep them in an `nn.ModuleList`',
             )

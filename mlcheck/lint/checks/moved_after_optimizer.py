@@ -23,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if move is not None and move not in reported:
                 reported.add(move)
                 yield Finding(
-                    f"`{model}` is moved after its optimizer was made: what state that holds by then stays behind",
+                    f"`{model}` is moved after its optimizer was made: its state stays on the old device",
                     call.file.place(move, call.context).location,
                     help="move the model first, then make the optimizer and load its state",
                     related=(call.place.location,),

@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if _is_tensor_compared(file, node, context):
                 seen[LOOKS_AT] += 1
                 yield Finding(
-                    "A tensor is another object than `True` and `False`, whatever it holds: this test never tells",
+                    "A tensor is never the same object as `True` or `False`: this test always has the same result",
                     file.place(node, context).location,
                     help="leave the comparison out: `if torch.isnan(x).any():`",
                 )

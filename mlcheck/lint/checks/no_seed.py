@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for what, place in wishes:
         yield Finding(
-            f"{what}, and nothing in the project seeds a generator: no run repeats another",
+            f"{what}, and nothing in the project seeds a generator: no run can be reproduced",
             place.location,
             help="`torch.manual_seed(seed)`, `random.seed(seed)` and `numpy.random.seed(seed)` before anything is made",
         )

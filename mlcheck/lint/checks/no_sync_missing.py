@@ -20,7 +20,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for step in {step.place.spot: step for step in steps_by_choice(facts).values()}.values():
         backward = next((grads.place for grads in step.grads if grads.choice is not None and grads.place), None)
         yield Finding(
-            "The ranks exchange their gradients after every backward, and the optimizer steps once in several",
+            "The ranks synchronise gradients after every backward pass, but the optimizer steps only once in several",
             (backward or step.place).location,
             help="run all but the last backward of a step under `with model.no_sync():`",
             related=(step.place.location, wrapped[0].place.location),

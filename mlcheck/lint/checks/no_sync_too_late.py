@@ -21,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             forward = _forward_before(call)
             if forward is not None:
                 yield Finding(
-                    "The gradients are exchanged all the same: whether they are is decided when the model is called",
+                    "The gradients are synchronised all the same: this is decided in the forward pass",
                     call.place.location,
                     help="call the model under `no_sync` too, not its backward alone",
                     related=(file.place(forward, call.context).location,),

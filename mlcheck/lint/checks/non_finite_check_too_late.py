@@ -24,7 +24,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 for test, step in _kept(loop, block):
                     if file.place(step, context).spot in steps:
                         yield Finding(
-                            "The step is passed over, and its gradients stay: the next backward adds to them",
+                            "The step is skipped, but its gradients stay: the next backward pass adds to them",
                             file.place(test, context).location,
                             help="call `zero_grad()` before `continue`, or before each `backward()`",
                             related=(file.place(step, context).location,),
@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     if file.place(step, context).spot not in steps:
                         continue
                     yield Finding(
-                        f"`{name}` is tested after the step: where it is NaN, the weights are NaN by now",
+                        f"`{name}` is tested after the step: if it is NaN, the weights are already NaN",
                         file.place(test, context).location,
                         help="test it before `backward()`, and `continue` there",
                         related=(file.place(step, context).location,),

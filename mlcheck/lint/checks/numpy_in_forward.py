@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for calls in reads.values():
             name = getattr(calls[0].node.func, "attr", "")
             yield Finding(
-                f"`.{name}()` in the forward pass waits until the device has finished, and ends a compiled graph",
+                f"`.{name}()` in the forward pass waits for the device to finish and breaks a compiled graph",
                 calls[0].place.location,
                 help="stay with tensors: `torch.where`, indexing, `masked_fill`; keep numbers for the log outside",
                 related=tuple(call.place.location for call in calls[1:5]),

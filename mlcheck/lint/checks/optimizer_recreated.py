@@ -29,7 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _finding(made: Optimizer) -> Finding:
     return Finding(
-        f"A new `{made.type.rpartition('.')[2]}` is made in every turn of the loop for the same model: "
+        f"A new `{made.type.rpartition('.')[2]}` is made in every iteration for the same model: "
         "its momentum and averages start at zero again",
         made.place.location,
         help="make the optimizer once, before the loop",

@@ -63,7 +63,7 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
         if any(other.owners == made.owners or not other.owners or replaced.key in other.owners for other in later):
             continue
         yield Finding(
-            f"`{replaced.name}` is put in after the optimizer was made: its parameters are never updated",
+            f"`{replaced.name}` is added after the optimizer was made: its parameters are never updated",
             replaced.place.location,
             help="make the optimizer after the last change to the model",
             related=(made.place.location,),
@@ -73,7 +73,7 @@ def _replaced(facts: Facts) -> Iterator[Finding]:
 def _forgotten(facts: Facts) -> Iterator[Finding]:
     for group, name, made in (*forgotten_groups(facts.sites), *dropped_lists(facts.sites)):
         yield Finding(
-            f"`{name}` is filled with parameters and not added to the groups: no optimizer updates them",
+            f"`{name}` is filled with parameters but not added to the groups: no optimizer updates them",
             group.location,
             help="add it, as the other groups",
             related=(made.location,),
@@ -94,7 +94,7 @@ def _put_in_later(facts: Facts) -> Iterator[Finding]:
         for where, held, optimizer in ((made, model, name), *handed_out(made, model, name)):
             if (layer := _layer_put_in(where, held, optimizer)) is not None:
                 yield Finding(
-                    f"`{ast.unparse(layer)}` is put in after the optimizer was made: its parameters are never updated",
+                    f"`{ast.unparse(layer)}` is added after the optimizer was made: its parameters are never updated",
                     where.file.place(layer, where.context).location,
                     help="make the optimizer after the last change to the model",
                     related=(made.place.location,),

@@ -46,7 +46,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for saved_table, key, read in unsaved_states(facts.sites):
         yield Finding(
-            f"`{key}` is asked for when the run is resumed, and is not in what is saved: it can never be resumed",
+            f"`{key}` is loaded when the run is resumed but never saved: the run cannot be resumed",
             saved_table.place.location,
             help=f'save the state under `"{key}"`, as it is loaded',
             related=(read.location,),
@@ -136,13 +136,13 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
         saved = [key for save in sites.calls("torch.save") if save.file is call.file for key in _keys(save)]
         if saved and not any(_is_optimizer(key) for key in saved) and _has_state(call):
             yield Finding(
-                f"The run goes on at the saved `{epoch}` with a new optimizer: its state was never saved",
+                f"The run continues from the saved `{epoch}` with a new optimizer: its state was never saved",
                 call.place.location,
                 help="save `optimizer.state_dict()` beside the weights, and load it here",
             )
         elif any(_is_optimizer(key) for key in saved):
             yield Finding(
-                f"The run goes on at the saved `{epoch}` with a new optimizer, though the old one was saved",
+                f"The run continues from the saved `{epoch}` with a new optimizer, though the old one was saved",
                 call.place.location,
                 help="call `optimizer.load_state_dict(...)`, and that of the scheduler and the scaler",
             )
@@ -159,7 +159,7 @@ def _resumed_without_schedule(sites: Sites) -> Iterator[Finding]:
         schedule = _schedule(call) if epoch is not None and any(map(_is_optimizer, read)) and _trains(call) else None
         if schedule is not None:
             yield Finding(
-                f"The run goes on at the saved `{epoch}`, and its learning rate schedule begins anew",
+                f"The run continues from the saved `{epoch}`, and its learning-rate schedule starts again",
                 call.place.location,
                 help="save `scheduler.state_dict()` beside the optimizer's, and load it here",
                 related=(schedule.place.location,),
@@ -180,7 +180,7 @@ def _resumed_beside_schedule(sites: Sites) -> Iterator[Finding]:
             goes_on = any(key.lower() in _PROGRESS for key in read) and _has_state(call)
             if goes_on and not _OPTIMIZER_LOADED.search(file.text) and not any(map(_is_optimizer, read)):
                 yield Finding(
-                    f"`{ast.unparse(owner or given)}` goes on where it was, and the optimizer begins anew",
+                    f"`{ast.unparse(owner or given)}` continues where it was, but the optimizer starts again",
                     call.place.location,
                     help="save `optimizer.state_dict()` beside it, and load it here",
                 )

@@ -17,9 +17,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     for step in facts.training.scheduler_steps:
         if step.scheduler.name == "ReduceLROnPlateau" and not step.given and not _knows_better(facts, step):
             yield Finding(
-                "`ReduceLROnPlateau` is stepped without the metric that it watches: this raises a TypeError",
+                "`ReduceLROnPlateau` is stepped without the metric that it monitors: this raises a TypeError",
                 step.place.location,
-                help="hand over what is to improve: `scheduler.step(val_loss)`",
+                help="pass the metric that should improve: `scheduler.step(val_loss)`",
                 related=(step.scheduler.place.location,),
             )
 

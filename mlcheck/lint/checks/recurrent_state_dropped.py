@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 facts.sites.seen[LOOKS_AT] += 1
                 yield Finding(
-                    f"Every step begins from the `{state.id}` of before the loop: what the model has read is forgotten",
+                    f"Every step starts from the `{state.id}` of before the loop: what the model has read is forgotten",
                     file.place(node, context).location,
                     help=f"keep the state that comes back: `{ast.unparse(node.targets[0]).strip('()')}` with "
                     f"`{state.id}` as the last",

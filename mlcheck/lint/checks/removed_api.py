@@ -18,7 +18,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call, row in uses(facts.sites, rows):
         what = f"`{row.argument}=` of `{row.name}`" if row.argument else f"`{row.name}`"
         yield Finding(
-            f"{what} is gone by PyTorch {row.removed}",
+            f"{what} was removed by PyTorch {row.removed}",
             call.place.location,
             help=f"use `{row.instead}`",
         )

@@ -48,7 +48,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         )
     for place, name in unread_names(facts.sites):
         yield Finding(
-            f"`{name}` is no attribute of a tensor: nothing is frozen or set free by it",
+            f"`{name}` is not an attribute of a tensor: this neither freezes nor unfreezes anything",
             place.location,
             help="write `requires_grad`",
         )

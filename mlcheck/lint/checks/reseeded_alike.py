@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _again(call: Call) -> Finding:
     return Finding(
-        "Every turn of the training loop begins with the same random numbers",
+        "Every iteration of the training loop starts with the same random numbers",
         call.place.location,
         help="seed once before the loop, or with something that changes, as `seed + epoch`",
     )

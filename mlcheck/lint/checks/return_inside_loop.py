@@ -28,9 +28,9 @@ def check(facts: Facts) -> Iterator[Finding]:
             if isinstance(last, ast.Return) and last.value is not None and _runs_once(loop.node):
                 if (what := _meant_for_all(loop, last)) is not None:
                     yield Finding(
-                        f"This returns in the first turn of the loop, which {what}",
+                        f"This returns in the first iteration of the loop, which {what}",
                         file.place(last, loop.context).location,
-                        help="return behind the loop",
+                        help="return after the loop",
                         related=(file.place(loop.node, loop.context).location,),
                     )
     facts.sites.seen[LOOKS_AT] = seen

@@ -21,7 +21,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for compute, name, metric in never_reset(facts.sites):
         facts.sites.seen[LOOKS_AT] += 1
         yield Finding(
-            f"`{name}` is asked in every epoch, and nothing resets it: it holds the batches of all epochs so far",
+            f"`{name}` is computed in every epoch but never reset: it covers the batches of all epochs so far",
             compute.place.location,
             help=f"`{name}.reset()` after `compute()`, or before the first batch",
             related=(metric.location,),

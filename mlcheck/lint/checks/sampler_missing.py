@@ -33,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         near = [wrap for wrap in wraps if wrap.file is loader.call.file or loader.call.file.path in wrap.file.imports]
         if near and loader.trained and loader.kind == "map" and not loader.owns_order and not _by_rank(loader):
             yield Finding(
-                "Every process loads all of the training data: the ranks do the same work instead of sharing it",
+                "Every process loads all the training data: the ranks repeat the same work instead of sharing it",
                 loader.call.place.location,
                 help="pass `sampler=DistributedSampler(data)`, and call its `set_epoch` in each epoch",
                 related=(near[0].place.location,),

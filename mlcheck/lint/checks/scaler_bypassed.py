@@ -57,7 +57,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _stuck(step: Call, name: str, made: Location) -> Finding:
     return Finding(
-        f"`{name}.update()` is never called: the loss scale stays what it is, whatever overflows",
+        f"`{name}.update()` is never called: the loss scale never adapts to overflows",
         step.place.location,
         help=f"call `{name}.update()` after `{name}.step(optimizer)`",
         related=(made,),

@@ -28,7 +28,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         for file, value, context in sorted(_returned(call, given), key=lambda each: each[1].lineno):
             if _is_factor(value, ast.unparse(rate)):
                 yield Finding(
-                    f"LambdaLR multiplies the learning rate by this: it becomes `{ast.unparse(rate)}` squared",
+                    f"LambdaLR multiplies the learning rate by this value: it becomes `{ast.unparse(rate)}` squared",
                     file.place(value, context).location,
                     help=f"return the factor alone, without `{ast.unparse(rate)}`",
                     related=(call.place.location,),

@@ -40,7 +40,7 @@ def _idle(facts: Facts) -> Iterator[Finding]:
         if scheduler.place.spot in moved or optimizer not in stepped or _is_read(facts, scheduler):
             continue
         yield Finding(
-            f"`{scheduler.name}` is made and never stepped: the learning rate stays where it is",
+            f"`{scheduler.name}` is made and never stepped: the learning rate never changes",
             scheduler.place.location,
             help="call its `step()` after the optimizer's, or leave it out",
             related=(stepped[optimizer].place.location,),

@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     made = _made_before(seed)
     if made is not None and not _is_seeded_otherwise(facts.sites, seeds[0], seed):
         yield Finding(
-            f"`{made[0]}` has drawn its first weights before the seed is set: they differ from run to run",
+            f"`{made[0]}` draws its initial weights before the seed is set: they differ from run to run",
             seed.file.place(made[1], seed.context).location,
             help="seed first, before the model is made",
             related=(seed.place.location,),

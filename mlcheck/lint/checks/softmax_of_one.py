@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 places.append(call.place)
     for place in places:
         yield Finding(
-            "This softmax runs over a dimension of size one: its result is one, whatever was computed",
+            "This softmax runs over a dimension of size one: its result is always one",
             place.location,
             help="normalise over the dimension that is to add up to one; for a single score use `sigmoid`",
         )

@@ -30,7 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield Finding(
                     f"`{forward.name}` is put into eval mode here, and the training after it never calls `train()`",
                     mode.place.location,
-                    help=f"give back the mode that was found, or call `{forward.name}.train()` before training",
+                    help=f"restore the previous mode, or call `{forward.name}.train()` before training",
                     related=(forward.place.location,),
                 )
             elif (
@@ -42,7 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield Finding(
                     f"`{forward.name}` is put into eval mode here, and the next iteration trains it without `train()`",
                     mode.place.location,
-                    help=f"call `{forward.name}.train()` after the evaluation, before training goes on",
+                    help=f"call `{forward.name}.train()` after the evaluation, before training continues",
                     related=(forward.place.location,),
                 )
 

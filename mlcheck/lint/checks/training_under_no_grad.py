@@ -86,7 +86,7 @@ def _through_forwards(facts: Facts) -> Iterator[Finding]:
             places = {switch.place for switch in switches if switch.place is not None}
             if len(places) == 1 and _is_left_off(facts, only := next(iter(places))):
                 yield Finding(
-                    "This switches gradients off for good: the `backward()` that follows runs on a loss without any",
+                    "This disables gradients permanently: the `backward()` that follows runs on a loss without any",
                     only.location,
                     help="`with torch.no_grad():` around what is only measured, which switches them on again",
                     related=(backward.place.location,),

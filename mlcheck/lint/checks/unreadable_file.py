@@ -13,5 +13,5 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             f"{said}: {file.reason}",
             Location(file.path, file.line, file.column),
-            help="put it right, or leave it out of the run",
+            help="fix it, or exclude it",
         )

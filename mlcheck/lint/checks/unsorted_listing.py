@@ -42,7 +42,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _finding(call: Call, what: str, use: ast.AST) -> Finding:
     return Finding(
-        f"{what}, and that order is different from one file system to the next",
+        f"{what}, and that order differs between file systems",
         call.place.location,
         help=f"`sorted({ast.unparse(call.node)[:60]})`",
         related=(call.file.place(use, call.context).location,),

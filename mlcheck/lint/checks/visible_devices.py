@@ -36,14 +36,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 used = None if _runs_elsewhere(file, context) else _first_use(file, node, context)
                 if used is not None:
                     yield Finding(
-                        f"`{_KEY}` is set after CUDA was asked: the choice may be ignored",
+                        f"`{_KEY}` is set after CUDA was initialised: the choice may be ignored",
                         file.place(node, context).location,
                         help="set it before torch is first used, or outside of the program",
                         related=(used.location,),
                     )
             elif _NEARLY.match(value):
                 yield Finding(
-                    f"`{value}` means nothing to CUDA: all GPUs stay visible",
+                    f"`{value}` is ignored by CUDA: all GPUs stay visible",
                     file.place(node, context).location,
                     help=f"the name is `{_KEY}`",
                 )
@@ -71,7 +71,7 @@ def _in_another_shell(facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 f"The shell that `os.system` starts sets `{_KEY}` for itself alone: this program sees all GPUs",
                 call.place.location,
-                help=f'`os.environ["{_KEY}"] = ...`, before CUDA is asked',
+                help=f'`os.environ["{_KEY}"] = ...`, before CUDA is initialised',
             )
 
 

@@ -29,9 +29,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         begun = _already_called(loader.call.file, node, context)
         if begun is not None:
             yield Finding(
-                f"`{begun.name}` is called here, once, and returns nothing: no worker runs it",
+                f"`{begun.name}` is called here, once, and returns None: no worker runs it",
                 loader.call.file.place(node, context).location,
-                help=f"hand over the function itself: `worker_init_fn={begun.name}`",
+                help=f"pass the function itself: `worker_init_fn={begun.name}`",
                 related=(begun.place().location,),
             )
         seeding = _seeding(loader.call.file, node, context)

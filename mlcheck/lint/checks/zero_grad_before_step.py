@@ -32,7 +32,7 @@ def _written(facts: Facts) -> Iterator[Finding]:
 
 def _erased(cleared: Location, stepped: Location) -> Finding:
     return Finding(
-        "The gradients are cleared between `backward()` and `step()`: the step has nothing to apply",
+        "The gradients are cleared between `backward()` and `step()`: the step has no gradients to apply",
         cleared,
         help="clear them before `backward()` or after `step()`",
         related=(stepped,),
@@ -50,7 +50,7 @@ def _in_hooks(facts: Facts) -> Iterator[Finding]:
             whole = text in hook.parameters or "optimizer" in text
             if whole and any(name.endswith(_OF_LIGHTNING) for name in hook.cls.libraries):
                 yield Finding(
-                    f"`{hook.name}` runs after `backward()` and before the step: the step has nothing to apply",
+                    f"`{hook.name}` runs after `backward()` and before the step: the step has no gradients to apply",
                     call.place.location,
                     help="leave the clearing to Lightning, which does it before `backward()`",
                 )
