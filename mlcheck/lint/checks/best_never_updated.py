@@ -9,8 +9,10 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function
+from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.origins import callers, given
+from mlcheck.lint.sites.scopes import Binding
 
 LOOKS_AT = "best score"
 WORDS = ("best", "Best")
@@ -28,6 +30,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             if best is None or not _repeats(file, best, context):
                 continue
             facts.sites.seen[LOOKS_AT] += 1
+            start = _unbeatable(file, test, best, context)
+            if start is not None and _is_kept(file, test, context):
+                yield Finding(
+                    f"`{ast.unparse(best)}` starts at a value that no score beats: nothing is ever kept",
+                    file.place(start.node, start.context).location,
+                    help='start a search for the lowest at `float("inf")`, and one for the highest at `-float("inf")`',
+                    related=(file.place(test, context).location,),
+                )
             if _never_changes(file, test, best, context) and _is_kept(file, test, context):
                 yield Finding(
                     f"`{ast.unparse(best)}` stays what it was at the start: every epoch that beats that is kept, "
@@ -45,6 +55,25 @@ def _best(test: ast.Compare) -> ast.expr | None:
     named = [side for side in sides if _BEST.search(last_name(side))]
     others = [side for side in sides if side not in named and not isinstance(side, ast.Constant)]
     return named[0] if len(named) == len(others) == 1 else None
+
+
+def _unbeatable(file: File, test: ast.Compare, best: ast.expr, context: Context) -> Binding | None:
+    """`best_loss = 0`, of a loss that is to be lower; infinity, of a score that is to be higher. Bound by nothing else.
+
+    Else than by the score that it is compared with.
+    """
+    bound = file.bindings(best.id, context) if isinstance(best, ast.Name) else []
+    starts = [b for b in bound if isinstance(b.value, ast.expr) and ast.unparse(b.value) != _other(test, best)]
+    if len(starts) != 1 or any(each.kind != "value" for each in bound) or not isinstance(starts[0].value, ast.expr):
+        return None
+    named = {better(last_name(best)), better(_other(test, best))} - {""}
+    higher = isinstance(test.ops[0], ast.Gt | ast.GtE) == (test.comparators[0] is best)
+    number = file.constant(starts[0].value, starts[0].context)
+    lowest = isinstance(number, int | float) and number == 0 and isinstance(test.ops[0], ast.Lt | ast.Gt)
+    infinite = _INFINITE.fullmatch(ast.unparse(starts[0].value)) is not None
+    if not higher and named == {"lower"} and lowest and not isinstance(number, bool):
+        return starts[0]
+    return starts[0] if higher and infinite and not ast.unparse(starts[0].value).count("-") else None
 
 
 def _other(test: ast.Compare, best: ast.expr) -> str:

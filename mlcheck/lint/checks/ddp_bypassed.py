@@ -128,11 +128,11 @@ def _computes_loss(loop: ast.AST, call: ast.Call, name: str) -> bool:
     func = call.func
     if not isinstance(func, ast.Attribute) or not _is_inner(func.value, name):
         return False
-    given = set()
-    for node in walk(loop):
+    given: set[str] = set()
+    for node in sorted((n for n in walk(loop) if isinstance(n, ast.Assign | ast.Attribute)), key=_line):
         if isinstance(node, ast.Attribute) and node.attr == "backward" and _leads_to(node.value, call):
             return True
-        if isinstance(node, ast.Assign) and _leads_to(node.value, call):
+        if isinstance(node, ast.Assign) and (_leads_to(node.value, call) or _carries(node.value, given)):
             given |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return any(
         isinstance(node, ast.Attribute)
@@ -151,6 +151,17 @@ def _leads_to(node: ast.expr, call: ast.Call) -> bool:
         return node is call
     owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
     return last_name(node.func) not in _CUTS and any(_leads_to(part, call) for part in (*node.args[:1], *owner))
+
+
+def _line(node: ast.AST) -> int:
+    return getattr(node, "lineno", 0)
+
+
+def _carries(value: ast.expr, names: set[str]) -> bool:
+    """Whether a value is computed of one of these, and keeps its graph."""
+    nodes = walk(value)
+    cut = any(isinstance(node, ast.Attribute | ast.Name) and last_name(node) in _CUTS for node in nodes)
+    return not cut and any(isinstance(node, ast.Name) and node.id in names for node in nodes)
 
 
 def _hands_on(calls: list[ast.Call], name: str) -> bool:

@@ -181,7 +181,21 @@ def _is_decided(parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
         if isinstance(around, ast.Attribute) and around.attr in ("argmax", "item", "tolist"):
             return True
         node, around = around, parents.get(around)
-    return isinstance(around, ast.Call) and node in around.args[:1] and last_name(around.func) == "argmax"
+    if isinstance(around, ast.Call) and node in around.args[:1] and last_name(around.func) == "max":
+        return _is_place(parents.get(around))
+    if isinstance(around, ast.Call) and node in around.args[:1] and last_name(around.func) == "argmax":
+        return True
+    return last_name(getattr(node, "func", None)) == "max" and _is_place(around)
+
+
+def _is_place(around: ast.AST | None) -> bool:
+    """`_, best = out.max(1)`, `out.max(1)[1]`: of the largest only where it stands."""
+    match around:
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id="_"), _])]):
+            return True
+        case ast.Subscript(slice=ast.Constant(value=1)):
+            return True
+    return False
 
 
 def _is_told(forward: Forward) -> bool:

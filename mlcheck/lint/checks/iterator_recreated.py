@@ -60,9 +60,10 @@ def _trains_each_time(call: Call) -> bool:
 
 
 def _only_takes(function: Function, call: Call) -> bool:
-    """`def batch(self): return next(iter(self.loader))`."""
-    only = function.node.body[-1]
-    return len(function.node.body) == 1 and isinstance(only, ast.Return) and only.value is call.node
+    """`def batch(self): return next(iter(self.loader))`, or with what it took moved to a device."""
+    first, last = function.node.body[0], function.node.body[-1]
+    taken = first.value if isinstance(first, ast.Assign | ast.Return) else None
+    return len(function.node.body) <= 2 and isinstance(last, ast.Return) and taken is call.node
 
 
 def _runs_backward(loop: ast.For | ast.While) -> bool:

@@ -21,8 +21,8 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _pooled(facts)
     yield from _attended(facts)
     yield from _told_the_rest(facts)
-    for file in facts.sites.mentioning(["reduction", "reduce"]):
-        if "none" not in file.text or ".mean(" not in file.text:
+    for file in facts.sites.mentioning(["mask", "pad", "valid"]):
+        if ".mean(" not in file.text:
             continue
         for call in file.calls("mean"):
             averaged = _averaged(call)
@@ -218,6 +218,8 @@ def _is_probability(file: File, node: ast.expr, context: Context, depth: int = 4
 def _is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) -> bool:
     """Whether this is the loss of each position: a call with `reduction="none"`, perhaps reshaped."""
     node, context = source(file, node, context)
+    if _is_error(node):
+        return True
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and depth > 0:
         if _says_none(file, node, context):
             return True
@@ -229,6 +231,18 @@ def _is_unreduced(file: File, node: ast.expr, context: Context, depth: int = 6) 
     if isinstance(node, ast.Call):
         held, where = file.value(node.func, context)
         return _says_none(file, node, context) or (isinstance(held, ast.Call) and _says_none(file, held, where))
+    return False
+
+
+def _is_error(node: ast.expr) -> bool:
+    """`(prediction - target).pow(2)`, `(prediction - target) ** 2`, `(prediction - target).abs()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Sub()), attr="abs" | "square"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.BinOp(op=ast.Sub()), attr="pow"), args=[ast.Constant(value=2)]):
+            return True
+        case ast.BinOp(left=ast.BinOp(op=ast.Sub()), op=ast.Pow(), right=ast.Constant(value=2)):
+            return True
     return False
 
 

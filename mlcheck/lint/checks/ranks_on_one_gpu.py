@@ -85,7 +85,12 @@ def _listed(wrap: Call) -> int | None:
     given = wrap.argument("device_ids", 1)
     node, context = wrap.file.value(given, wrap.context) if given is not None else (None, wrap.context)
     if isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1:
-        return _number(wrap.file.constant(node.elts[0], context))
+        only = node.elts[0]
+        if isinstance(only, ast.Attribute) and only.attr == "index":  # of a `torch.device`
+            made, context = wrap.file.value(only.value, context)
+            named = isinstance(made, ast.Call) and wrap.file.resolve(made.func, context) == _DEVICE
+            only = made.args[0] if named and isinstance(made, ast.Call) and len(made.args) == 1 else only
+        return _number(wrap.file.constant(only, context))
     return None
 
 

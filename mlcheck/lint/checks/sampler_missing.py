@@ -8,16 +8,18 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
-from mlcheck.lint.sites import File, Sites
+from mlcheck.lint.sites import OPEN, File, Sites
 from mlcheck.lint.sites.data.loaders import Loader, loaders
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.ranks import DDP, is_for_evaluation, is_guarded, mentions_rank, names_of_choice, owned, starts
 
 LOOKS_AT = "data loader"
 WORDS = ("DataLoader",)
 _TELLS = ("print", "str", "repr", "len", "format", "info", "debug")
+_WHOLE = ("torch.utils.data.RandomSampler", "torch.utils.data.SequentialSampler")
 _SHARED = pattern(
     r"^(?!\s*(?:from|import)\b).*(?:shard|num_replicas|split_dataset|rank::|[\w)\]]\[(?:\w+_)?rank\b|world_size\]"
-    r"|distributed_sampler|DistributedBatch|Sampler\b)|torchdata",
+    r"|distributed_sampler|DistributedBatch|(?<!\bRandom)(?<!\bSequential)Sampler\b)|torchdata",
     re.MULTILINE,
 )
 """Something that may share out the data; a sampler that is imported and not used does not."""
@@ -31,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         return
     for loader in facts.sites.once(loaders):
         near = [wrap for wrap in wraps if wrap.file is loader.call.file or loader.call.file.path in wrap.file.imports]
-        if near and loader.trained and loader.kind == "map" and not loader.owns_order and not _by_rank(loader):
+        if near and loader.trained and loader.kind == "map" and _goes_its_way(loader) and not _by_rank(loader):
             yield Finding(
                 "Every process loads all the training data: the ranks repeat the same work instead of sharing it",
                 loader.call.place.location,
@@ -62,6 +64,17 @@ def _idle_lines(sites: Sites, file: File) -> Iterator[range]:
         if node in file.module.source.tree.body and not node.decorator_list:
             if not any(other.uses[function.name] > 0 for other in sites.files.values()):
                 yield range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _goes_its_way(loader: Loader) -> bool:
+    """Whether no sampler is given, or one that goes over all of the data in each process."""
+    given = loader.call.argument("sampler", 3)
+    if not loader.owns_order or given is None or given is OPEN:
+        return not loader.owns_order
+    found = origins(loader.call.file, given, loader.call.context)
+    alone = [each for each in found if isinstance(each.node, ast.Constant) and each.node.value is None]
+    whole = [each for each in found if each.name in _WHOLE]
+    return bool(whole) and len(alone) + len(whole) == len(found)
 
 
 def _by_rank(loader: Loader) -> bool:

@@ -16,6 +16,7 @@ from mlcheck.lint.values import split_of_name
 LOOKS_AT = "split by slices"
 _WINDOWS = ("lag", "context", "window", "series", "seqlen", "seq_len", "lookback", "look_back", "horizon", "history")
 _SLICE = pattern(r"\w+\[[^\[\]\n]*:[^\[\]\n]*\]")
+_BEGUN = pattern(r"(\w+)\[:[^\[\]\n:]")
 _SHARE = pattern(r"int\((\d*\.\d+) \* (.+)\)|int\((.+) \* (\d*\.\d+)\)")
 
 
@@ -67,6 +68,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _may_share(text: str) -> bool:
     """Whether a slice reaches to the end, or the same one is written twice, or training gets all."""
     slices = _SLICE.findall(text)
+    begun = _BEGUN.findall(text)
+    if len(set(begun)) < len(begun):
+        return True
     return ":]" in text or len(set(slices)) < len(slices) or (bool(slices) and _ALL.search(text) is not None)
 
 
@@ -80,8 +84,15 @@ def _shared(found: list[Slice]) -> Iterator[tuple[Slice, Slice]]:
             shared = max(learnt.low, held.low) < min(learnt.high, held.high)
             together = learnt.whole == held.whole and not learnt.made.excludes(held.made)
             together = together or (learnt.whole == _EVERYTHING and learnt.made is held.made)
+            together = together or (_begins(learnt.node) and _begins(held.node) and learnt.made is held.made)
             if held.split != "train" and together and shared:
                 yield held, learnt
+
+
+def _begins(node: ast.expr) -> bool:
+    """`order[:cut]`, which has the first of them, wherever it ends."""
+    part = node.slice if isinstance(node, ast.Subscript) else None
+    return isinstance(part, ast.Slice) and part.lower is part.step is None
 
 
 def _slices(file: File, scope: ast.AST, context: Context) -> dict[str, list[Slice]]:

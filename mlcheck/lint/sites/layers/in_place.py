@@ -31,6 +31,8 @@ def plain(node: ast.expr) -> ast.expr:
     while True:
         if isinstance(node, ast.Subscript):
             node = node.value
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert | ast.USub):
+            node = node.operand
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in NUMBERS:
             node = node.func.value
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT") and not isinstance(node.value, ast.Name):
