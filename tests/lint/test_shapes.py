@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlcheck.lint.shapes import algebra as shapes
-from mlcheck.lint.shapes.indexing import of_taken
+from mlcheck.lint.shapes.indexing import of_index, of_taken
 from mlcheck.lint.values import Shape, Symbol
 
 SIZES = st.lists(st.integers(1, 4), min_size=0, max_size=4).map(tuple)
@@ -96,6 +98,13 @@ def test_an_open_rank_counts_as_a_batch_against_known_sizes_only() -> None:
 )
 def test_shapes_are_written_as_python_does(shape: Shape, text: str) -> None:
     assert shapes.written(shape) == text
+
+
+@given(SIZES.filter(bool), st.integers(0, 6))
+def test_the_first_of_a_dimension_are_no_more_than_it_has(sizes: tuple[int, ...], first: int) -> None:
+    index = ast.parse(f"x[:{first}]", mode="eval").body
+    assert isinstance(index, ast.Subscript)
+    assert of_index(Shape(sizes), index.slice) == of(torch.empty(sizes)[:first])
 
 
 @given(SIZES.filter(bool), st.integers(1, 6))

@@ -11,7 +11,7 @@ from mlcheck.lint.sites import Context, File, Function
 from mlcheck.lint.sites.latest import origin
 
 LOOKS_AT = "temporal difference"
-WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT")
+WORDS = ("gamma", "GAMMA", "discount", "DISCOUNT", "0.9")
 _REWARD = pattern(r"^(?:r|rs|rew|rews|reward|rewards|r_t)(?:_?(?:batch|tensor|b|t))?$|^(?:batch|b)_rewards?$")
 _DISCOUNT = pattern(r"gamma|discount")
 _NEXT = pattern(r"next|nxt|^(?:s2|s_|ns|obs2|s_prime|s1|o2|new_(?:s|obs|states?)|s_?next|s_tp1|obs_tp1)$|_2$|prime")
@@ -24,7 +24,7 @@ _OFF = ("no_grad", "inference_mode", "set_grad_enabled")
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    for file in facts.sites.mentioning(["gamma", "GAMMA", "discount", "DISCOUNT"]):
+    for file in facts.sites.mentioning(WORDS):
         if "torch" not in file.text or ".backward(" not in file.text:
             continue
         for function in file.functions:
@@ -33,7 +33,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _in_function(file: File, function: Function) -> Iterator[Finding]:
     text = function.text
-    if not _DISCOUNT.search(text.lower()) or ".backward(" not in text or ".step(" not in text or "residual" in text:
+    if not _DISCOUNT.search(text.lower()) and "0.9" not in text:
+        return
+    if ".backward(" not in text or ".step(" not in text or "residual" in text:
         return
     for node, context in _targets(file, function):
         file.sites.seen[LOOKS_AT] += 1
@@ -59,8 +61,14 @@ def _targets(file: File, function: Function) -> Iterator[tuple[ast.BinOp, Contex
         if not _REWARD.search(last_name(_plain(node.left)).lower()) or not isinstance(node.right, ast.BinOp):
             continue
         names = {last_name(part).lower() for part in walk(node.right)}
-        if any(_DISCOUNT.search(name) for name in names) and not _is_under_no_grad(function, node):
+        told = any(_DISCOUNT.search(name) for name in names) or any(map(_is_discount, walk(node.right)))
+        if told and not _is_under_no_grad(function, node):
             yield node, function.inner
+
+
+def _is_discount(node: ast.AST) -> bool:
+    """`0.99`, written where it is used."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, float) and 0.9 <= node.value < 1
 
 
 def _plain(node: ast.expr) -> ast.expr:

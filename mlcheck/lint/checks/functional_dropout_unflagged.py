@@ -92,8 +92,10 @@ def _by_hand(sites: Sites) -> Iterator[Finding]:
 
 def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
     """`def drop(x, p, training=True): return F.dropout(x, p, training)`, called in a forward pass without the flag."""
-    for call in calls:
-        helper, flag = call.function, call.argument("training", 2) if call.name in _DROPOUT else None
+    drawn = [(call, _guard(call)) for file in sites.mentioning(["bernoulli"]) for call in file.calls("bernoulli_")]
+    told = [(call, call.argument("training", 2)) for call in calls if call.name in _DROPOUT]
+    for call, flag in (*told, *drawn):
+        helper = call.function
         if helper is None or helper.cls is not None or not isinstance(flag, ast.Name):
             continue
         default = helper.parameters.get(flag.id)
@@ -112,6 +114,17 @@ def _told_by_default(sites: Sites, calls: list[Call]) -> Iterator[Finding]:
                         help=f"pass `{flag.id}=self.training`",
                         related=(call.place.location,),
                     )
+
+
+def _guard(call: Call) -> ast.expr | None:
+    """`training` of `if p == 0.0 or not training: return x`, above the mask that is drawn."""
+    for line in call.function.node.body if call.function is not None else ():
+        if isinstance(line, ast.If) and isinstance(line.body[-1], ast.Return) and line.lineno < call.node.lineno:
+            tests = line.test.values if isinstance(line.test, ast.BoolOp) else [line.test]
+            for test in tests:
+                if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+                    return test.operand
+    return None
 
 
 def _method_as_flag(call: Call) -> str:

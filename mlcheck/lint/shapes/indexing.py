@@ -53,7 +53,7 @@ def of_index(shape: Shape | None, index: ast.expr) -> Shape | None:
 
 
 def _indexed(dims: list[Hashable], kinds: list[str]) -> list[Hashable] | None:
-    """The dimensions after these indices, which stand at their front."""
+    """The dimensions after these indices, which stand at their front; a number is that of the first to be kept."""
     made: list[Hashable] = []
     rest = list(dims)
     for kind in kinds:
@@ -67,6 +67,8 @@ def _indexed(dims: list[Hashable], kinds: list[str]) -> list[Hashable] | None:
             made.append(size)
         elif kind == "some":
             made.append(None)
+        elif kind.isdigit():
+            made.append(min(int(kind), size) if isinstance(size, int) else None)
     return made + rest
 
 
@@ -74,6 +76,8 @@ def _index_kind(part: ast.expr) -> str:
     match part:
         case ast.Slice(lower=None, upper=None, step=None):
             return "all"
+        case ast.Slice(lower=None, upper=ast.Constant(value=int(first)), step=None):
+            return str(first)
         case ast.Slice():
             return "some"
         case ast.Constant(value=None):

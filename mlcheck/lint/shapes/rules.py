@@ -145,7 +145,7 @@ def of_function(m: Machine, name: str, args: Args, kwargs: Kwargs) -> Shape | No
         return _sized(m, args[FACTORIES[last] :] if args else [kwargs["size"]] if "size" in kwargs else [])
     if name in ("numpy.random.rand", "numpy.random.randn"):
         return _sized(m, args)
-    if last in ("arange", "linspace", "logspace"):
+    if last in ("arange", "linspace", "logspace", "randperm"):
         size = size_of(args[-1]) if args and (last != "arange" or len(args) == 1) else None
         return Shape((size,))
     if first is None:
