@@ -73,7 +73,9 @@ def _unbeatable(file: File, test: ast.Compare, best: ast.expr, context: Context)
     infinite = _INFINITE.fullmatch(ast.unparse(starts[0].value)) is not None
     if not higher and named == {"lower"} and lowest and not isinstance(number, bool):
         return starts[0]
-    return starts[0] if higher and infinite and not ast.unparse(starts[0].value).count("-") else None
+    if not higher or named == {"lower"}:  # a loss taken when it is higher is compared the wrong way round
+        return None
+    return starts[0] if infinite and "-" not in ast.unparse(starts[0].value) else None
 
 
 def _other(test: ast.Compare, best: ast.expr) -> str:
