@@ -196,9 +196,9 @@ class Answers:
             self.results[result.rule] = result
 
 
-def examined(trial: Trial, *rules: str) -> dict[str, Result]:
+def examined(trial: Trial, *rules: str, seed: int = 0) -> dict[str, Result]:
     job = Job(
-        entry="program", config="", hyperparameters={}, prep="", arguments=(), ranks=0, cpu_shim=False, seed=0,
+        entry="program", config="", hyperparameters={}, prep="", arguments=(), ranks=0, cpu_shim=False, seed=seed,
         time_limit=60.0, budget=600.0, rules=rules, dead={}, blocked={},
     )  # fmt: skip
     answers = Answers()
