@@ -194,11 +194,20 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
     if len(assigned) != 1 or assigned[0][0].name != "__init__" or assigned[0][1].value is None:
         return False
     init, given, context = assigned[0][0], assigned[0][1].value, assigned[0][1].context
+    if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id in init.parameters:
+        return "drop" in given.attr  # of a configuration: a rate that is never above zero is no rate
     if not isinstance(given, ast.Name) or given.id not in init.parameters:
         value = init.file.constant(given, context)
         return isinstance(value, int | float) and value > 0
     default = init.parameters[given.id]
-    return default is None or not (isinstance(default, ast.Constant) and not default.value)
+    return default is None or not (isinstance(default, ast.Constant) and not default.value) or _is_given(init, given.id)
+
+
+def _is_given(init: Function, name: str) -> bool:
+    """Whether somebody makes the module with a rate above zero, where it has none by default."""
+    position = list(init.parameters).index(name) - 1
+    handed = [(made, made.constant(name, position)) for made in callers(init.file.sites, init)]
+    return any(isinstance(value, int | float) and not made.file.is_test and value > 0 for made, value in handed)
 
 
 def _is_handed_positive(call: Call, helper: Function, name: str) -> bool:
