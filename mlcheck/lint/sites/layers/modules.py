@@ -96,8 +96,28 @@ def holds_parameters(file: File, node: ast.expr, context: Context, depth: int = 
         return True
     if name == "copy.deepcopy" and node.args:
         return holds_parameters(file, node.args[0], context, depth - 1)
+    if name not in CONTAINERS:
+        return False
     parts = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return name in CONTAINERS and any(holds_parameters(file, part, context, depth - 1) for part in flat(parts))
+    parts += [layer for part in node.args if isinstance(part, ast.Starred) for layer in _collected(file, part, context)]
+    return any(holds_parameters(file, part, context, depth - 1) for part in flat(parts))
+
+
+def _collected(file: File, starred: ast.Starred, context: Context) -> Iterator[ast.expr]:
+    """What is put into the list of `nn.Sequential(*layers)` in the same function: `layers += [nn.Linear(3, 4)]`."""
+    name, function = starred.value, file.function_around(context)
+    if not isinstance(name, ast.Name) or function is None or name.id in function.parameters:
+        return
+    for node in function.nodes:
+        match node:
+            case ast.AugAssign(target=ast.Name(id=found), op=ast.Add(), value=ast.List(elts=layers)) if (
+                found == name.id
+            ):
+                yield from layers
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=found), attr="append"), args=[layer]) if (
+                found == name.id
+            ):
+                yield layer
 
 
 def _is_filled(cls: Class, file: File, made: ast.Call, context: Context, depth: int) -> bool:
