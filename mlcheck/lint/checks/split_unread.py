@@ -13,8 +13,10 @@ from mlcheck.lint.sites import Class, Context, File, Function
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "pair of splits"
+_WRAPS = ("tqdm", "trange", "track", "enumerate", "iter", "prefetch", "cycle")
+_COUNTS = pattern(r"==|\.eq\(|correct|argmax|torch\.max\(")
 _SPLITS = ("train", "val", "valid", "validation", "test", "eval", "dev")
-_ASKS = ("eval", "valid", "test", "accuracy", "score")
+_ASKS = ("eval", "valid", "val_", "test", "accuracy", "score")
 _ADAPTS = pattern(r"temperature|calibrat|(?<!cross)(?<!cross_)entropy|adapt|last_layer|fine_?tun", re.IGNORECASE)
 _COMPARES = pattern(r"==|loss|criterion|correct|acc|score|metric|error", re.IGNORECASE)
 
@@ -145,16 +147,27 @@ def _judged(scope: _Scope, unread: str, other: str) -> Iterator[Finding]:
     loops = [node for node in own_nodes(scope.node) if isinstance(node, ast.For)]
     training = [loop for loop in loops if ".backward(" in scope.file.module.text_of(loop)]
     inner = [loop for loop in training if not any(other in set(walk(loop)) - {loop} for other in training)]
-    over = [read for loop in inner for read in reads if read in set(walk(loop.iter))]
+    over = [read for loop in inner for read in reads if read in _gone_over(nodes, loop)]
     if split_of_name(unread) == "train":
         if over:
             yield _finding(scope, over[0], unread, other)
     elif split_of_name(other) == "train" and (over or _is_trained_elsewhere(nodes, reads)):
         judged = [loop for loop in loops if loop not in training and _is_evaluation(scope, loop)]
-        asked = [read for loop in judged for read in reads if read in set(walk(loop.iter))]
+        asked = [read for loop in judged for read in reads if read in _gone_over(nodes, loop)]
         asked += _asked(nodes, reads)
         if asked:
             yield _finding(scope, asked[0], unread, other)
+
+
+def _gone_over(nodes: list[ast.AST], loop: ast.For) -> set[ast.AST]:
+    """What a loop goes over, and what was wrapped for it: `progress = tqdm(train_loader)`."""
+    inside = set(walk(loop.iter))
+    named = {node.id for node in inside if isinstance(node, ast.Name)}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and not named.isdisjoint(_targets(node)):
+            if last_name(node.value.func) in _WRAPS:
+                inside |= set(node.value.args)
+    return inside
 
 
 def _finding(scope: _Scope, where: ast.AST, unread: str, other: str) -> Finding:
@@ -207,6 +220,8 @@ def _is_evaluation(scope: _Scope, loop: ast.For) -> bool:
     """Whether the loop asks the model without training it: a comparison with labels, or no gradients."""
     text = scope.file.module.text_of(loop)
     around = scope.file.module.text_of(scope.node) if isinstance(scope.node, ast.FunctionDef) else scope.file.text
-    if ".eval()" not in around or ".step(" in text or not _COMPARES.search(text):
+    if ".step(" in text or not _COMPARES.search(text):
+        return False
+    if ".eval()" not in around and not ("no_grad" in around and _COUNTS.search(text)):
         return False
     return "model(" in text or "net(" in text or "no_grad" in around
