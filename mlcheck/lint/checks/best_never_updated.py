@@ -17,7 +17,9 @@ from mlcheck.lint.sites.scopes import Binding
 LOOKS_AT = "best score"
 WORDS = ("best", "Best")
 _BEST = pattern(r"(?:^|_)best(?:_|$)|(?:^|_)best[A-Z]|Best")
-_KEEPS = pattern(r"\bsave\w*\(|state_dict\(|deepcopy\(|\.save_\w+\(|best\w* = [^\n]*\.clone\(\)")
+_KEEPS = pattern(
+    r"\bsave\w*\(|\bcopyfile\(|\bshutil\.copy|state_dict\(|deepcopy\(|\.save_\w+\(|best\w* = [^\n]*\.clone\(\)"
+)
 _HUGE = 1e5
 _INFINITE = pattern(r"-?(?:float\(['\"][+-]?inf(?:inity)?['\"]\)|(?:np|numpy|math|torch)\.inf)")
 
@@ -87,9 +89,11 @@ def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
     function = file.function_around(context)
     nodes = function.nodes if function is not None else walk(file.module.source.tree)
     for node in nodes:
-        if isinstance(node, ast.If) and node.test is test:
+        if isinstance(node, ast.If) and (node.test is test or _is_part_of(test, node.test)):
             flags = [line for line in node.body if isinstance(line, ast.Assign) and ast.unparse(line.value) == "True"]
-            if _KEEPS.search("\n".join(map(ast.unparse, node.body))) or any(map(_names_best, node.body)):
+            if _KEEPS.search("\n".join(map(ast.unparse, node.body))):
+                return True
+            if node.test is test and any(map(_names_best, node.body)):
                 return True
         elif isinstance(node, ast.Assign) and node.value is test:
             flags = [node]
@@ -99,6 +103,11 @@ def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
         if any(_is_saved_by(other, names) for other in nodes):
             return True
     return False
+
+
+def _is_part_of(test: ast.Compare, whole: ast.expr) -> bool:
+    """`args.save and loss < best_loss`."""
+    return isinstance(whole, ast.BoolOp) and isinstance(whole.op, ast.And) and any(p is test for p in whole.values)
 
 
 def _names_best(line: ast.stmt) -> bool:
