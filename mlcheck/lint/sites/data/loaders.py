@@ -9,6 +9,7 @@ from functools import cached_property
 from mlcheck.core.dataclasses import dataclass
 from mlcheck.lint.names import canonical
 from mlcheck.lint.nodes import is_name, is_none, loads
+from mlcheck.lint.sites.data.fitting import fitted
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
@@ -32,7 +33,7 @@ _HOOKS = {
 
 @dataclass(eq=False)
 class Loader:
-    """One call that makes a loader. `trained`: a loop that calls `backward` certainly runs over it."""
+    """One call that makes a loader. `trained`: a loop that calls `backward` certainly runs over it, or a Trainer."""
 
     call: Call
     trained: bool
@@ -177,6 +178,9 @@ def _gone_over(sites: Sites) -> frozenset[tuple[int, bool]]:
                     again = outer is not None and not _is_made_in(origin, outer)
                     ways = {id(origin.node), *(origin.entered.way if origin.entered is not None else ())}
                     found |= {(way, again) for way in ways}
+    for origin in fitted(sites):
+        found.add((id(origin.node), False))
+        found |= {(way, False) for way in (origin.entered.way if origin.entered is not None else ())}
     return frozenset(found)
 
 
