@@ -87,8 +87,8 @@ class Scheduler:
 class SchedulerStep:
     """`scheduler.step()` with that many arguments.
 
-    `always`: nothing was taken for granted since the outermost loop's iteration began;
-    `optimizer_stepped`: its optimizer may have stepped before.
+    `always`: nothing was taken for granted since the outermost loop's iteration began; `in_turn`: since that of the
+    innermost; `optimizer_stepped`: its optimizer may have stepped before.
     """
 
     place: Place
@@ -96,6 +96,7 @@ class SchedulerStep:
     given: int
     when: Turn
     always: bool
+    in_turn: bool
     optimizer_stepped: bool
 
 

@@ -13,7 +13,9 @@ WORDS = ("schedule",)
 def check(facts: Facts) -> Iterator[Finding]:
     for step in facts.training.scheduler_steps:
         optimizer = step.scheduler.optimizer
-        if step.given or step.optimizer_stepped or not step.always or not step.when.loops or optimizer is None:
+        if step.given or step.optimizer_stepped or not step.when.loops or optimizer is None:
+            continue
+        if not step.always and not step.in_turn:
             continue
         loop = step.when.loops[-1][0]
         steps = [s for s in facts.steps if s.key == owner_key(optimizer) and loop in dict(s.when.loops)]

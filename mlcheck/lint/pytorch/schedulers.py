@@ -43,7 +43,8 @@ def call(
         key = owner_key(scheduler.optimizer or NONE)
         known = key in m.facts.training.optimizers
         stepped = not known or bool(m.store.get(("stepped", key)))
-        step = SchedulerStep(m.place(node), scheduler, len(args) + len(kwargs), m.now(), always(m, 0), stepped)
+        given, everywhere = len(args) + len(kwargs), always(m, 0)
+        step = SchedulerStep(m.place(node), scheduler, given, m.now(), everywhere, always(m), stepped)
         m.facts.training.scheduler_steps.append(step)
     return m.symbol()
 
