@@ -8,6 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
 from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.iteration import iteration_of
 
 LOOKS_AT = "loop with a mean behind it"
@@ -40,6 +41,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
                     related=(file.place(sum_, loop.context).location,),
                 )
+    for file in facts.sites.mentioning(["+=", ".append("]):
+        for loop in for_loops(file) if "torch" in file.text else ():
+            yield from _begun_anew(loop)
     for file in facts.sites.mentioning([" / "]):
         for loop in for_loops(file):
             added = _added(loop.node)
@@ -52,6 +56,23 @@ def check(facts: Facts) -> Iterator[Finding]:
                     if _is_size(line.value):
                         yield _finding(loop, line, mean, count)
     facts.sites.seen[LOOKS_AT] = seen
+
+
+def _begun_anew(loop: LoopSite) -> Iterator[Finding]:
+    """`correct = 0` inside of the loop over the batches that counts in it."""
+    added = _added(loop.node)
+    whole = {
+        total: mean
+        for mean, total, count in _means(loop)
+        if (count in added - {total} if isinstance(count, str) else _is_of_all(count, loop))
+    }
+    for found in begun_anew(loop, whole):
+        yield Finding(
+            f"`{found.name}` begins anew in every turn of the loop: where it is read it holds the last batch alone",
+            loop.file.place(found.begun, loop.context).location,
+            help=f"move `{ast.unparse(found.begun)}` before the loop",
+            related=(loop.file.place(found.read, loop.context).location,),
+        )
 
 
 def _sums_dropped(loop: LoopSite) -> Iterator[tuple[ast.AugAssign, ast.Assign]]:
