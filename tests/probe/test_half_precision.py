@@ -66,6 +66,27 @@ def test_what_a_program_turns_to_float16_itself() -> None:
     assert ask(HALF, trial_of(Halved(1000.0, torch.bfloat16), classes(8), cross_entropy)).outcome is Outcome.SKIP
 
 
+class Shifted(nn.Module):
+    """Inputs of which autocast makes infinite ones, for a layer or (`added`) for a mask that stays in float32."""
+
+    def __init__(self, added: bool) -> None:
+        super().__init__()
+        self.inner, self.head, self.added = nn.Linear(8, 16), nn.Linear(16, 5), added
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.added:
+            self.far = (torch.full((5,), -1e9)).to(torch.float16)
+            return self.head(self.inner(x).relu())
+        return self.head(self.inner(x * 1e5).relu())
+
+
+@pytest.mark.parametrize(("added", "outcome"), [(False, Outcome.FAIL), (True, Outcome.PASS)])
+def test_inputs_that_are_infinite_in_float16(added: bool, outcome: Outcome) -> None:
+    verdict = ask(HALF, mixed(Shifted(added)))
+    assert verdict.outcome is outcome, verdict
+    assert ("addmm of values up to" in verdict.summary or "linear of values" in verdict.summary) is (not added)
+
+
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 def test_a_mask_that_does_not_fit(device: str) -> None:
     verdict = ask(HALF, mixed(Masked(-1e9), torch.float16, device))

@@ -164,6 +164,16 @@ def test_a_weight_decay_that_keeps_a_model_from_learning(decay: float, outcome: 
         assert "the weight decay of 5 keeps the model from learning" in verdict.summary
 
 
+@pytest.mark.parametrize(("decay", "outcome"), [(60.0, Outcome.WARN), (0.2, Outcome.PASS)])
+def test_a_weight_decay_that_a_warm_up_hides_at_first(decay: float, outcome: Outcome) -> None:
+    trial = regularised(0.0)
+    optimizer = torch.optim.AdamW(trial.models["model"].parameters(), lr=1e-2, weight_decay=decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / 1000))
+    trial = trial_of(trial.models["model"], [(x, x[:, :5].argmax(1)) for x, _ in classes(8)], cross_entropy, optimizer)
+    trial.schedulers = {"warm": schedule}
+    assert ask("penalty-outweighs-loss", trial).outcome is outcome
+
+
 @pytest.mark.parametrize(("repeats", "outcome"), [(True, Outcome.WARN), (False, Outcome.SKIP)])
 def test_the_first_of_a_series_may_be_smaller_than_the_rest(repeats: bool, outcome: Outcome) -> None:
     batches = [(torch.randn(32, 8), 1e-2 * torch.randn(32, 1)) for _ in range(3)]

@@ -275,3 +275,13 @@ def test_what_a_reducer_makes_of_the_samples_is_recomputed() -> None:
 
 def test_a_reducer_that_needs_more_than_a_batch_is_left_out() -> None:
     says(ask("metric-wrong", reducing(lambda s, y: float("nan"))), Outcome.PASS, "val_loss")
+
+
+def retrieved(scores: Tensor, _: Tensor) -> dict[str, Any]:
+    """How often a row is its own nearest among all of the batch; of each pair of equal ones the first is."""
+    found = (F.normalize(scores, dim=1) @ F.normalize(scores, dim=1).T).argmax(1)
+    return {"mse_of_ranks": float((found == torch.arange(len(scores))).float().mean())}
+
+
+def test_a_metric_that_ranks_the_samples_of_its_batch_is_divided_once() -> None:
+    assert ask("metric-wrong", evaluating(retrieved)).outcome is Outcome.PASS

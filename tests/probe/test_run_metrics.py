@@ -152,6 +152,14 @@ def test_an_accuracy_of_one_before_training() -> None:
     says(ask("metric-impossible", summed), Outcome.WARN, "a share lies between")
 
 
+def test_a_recall_of_one_may_be_that_of_a_model_that_says_yes_to_all() -> None:
+    def yes(model: nn.Module, batch: Any) -> dict[str, float]:
+        return {"recall": 1.0, "accuracy": float((model(batch[0]).argmax(1) == batch[1]).float().mean())}
+
+    says(ask("metric-impossible", evaluated(yes)), Outcome.PASS)
+    says(ask("metric-impossible", evaluated(lambda m, b: {"recall": 1.0})), Outcome.WARN, "recall is exactly 1")
+
+
 def test_an_honest_accuracy_passes() -> None:
     honest = evaluated(lambda m, b: {"accuracy": float((m(b[0]).argmax(1) == b[1]).float().mean())})
     says(ask("metric-impossible", honest), Outcome.PASS)

@@ -231,6 +231,16 @@ def test_a_column_that_is_the_target(kind: str, said: str) -> None:
     says(ask("target-in-input", leaking(kind)), Outcome.WARN, said)
 
 
+@pytest.mark.parametrize(("noise", "outcome"), [(0.05, Outcome.WARN), (0.6, Outcome.PASS)])
+def test_a_column_that_gives_a_rare_class_away(noise: float, outcome: Outcome) -> None:
+    x, y = torch.randn(2000, 8, generator=draws(1)), (torch.rand(2000, generator=draws(2)) < 0.025).long()
+    x[y == 1, :3] += 1.8
+    x[:, 5] = y + noise * x[:, 5]
+    verdict = ask("target-in-input", classified(x, y))
+    assert verdict.outcome is outcome, verdict.summary
+    assert ("the mean over classes, as one is rare" in verdict.summary) is (outcome is Outcome.WARN)
+
+
 def test_a_pixel_that_is_the_label() -> None:
     x, y = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
     pictures = x.float().reshape(-1, 1, 8, 8) / 16

@@ -32,10 +32,12 @@ def check(seen: AutocastError, *, roundoffs: float = FAR) -> Verdict:
         )
         return Verdict(Outcome.PASS, told, looked_at=len(seen.layers), numbers=numbers, figures=(figure,))
     name, kind, error = first
-    message = (
-        f"in {seen.dtype} `{name}` ({kind}) is the first layer whose output leaves that of float32: "
+    by = (
         f"by {error:.3g} units of roundoff ({error * seen.roundoff:.1%})"
+        if math.isfinite(error)
+        else "it is not finite"
     )
+    message = f"in {seen.dtype} `{name}` ({kind}) is the first layer whose output leaves that of float32: {by}"
     help_ = "normalise what goes in, or run this layer under torch.autocast(..., enabled=False)"
     finding = Finding(message, help=help_, numbers=numbers)
     return Verdict(

@@ -247,7 +247,7 @@ def _sums(name: str, trials: list[MetricTrial], summed: bool, first: FirstLoss |
 
 def _divided_twice(name: str, trials: list[MetricTrial], seen: MetricTrials, by: Searched | None) -> Finding | None:
     """A mean, or what the search goes by, that is half as large when every sample is there twice."""
-    tried = [trial for trial in trials if trial.twice.get(name)]
+    tried = [trial for trial in trials if trial.twice.get(name) and not trial.crossed]
     judged = tried and (_MEANS.search(name.lower()) or (by is not None and by.metric == name))
     if seen.summed or not judged or not all(abs(t.whole[name] / t.twice[name] - 2) < CLOSE for t in tried):
         return None

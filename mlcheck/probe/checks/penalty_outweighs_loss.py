@@ -59,7 +59,8 @@ def _held_back(seen: DecayTrials) -> str:
         return ""
     return (
         f"the weight decay of {seen.decay:g} keeps the model from learning: over the same "
-        f"{plural(len(seen.kept), 'batch')} the loss comes from {start:.3g} to {kept:.3g}, without it to {freed:.3g}"
+        f"{plural(len(seen.kept), 'batch')}, at a rate of {seen.rate:.3g}, the loss comes from {start:.3g} to "
+        f"{kept:.3g}, without it to {freed:.3g}"
     )
 
 

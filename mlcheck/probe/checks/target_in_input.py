@@ -17,6 +17,7 @@ NEARLY = {True: 0.99, False: 0.999}
 WORSE = 0.03
 SELDOM = 0.03
 TIMES = 15
+WORSE_BY_CLASS = 0.1
 
 
 def check(passes: Passes, first: FirstLoss, overlapped: Overlapped | None) -> Verdict:
@@ -105,8 +106,20 @@ def _fault(table: Examples, best: Giveaway, name: str) -> str:
         )
     sure = best.alone >= NEARLY[table.classes] and best.without < best.alone - WORSE
     far = table.classes and 1 - best.alone <= SELDOM and 1 - best.without > max(WORSE, TIMES * (1 - best.alone))
+    if best.by_class and not (sure or far):
+        return _by_class(table, name, *best.by_class)
     if sure or far:
         measure = f"{100 * best.alone:.4g} % of the labels" if table.classes else f"R² {best.alone:.4f} of the target"
         rest = f"{100 * best.without:.3g} %" if table.classes else f"R² {best.without:.3f}"
         return f"the input `{name}` alone gives {measure}, where the nearest neighbours in all others give {rest}"
     return ""
+
+
+def _by_class(table: Examples, name: str, alone: float, without: float) -> str:
+    """Where one class is rare, all that do not know it are right nearly always: the mean over the classes tells."""
+    if alone < NEARLY[True] or without > alone - WORSE_BY_CLASS:
+        return ""
+    return (
+        f"the input `{name}` alone gives {100 * alone:.4g} % of the labels of `{table.target}` (the mean over classes, "
+        f"as one is rare), where the nearest neighbours in all others give {100 * without:.3g} %"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,7 @@ from mlcheck.probe.measure.data.examples import Examples
 
 FEW = 80
 FEW_A_CLASS = 5
+FEW_OF_THE_RAREST = 15
 _CHUNK = 256
 
 
@@ -20,6 +22,7 @@ class Giveaway:
 
     `alone` is the accuracy (of classes) or R² (of numbers) of the column by itself, `without` that of the nearest
     neighbours in all other columns; both on samples that were held back. Samples that are drawn twice count once.
+    `by_class` are the same two as means over the classes; none where a class has few samples.
     """
 
     column: int
@@ -27,6 +30,7 @@ class Giveaway:
     coded: bool
     alone: float
     without: float
+    by_class: tuple[float, float] | None = None
 
 
 def best_column(table: Examples) -> Giveaway | None:
@@ -45,23 +49,33 @@ def best_column(table: Examples) -> Giveaway | None:
     if bool(coded.any()):
         best = int(coded.nonzero()[0, 0])
         column = int(varies[best])
-    rest = x[order][:, varies[varies != column]]
-    without = float(_scores(_nearest(rest, y[order], half), y[order][half:], table.classes))
+    nearest = _nearest(x[order][:, varies[varies != column]], y[order], half)
+    without = float(_scores(nearest, y[order][half:], table.classes))
     copied = not table.classes and _is_copy(x[:, column].double(), y.double())
-    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without)
+    by_class = None
+    if table.classes and int(torch.unique(y[order][half:], return_counts=True)[1].min()) >= FEW_OF_THE_RAREST:
+        own = torch.cat(list(_predicted(x[order][:, [column]], y[order], half)))[0]
+        by_class = _mean_over_classes(own, y[order][half:]), _mean_over_classes(nearest, y[order][half:])
+    return Giveaway(column, copied, bool(coded.any()), float(scores[best]), without, by_class)
+
+
+def _mean_over_classes(predicted: Tensor, y: Tensor) -> float:
+    right = (predicted == y).double()
+    return float(torch.stack([right[y == one].mean() for one in torch.unique(y)]).mean())
 
 
 def _alone(x: Tensor, y: Tensor, half: int, classes: bool) -> Tensor:
-    """Each column's own nearest neighbour in the first half, judged on the second."""
-    scores = []
+    return torch.cat([_scores(predicted, y[half:], classes) for predicted in _predicted(x, y, half)])
+
+
+def _predicted(x: Tensor, y: Tensor, half: int) -> Iterator[Tensor]:
+    """What each column's own nearest neighbour in the first half says of the samples of the second."""
     for start in range(0, x.shape[1], _CHUNK):
         known, asked = x[:half, start : start + _CHUNK].T.contiguous(), x[half:, start : start + _CHUNK].T.contiguous()
         ordered, places = known.sort(dim=1)
         right = torch.searchsorted(ordered, asked).clamp(1, half - 1)
         nearer = (asked - ordered.gather(1, right - 1)).abs() <= (ordered.gather(1, right) - asked).abs()
-        predicted = y[places.gather(1, right - nearer.long())]
-        scores.append(_scores(predicted, y[half:], classes))
-    return torch.cat(scores)
+        yield y[places.gather(1, right - nearer.long())]
 
 
 def _nearest(x: Tensor, y: Tensor, half: int) -> Tensor:

@@ -34,6 +34,7 @@ _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mkldnn_linear
 _CONVOLUTIONS = ("convolution", "_convolution", "mkldnn_convolution")
 _SUMS = ("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_", "masked_fill", "masked_fill_")
 _WITHOUT_VALUES = ("empty", "new_empty")
+_CAST = "_to_copy"
 _SAME_ON_BOTH = frozenset((*_PRODUCTS, *_CONVOLUTIONS, *_SUMS))
 
 
@@ -136,7 +137,8 @@ def _gradients(trial: Trial) -> list[Tensor]:
 class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the first half-precision result that is not finite though all that went in was.
 
-    Of values that were made `by_hand` any operation counts that gives finite numbers in float32.
+    Of values that were made `by_hand` any operation counts that gives finite numbers in float32. What a cast to float16
+    made infinite counts once a product reads it: a mask that became one may well stay so.
     """
 
     def __init__(self, by_hand: bool = False) -> None:
@@ -145,6 +147,7 @@ class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.met = False
         self.told = ""
         self.place = Location()
+        self._cast: dict[int, tuple[Tensor, float]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -155,11 +158,23 @@ class _Overflow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if counts and not bool(torch.isfinite(result).all()):
                 inputs = [tensor for _, tensor in leaves(list(args)) if tensor.is_floating_point()]
                 numbers = [value for value in args if isinstance(value, float)]
+                if name in (*_PRODUCTS, *_CONVOLUTIONS):
+                    self._read(name, inputs)
                 if all(bool(torch.isfinite(tensor).all()) for tensor in inputs) and all(map(_is_finite, numbers)):
                     largest = max((float(tensor.abs().max()) for tensor in inputs if tensor.numel()), default=0.0)
                     self.told = f"{name.strip('_')} of values up to {largest:.4g}"
                     self.place = user_location()
+            elif name == _CAST and args[0].is_floating_point() and not bool(torch.isfinite(result).all()):
+                if bool(torch.isfinite(args[0]).all()):
+                    self._cast[result.untyped_storage().data_ptr()] = result, float(args[0].abs().max())
         return result
+
+    def _read(self, name: str, inputs: list[Tensor]) -> None:
+        """A product reads what a cast made infinite; it was kept so that no other tensor has its place in memory."""
+        cast = [self._cast[at] for one in inputs if (at := one.untyped_storage().data_ptr()) in self._cast]
+        if cast:
+            self.told = f"{name.strip('_')} of values up to {cast[0][1]:.4g}"
+            self.place = user_location()
 
 
 def _fits_float32(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:

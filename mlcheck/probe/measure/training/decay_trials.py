@@ -1,4 +1,7 @@
-"""The user's own steps over the same batches from the same start, with the optimizer's weight decay and without."""
+"""The user's own steps over the same batches from the same start, with the optimizer's weight decay and without.
+
+A decoupled decay is multiplied by the learning rate: a schedule that warms up is held at the rate that it leads to.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, ClassVar, Self
 from mlcheck.core.plural import plural
 from mlcheck.probe.measure.drive import Clock, inconclusive, repeated_batches
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
-from mlcheck.probe.measure.simplified import without_decay
+from mlcheck.probe.measure.simplified import nominal_rate, with_rates, without_decay
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.tree import copied
 from mlcheck.trial.generators import seed_all
@@ -25,12 +28,13 @@ _COMMON = 0.1
 
 @dataclass(frozen=True, slots=True)
 class DecayTrials:
-    """The losses of each step `kept` with the weight decay (`decay`, the largest) and `freed` of it."""
+    """The losses of each step `kept` with the weight decay (`decay`, the largest) and `freed` of it, at this rate."""
 
     reach: ClassVar[Reach] = "loss"
     order: ClassVar[int] = 94
 
     decay: float
+    rate: float
     kept: tuple[float, ...]
     freed: tuple[float, ...]
 
@@ -48,13 +52,13 @@ class DecayTrials:
             raise inconclusive(f"there was time for {plural(len(kept), 'step')} only")
         with without_decay(trial):
             freed = _run(trial, batches[: len(kept)], Clock(math.inf))
-        return cls(decay, kept, freed)
+        return cls(decay, nominal_rate(trial), kept, freed)
 
 
 def _run(trial: Trial, batches: list[Any], clock: Clock) -> tuple[float, ...]:
     losses: list[float] = []
     seed_all(0)
-    with restored(trial):
+    with restored(trial), with_rates(trial, 1.0):
         for index, batch in enumerate(batches):
             watch = GradientWatch([])
             with watch:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
@@ -21,17 +22,22 @@ from mlcheck.trial.sandbox import restored
 from mlcheck.trial.trial import Trial
 
 BATCHES = 3
+_NEAR = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class MetricTrial:
-    """One validation batch of `samples`. `references` are what each name may mean, computed from the model's output."""
+    """One validation batch of `samples`. `references` are what each name may mean, computed from the model's output.
+
+    `crossed` says that each sample is compared with all others of its batch, as for retrieval.
+    """
 
     samples: int
     whole: dict[str, float]
     twice: dict[str, float] = field(default_factory=dict)
     part: dict[str, float] = field(default_factory=dict)
     references: dict[str, dict[str, float]] = field(default_factory=dict)
+    crossed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +77,32 @@ def _tried(trial: Trial, batch: Any) -> MetricTrial:
     whole, calls = _evaluated(trial, batch)
     if size is None or size < 4:
         return MetricTrial(size or 1, whole)
-    twice = _without_errors(trial, rows(batch, torch.arange(size).repeat_interleave(2)))
+    doubled = rows(batch, torch.arange(size).repeat_interleave(2))
+    twice = _without_errors(trial, doubled)
     part = _without_errors(trial, rows(batch, torch.arange(size // 2 + 1)))
-    return MetricTrial(size, whole, twice, part, _references(calls, batch, size))
+    halved = any(value and abs(whole.get(name, 0.0) / value - 2) < _NEAR for name, value in twice.items())
+    crossed = halved and all(_crosses(trial, one, n) for one, n in ((batch, size), (doubled, 2 * size)))
+    return MetricTrial(size, whole, twice, part, _references(calls, batch, size), crossed)
+
+
+class _Crosses(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes whether anything computed has two dimensions of this length."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._length = length
+        self.seen = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.seen |= isinstance(result, Tensor) and list(result.shape).count(self._length) > 1
+        return result
+
+
+def _crosses(trial: Trial, batch: Any, size: int) -> bool:
+    with _Crosses(size) as watch:
+        _without_errors(trial, batch)
+    return watch.seen
 
 
 def _evaluated(trial: Trial, batch: Any) -> tuple[dict[str, float], list[ModelCall]]:
