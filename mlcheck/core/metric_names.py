@@ -7,7 +7,7 @@ from typing import Literal
 
 _LARGE_IS_GOOD = {"acc", "accuracy", "f1", "auc", "auroc", "precision", "recall", "iou", "miou", "map", "bleu", "psnr"}
 _SMALL_IS_GOOD = {"loss", "perplexity", "ppl", "rmse", "mse", "mae", "wer", "cer"}
-_MAY_BE_EITHER = {"error", "distance"}
+_MAY_BE_EITHER = {"error", "err", "distance", "gap", "drop", "diff", "difference", "regret", "shortfall"}
 
 
 def best(name: str) -> Literal["smallest", "largest", ""]:

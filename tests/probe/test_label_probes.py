@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -287,6 +288,34 @@ def test_boxes_that_cannot_be_told_or_stand_beside_others_on_purpose() -> None:
     assert ask("collate-mixes-samples", moved).outcome is Outcome.SKIP
     pairs = of_boxes(lambda targets: targets[::-1], lambda pictures: pictures[::-1])
     assert ask("collate-mixes-samples", pairs).outcome is Outcome.SKIP
+
+
+def packed(owners: Callable[[int], list[int]]) -> Trial:
+    """Sets of points, one behind the other, beside the number of the set that each point is said to be of."""
+    generator = torch.Generator().manual_seed(0)
+    sets = [(torch.randn(2 + i % 5, 3, generator=generator), i % 7) for i in range(64)]
+
+    def collate(rows: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
+        said = zip(owners(len(rows)), rows, strict=True)
+        return {
+            "points": torch.cat([points for points, _ in rows]),
+            "owner": torch.cat([torch.full((len(points),), owner) for owner, (points, _) in said]),
+            "count": torch.tensor([count for _, count in rows]),
+        }
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        size = len(batch["count"])
+        totals = torch.zeros(size, 3).index_add_(0, batch["owner"], batch["points"])
+        return F.cross_entropy(model(totals), batch["count"])
+
+    return trial_on(sets, model=nn.Linear(3, 7), loss=loss, collate_fn=collate)
+
+
+def test_sets_that_are_packed_come_with_their_own_labels() -> None:
+    rule = "collate-mixes-samples"
+    says(ask(rule, packed(lambda n: list(range(n))[::-1])), Outcome.FAIL, "`owner` comes in another order than `count`")
+    says(ask(rule, packed(lambda n: list(range(n)))), Outcome.PASS)
+    assert ask(rule, packed(lambda n: [0] * n)).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_batch_of_one_sample() -> None:

@@ -38,6 +38,7 @@ def moved(metric: str, start: float, end: float, falls: bool = True, odd: float 
         ("validation_loss", "smallest"),
         ("mAP error", ""),
         ("map_loss", ""),
+        ("auc_gap", ""),
         ("skill", ""),
         ("macro", ""),
     ],

@@ -64,6 +64,11 @@ class Collated:
                 wrong = sum(label[1][row] != label[2][source] for row, source in enumerate(origin))
                 followed = part_of("batch", name), part_of("batch", label[0])
                 return cls(len(samples), *followed, wrong, _place(loader.collate_fn))
+        for name, origin in _packed(samples, batch):
+            wrong = sum(label[1][row] != label[2][source] for row, source in enumerate(origin))
+            return cls(
+                len(samples), part_of("batch", name), part_of("batch", label[0]), wrong, _place(loader.collate_fn)
+            )
         raise inconclusive("no input of the batch can be recognised as that of a sample (mixed, cropped or packed)")
 
 
@@ -165,6 +170,29 @@ def _origins(rows: Tensor, samples: list[Parts]) -> list[int] | None:
         if all(len(places) == 1 for places in found):
             return [places[0] for places in found]
     return None
+
+
+def _packed(samples: list[Parts], batch: Any) -> Iterator[tuple[str, list[int]]]:
+    """Parts that stand one behind the other, in order, with whole numbers beside them that say which row each is of.
+
+    Gives the numbers' name and the sample that each row comes from, where these numbers are one a sample.
+    """
+    parts = dict(leaves(batch))
+    for part in samples[0]:
+        own = [sample[part] for sample in samples if part in sample and sample[part].ndim]
+        if len(own) < len(samples) or len({one.shape[1:] for one in own}) > 1:
+            continue
+        whole, sizes = torch.cat(own), [len(one) for one in own]
+        if len(whole) == len(samples) or not any(
+            one.shape == whole.shape and one.equal(whole) for one in parts.values()
+        ):
+            continue
+        for name, rows in parts.items():
+            if rows.shape == whole.shape[:1] and not rows.is_floating_point():
+                owners = [set(block.tolist()) for block in rows.split(sizes)]
+                if sorted(owner for one in owners for owner in one) == list(range(len(samples))):
+                    said = [owner for (owner,) in owners] if all(len(one) == 1 for one in owners) else []
+                    yield from [(name, [said.index(row) for row in range(len(samples))])] if said else []
 
 
 def _which(row: Tensor, own: list[Tensor]) -> list[int]:
