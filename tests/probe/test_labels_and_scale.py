@@ -130,6 +130,19 @@ def test_ranges_that_say_nothing() -> None:
         says(ask("splits-scaled-differently", trial), Outcome.PASS)
 
 
+def windows(values: Tensor, factor: float = 1.0) -> TensorDataset:
+    x = factor * values.unfold(0, 8, 1)
+    return TensorDataset(x, torch.arange(len(x)) % 5)
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, Outcome.PASS), (0.2, Outcome.WARN)])
+def test_a_level_that_wanders_less_in_a_short_stretch_is_no_other_scale(factor: float, outcome: Outcome) -> None:
+    noise = torch.randn(1000, generator=torch.Generator().manual_seed(3))
+    level = torch.cat([torch.linspace(0, 60, 800), torch.linspace(50, 62, 200)]) + noise
+    trial = trial_on(windows(level[:800]), windows(level[800:], factor))
+    assert ask("splits-scaled-differently", trial).outcome is outcome
+
+
 def test_a_drift_between_splits_is_no_other_scale() -> None:
     verdict = ask("splits-scaled-differently", trial_on(table(), scaled(table(seed=2), 1.5, shift=2.0)))
     says(verdict, Outcome.PASS)

@@ -11,7 +11,12 @@ from probe_programs import ask, classes, mlp, says, trial_of
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
+from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
+from mlcheck.probe.checks import loss_maximised
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.loss.sinking import Sink, Sinking
+from mlcheck.probe.measure.training.short_run import ShortRun
 from mlcheck.trial.trial import Trial
 
 RULE = "loss-maximised"
@@ -47,6 +52,13 @@ SINKING: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def test_losses_without_a_lower_bound(name: str) -> None:
     verdict = ask(RULE, written(SINKING[name]))
     says(verdict, Outcome.WARN, "no lower bound", "samples tried, and rises in none", "`4 (Linear)`")
+
+
+def test_a_fall_by_less_than_training_has_is_no_bottomless_one() -> None:
+    run = ShortRun(steps=40, losses=[-0.02 * k for k in range(40)], backwards=40, before=[], after=[])
+    for fall, outcome in ((3e-5, Outcome.SKIP), (500.0, Outcome.WARN)):
+        sinking = Sinking(1, (Sink("0 (Linear)", "taken from", fall, 8, 8),), Location())
+        assert loss_maximised.check(FirstLoss(), None, sinking, run).outcome is outcome
 
 
 @pytest.mark.parametrize("together", [True, False])

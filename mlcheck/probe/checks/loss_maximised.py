@@ -15,6 +15,7 @@ from mlcheck.probe.measure.training.short_run import ShortRun
 FEW = 20
 FAR = 2.0
 ABYSS = 1e3
+ROUNDING = 1e-2
 
 
 def check(seen: FirstLoss, bound: LowerBound | None, sinking: Sinking | None, run: ShortRun | None) -> Verdict:
@@ -84,11 +85,16 @@ def _bottomless(bound: LowerBound, run: ShortRun) -> Finding | None:
 
 
 def _sinks(seen: Sinking, run: ShortRun) -> Finding | None:
-    """A loss that falls as far as an output is moved, sample by sample, and does in training."""
+    """A loss that falls as far as an output is moved, sample by sample, and does in training.
+
+    A fall under so large a move that is next to nothing beside that of training is one of rounding.
+    """
     losses = _finite(run)
-    if not seen.found or len(losses) < FEW or losses[-1] > 0 or losses[0] - losses[-1] < abs(losses[0]):
+    if len(losses) < FEW or losses[-1] > 0 or losses[0] - losses[-1] < abs(losses[0]):
         return None
-    sink = seen.found[0]
+    sink = next((one for one in seen.found if one.fall > ROUNDING * (losses[0] - min(losses))), None)
+    if sink is None:
+        return None
     return Finding(
         f"the loss has no lower bound, and training follows it down: from {losses[0]:.3g} to {min(losses):.3g} in "
         f"{len(losses)} steps. It falls by {sink.fall:.3g} when {SHIFT:g} is {sink.verb} what `{sink.layer}` gives, in "

@@ -11,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.data.passes import Field, Passes
 from mlcheck.probe.measure.data.range_shift import RangeShift, range_shift
 from mlcheck.probe.measure.loss.first_loss import FirstLoss
+from mlcheck.probe.measure.tree import leaves
 
 RATIO = 3.0
 AGREE = 0.9
@@ -19,6 +20,7 @@ MOST = 0.75
 FEW_ROWS = 30
 FEW_FEATURES = 4
 NOTHING = 1e-6
+ALIKE = 1.5
 
 
 def check(passes: Passes, first: FirstLoss | None) -> Verdict:
@@ -34,6 +36,8 @@ def check(passes: Passes, first: FirstLoss | None) -> Verdict:
             continue
         middle = float(ratios.median())
         told.append(f"`{trained.place}` spreads {middle:.3g} times as wide in validation as in training")
+        if _level_wanders(name, trained, tested, passes):
+            continue
         if _apart(ratios) or _unscaled(ratios, _shifts(trained, tested)):
             findings.append(_fault(trained, tested, ratios))
             figures.append(_figure(trained, tested))
@@ -66,6 +70,23 @@ def _ratios(trained: Field, tested: Field) -> Tensor:
     tiny = 1e-6 * torch.maximum(mine, theirs).max()
     varies = (mine > tiny) | (theirs > tiny)
     return theirs[varies].clamp_min(1e-12) / mine[varies].clamp_min(1e-12)
+
+
+def _level_wanders(name: str, trained: Field, tested: Field, passes: Passes) -> bool:
+    """Windows of a series: each place spreads like the others, and neighbours lie as far apart in both splits.
+
+    Another scale would change that too; a level that wanders, less in a short stretch than in a long one, does not.
+    """
+    if any(len(one.spread) < FEW_FEATURES or one.spread.max() > ALIKE * one.spread.min() for one in (trained, tested)):
+        return False
+    splits = [part.kept for part in (passes.training, passes.validation) if part]
+    steps = [_step(torch.cat([dict(leaves(batch))[name].flatten(1) for batch in kept])) for kept in splits if kept]
+    return len(steps) == 2 and 1 / ALIKE < steps[0] / max(steps[1], NOTHING) < ALIKE
+
+
+def _step(rows: Tensor) -> float:
+    """How far neighbouring places of a row lie apart, as the median of the rows."""
+    return float(rows.double().diff(dim=1).std(1).median())
 
 
 def _apart(ratios: Tensor) -> bool:

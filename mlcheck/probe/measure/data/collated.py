@@ -183,13 +183,12 @@ def _packed(samples: list[Parts], batch: Any) -> Iterator[tuple[str, list[int]]]
         if len(own) < len(samples) or len({one.shape[1:] for one in own}) > 1:
             continue
         whole, sizes = torch.cat(own), [len(one) for one in own]
-        if len(whole) == len(samples) or not any(
-            one.shape == whole.shape and one.equal(whole) for one in parts.values()
-        ):
+        joined = any(one.dtype is whole.dtype and torch.equal(one, whole) for one in parts.values())
+        if len(whole) == len(samples) or not joined:
             continue
         for name, rows in parts.items():
             if rows.shape == whole.shape[:1] and not rows.is_floating_point():
-                owners = [set(block.tolist()) for block in rows.split(sizes)]
+                owners = [set(block.tolist()) for block in torch.split(rows, sizes)]
                 if sorted(owner for one in owners for owner in one) == list(range(len(samples))):
                     said = [owner for (owner,) in owners] if all(len(one) == 1 for one in owners) else []
                     yield from [(name, [said.index(row) for row in range(len(samples))])] if said else []

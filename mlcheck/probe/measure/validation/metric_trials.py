@@ -91,7 +91,7 @@ class _Crosses(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, length: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._length = length
-        self.seen = False
+        self.seen: bool = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -102,7 +102,7 @@ class _Crosses(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _crosses(trial: Trial, batch: Any, size: int) -> bool:
     with _Crosses(size) as watch:
         _without_errors(trial, batch)
-    return watch.seen
+    return bool(watch.seen)
 
 
 def _evaluated(trial: Trial, batch: Any) -> tuple[dict[str, float], list[ModelCall]]:
