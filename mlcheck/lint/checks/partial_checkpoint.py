@@ -231,18 +231,22 @@ def _hands_on(function: ast.AST, name: str) -> bool:
 
 
 def _has_state(call: Call) -> bool:
-    """Whether the same function, or its object, makes an optimizer that keeps averages of the gradients."""
+    """Whether the function, its object or its callers make an optimizer that keeps averages of the gradients."""
     made = list(call.file.sites.calls(*_STATEFUL))
-    made += [sgd for sgd in call.file.sites.calls("torch.optim.SGD") if sgd.argument("momentum", 2) is not None]
-    return any(each.function is call.function or (call.cls is not None and each.cls is call.cls) for each in made)
+    made += (sgd for sgd in call.file.sites.calls("torch.optim.SGD") if sgd.argument("momentum", 2) is not None)
+    if any(each.function is call.function or (call.cls is not None and each.cls is call.cls) for each in made):
+        return True
+    inner, names = (call.function.inner, call.function.parameters) if call.function is not None else (call.context, {})
+    given = [ast.Name(name, ast.Load()) for name in names if _is_optimizer(name)]
+    handed = [each for name in given for each in origins(call.file, name, inner)]
+    return bool(handed) and all(each.name in _STATEFUL for each in handed)
 
 
 def _trains(call: Call) -> bool:
     """Whether the same function goes on training, or was given the optimizer of a training, or has one beside it."""
     function = call.function
-    if function is not None and any(_is_optimizer(name) for name in function.parameters):
-        return True
-    if function is not None and function.cls is not None and any(map(_is_optimizer, function.cls.attributes)):
+    names = [*function.parameters, *(function.cls.attributes if function.cls else ())] if function is not None else []
+    if any(map(_is_optimizer, names)):
         return True
     return any(other.function is call.function for other in call.file.calls("backward", "zero_grad"))
 
