@@ -1,6 +1,7 @@
 """functional-dropout-unflagged: dropout that `model.eval()` does not reach."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
@@ -195,12 +196,18 @@ def _is_positive(call: Call, rate: ast.expr) -> bool:
         return False
     init, given, context = assigned[0][0], assigned[0][1].value, assigned[0][1].context
     if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id in init.parameters:
-        return "drop" in given.attr  # of a configuration: a rate that is never above zero is no rate
+        return "drop" in given.attr and not _is_off_by_default(init, given.attr)
     if not isinstance(given, ast.Name) or given.id not in init.parameters:
         value = init.file.constant(given, context)
         return isinstance(value, int | float) and value > 0
     default = init.parameters[given.id]
     return default is None or not (isinstance(default, ast.Constant) and not default.value) or _is_given(init, given.id)
+
+
+def _is_off_by_default(init: Function, name: str) -> bool:
+    """Whether a configuration of the program has the rate at zero: `dropout: float = 0.0`."""
+    zero = re.compile(rf"^\s+{re.escape(name)}(?:: *\w+)? *= *0(?:\.0*)?\s*(?:#.*)?$", re.MULTILINE)
+    return any(zero.search(file.text) for file in init.file.sites.mentioning([name], tests=True))
 
 
 def _is_given(init: Function, name: str) -> bool:
