@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Class, Sites
 from mlcheck.lint.sites.data.cutting import cut_in_two, kept_rows
 from mlcheck.lint.sites.data.learning import fitted, of_origin, taken_behind, target_by_group, targets
 from mlcheck.lint.sites.data.lineage import Passed, lineage
+from mlcheck.lint.sites.data.own_scale import own_scales
 from mlcheck.lint.sites.data.splitting import splits_of_rows
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.latest import latest
@@ -31,6 +32,13 @@ def check(facts: Facts) -> Iterator[Finding]:
     fits = list(_fits(facts.sites))
     facts.sites.seen["call that fits"] = len(fits)
     yield from _learned_before(facts.sites)
+    for own in own_scales(facts.sites):
+        yield Finding(
+            f"`{own.name}` is scaled by its own statistics, and the training data by others",
+            own.place.location,
+            help="scale both with the statistics of the training data",
+            related=(own.training.location,),
+        )
     for call, kind in fits:
         data = call.node.args[0]
         name = _name(data)
