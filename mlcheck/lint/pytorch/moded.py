@@ -22,6 +22,7 @@ _OWN = pattern(r"\bself\.(\w+)")
 _CALLED = pattern(r"\bself\.(\w+) ?[\[(.]")
 _WHOLE = pattern(r"\bself\(|\bself[,)]|\bself\.(?:forward|modules|children|named_\w+|__\w+)\b|\bsuper\(|\bgetattr\(")
 _ASKS = pattern(r"\bself\.training\b")
+_STACKED = ("LSTM", "GRU", "RNN")
 _RECURRENT = frozenset(["torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.nn.MultiheadAttention"])
 _EMBEDDINGS = frozenset(["Node2Vec", "MetaPath2Vec", "TransE", "ComplEx", "DistMult", "RotatE"])
 _CONVOLUTIONS = frozenset(["GCNConv", "SAGEConv", "GraphConv", "RGCNConv", "ChebConv", "TAGConv", "SGConv", "LEConv"])
@@ -139,6 +140,8 @@ def _moded_type(m: Machine, value: Object) -> str:
         return "no" if "Dropout" in name and isinstance(p, Const) and p.value in (0, 0.0) else "yes"
     if value.type in _RECURRENT:
         dropout = value.kwargs.get("dropout")
+        if name in _STACKED and _is_single(value):
+            return "no"  # it drops between layers
         return "no" if dropout is None or (isinstance(dropout, Const) and not dropout.value) else "yes"
     if name.startswith("Transformer"):
         dropout = value.kwargs.get("dropout")
@@ -154,6 +157,14 @@ def _moded_type(m: Machine, value: Object) -> str:
     if name in _CONVOLUTIONS and len(value.args) < 4 and not any("drop" in word for word in value.kwargs):
         return "no"
     return "unknown"
+
+
+def _is_single(value: Object) -> bool:
+    """Whether a recurrent network is known to have one layer."""
+    layers = value.args[2] if len(value.args) > 2 else value.kwargs.get("num_layers")
+    if layers is None:
+        return "**" not in value.kwargs
+    return isinstance(layers, Const) and layers.value == 1
 
 
 def _moded_class(m: Machine, value: Object) -> str:
