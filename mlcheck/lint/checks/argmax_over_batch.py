@@ -7,16 +7,19 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, walk
 from mlcheck.lint.sites import Call, Context, File
+from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "argmax"
 WORDS = ("argmax",)
+_LOADER = "torch.utils.data.DataLoader"
 _COUNTS = ("sum", "mean")
 _MOVES = ("item", "cpu", "numpy", "detach", "float", "double", "int", "long")
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     facts.sites.seen[LOOKS_AT] = 0
-    if any(map(_is_of_single_samples, facts.sites.calls("torch.utils.data.DataLoader"))):
+    if any(map(_is_of_single_samples, facts.sites.calls(_LOADER))):
         return
     for file in facts.sites.mentioning(WORDS):
         for call in file.calls("argmax"):
@@ -24,7 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             if not _is_of_all(file, call.node, call.context):
                 continue
             scores = call.node.args[0] if call.node.args else call.node.func
-            if _is_counted(call) and not isinstance(scores, ast.Subscript):
+            if _is_counted(call) and not isinstance(scores, ast.Subscript) and _gets_batches(call):
                 yield Finding(
                     "Without a dimension `argmax` gives one number for the whole batch, and all labels are compared "
                     "with it",
@@ -36,6 +39,17 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _is_of_single_samples(loader: Call) -> bool:
     """Whether its batches are of one sample: then the one number is the right one."""
     return loader.constant("batch_size", 1, default=1) == 1
+
+
+def _gets_batches(call: Call) -> bool:
+    """Whether the loop around goes over a loader; outside of a loop, whether the hits are averaged over labels."""
+    around = call.function.node if call.function is not None else call.file.module.source.tree
+    loops = [node for node in walk(around) if isinstance(node, ast.For) and call.node in walk(node)]
+    if not loops:
+        return any(word in ast.unparse(around) for word in ("mean(", "len(", ".shape", ".size("))
+    over = iteration_of(loops[-1]).over
+    made = origins(call.file, over, call.context)
+    return "loader" in ast.unparse(over).lower() or any(origin.name == _LOADER for origin in made)
 
 
 def _is_of_all(file: File, node: ast.AST, context: Context) -> bool:
