@@ -29,8 +29,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             scores = call.node.args[0] if call.node.args else call.node.func
             if _is_counted(call) and not isinstance(scores, ast.Subscript) and _gets_batches(call):
                 yield Finding(
-                    "Without a dimension `argmax` gives one number for the whole batch, and all labels are compared "
-                    "with it",
+                    "`argmax` without `dim` gives one index for the whole batch, and every label is compared with it",
                     call.place.location,
                     help="`argmax(dim=1)`: the highest score of each sample",
                 )

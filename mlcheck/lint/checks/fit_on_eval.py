@@ -34,7 +34,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _learned_before(facts.sites)
     for own in own_scales(facts.sites):
         yield Finding(
-            f"`{own.name}` is scaled by its own statistics, and the training data by others",
+            f"`{own.name}` is scaled by its own statistics, not by those of the training data",
             own.place.location,
             help="scale both with the statistics of the training data",
             related=(own.training.location,),

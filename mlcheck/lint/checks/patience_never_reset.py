@@ -27,8 +27,8 @@ def check(facts: Facts) -> Iterator[Finding]:
                 if _is_reset(file, function, count.target) or not _ends_by(function, count.target):
                     continue
                 yield Finding(
-                    f"`{ast.unparse(count.target)}` counts all epochs without a better score, not those in a row: "
-                    "nothing sets it back when a better one comes",
+                    f"`{ast.unparse(count.target)}` counts all epochs without an improvement, not consecutive ones: "
+                    "nothing resets it when the score improves",
                     function.place(count).location,
                     help=f"`{ast.unparse(count.target)} = 0` where the best score is written down",
                     related=(function.place(branch.test).location,),

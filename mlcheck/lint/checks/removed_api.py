@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not target or version(_SCALARS) <= target:
         for loss, place in indexed_losses(facts.sites):
             yield Finding(
-                f"`{loss}.data[0]`: a loss has no dimension to index, an error since PyTorch {_SCALARS}",
+                f"`{loss}.data[0]`: a loss is a scalar and cannot be indexed since PyTorch {_SCALARS}",
                 place.location,
                 help=f"use `{loss}.item()`",
             )

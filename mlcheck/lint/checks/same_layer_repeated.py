@@ -23,7 +23,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     continue
                 named = ast.unparse(layer.func)
                 yield Finding(
-                    f"`{named}` is made once here and stands in the stack several times: all have the same weights",
+                    f"`{named}` is created once and repeated in the stack: all its copies share their weights",
                     call.file.place(layer, where).location,
                     help=f"`[{named}(...) for _ in range({ast.unparse(times)})]`",
                     related=(call.place.location,),

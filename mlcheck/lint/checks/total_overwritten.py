@@ -68,7 +68,7 @@ def _begun_anew(loop: LoopSite) -> Iterator[Finding]:
     }
     for found in begun_anew(loop, whole):
         yield Finding(
-            f"`{found.name}` begins anew in every turn of the loop: where it is read it holds the last batch alone",
+            f"`{found.name}` is reset in every iteration of the loop: where it is read, it covers a single batch",
             loop.file.place(found.begun, loop.context).location,
             help=f"move `{ast.unparse(found.begun)}` before the loop",
             related=(loop.file.place(found.read, loop.context).location,),
