@@ -9,17 +9,16 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
-from mlcheck.lint.sites.origins import origins
+from mlcheck.lint.sites.origins import callers, origins
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
 
 LOOKS_AT = "checkpoint save"
 _STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
-_SCHEDULES = tuple(
-    f"torch.optim.lr_scheduler.{name}LR"
-    for name in ("Step", "MultiStep", "Exponential", "CosineAnnealing", "Linear", "Polynomial", "OneCycle")
-)
+_SHAPES = ("StepLR", "MultiStepLR", "ExponentialLR", "LinearLR", "PolynomialLR", "OneCycleLR")
+_SHAPES += ("CosineAnnealingLR", "CosineAnnealingWarmRestarts")
+_SCHEDULES = tuple(f"torch.optim.lr_scheduler.{name}" for name in _SHAPES)
 _LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
 _OPTIMIZER_LOADED = pattern(r"opt\w*(?:\[[^\]]*\])?\.load_state_dict|\bload_optimizer\w*\(")
 _METHOD = "`{}` is the method, not what it returns: the file holds no weights by name"
@@ -187,11 +186,13 @@ def _resumed_beside_schedule(sites: Sites) -> Iterator[Finding]:
 
 
 def _schedule(load: Call) -> Call | None:
-    """The one schedule that the function that loads, or its object, makes; None where something may set it right."""
+    """The one schedule that the function that loads, its object or its callers make; None if it may be set right."""
+    calls = callers(load.file.sites, load.function) if load.function is not None else ()
+    around = {load.function, *(call.function for call in calls if call.function is not None)}
     made = [
         call
         for call in load.file.sites.calls(*_SCHEDULES)
-        if (load.cls is not None and call.cls is load.cls) or call.function is load.function
+        if (load.cls is not None and call.cls is load.cls) or call.function in around
     ]
     if len(made) != 1 or made[0].argument("last_epoch") is not None:
         return None
@@ -223,8 +224,7 @@ def _hands_on(function: ast.AST, name: str) -> bool:
     """Whether the checkpoint as a whole goes to somebody else."""
     for node in walk(function):
         given = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else []
-        if isinstance(node, ast.Return) and node.value is not None:
-            given = [node.value]
+        given = [node.value] if isinstance(node, ast.Return) and node.value is not None else given
         if any(is_name(argument, name) for argument in given):
             return True
     return False
