@@ -20,7 +20,7 @@ from mlcheck.probe.measure.speed.time_told import figures
 from mlcheck.trial.observe.watch import Activity, Phase
 
 PLACE = Location("data.py", 7, symbol="Set.__getitem__")
-READS = LoadingLines("py-spy", 0.98, 0.01, 0.0, ((PLACE, 0.9),), seen=100)
+READS = LoadingLines("py-spy", 0.98, 0.01, ((PLACE, 0.9),), seen=100)
 IDLE = Activity(main=0.02, delay=0.01, waits={"poll": 0.98, "run": 0.02})
 SLOW = Round(waits=0.2, step=0.1, load=0.29, alone=0.1)
 FAST = Round(waits=0.001, step=0.1, load=0.02, alone=0.1)

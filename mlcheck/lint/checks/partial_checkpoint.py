@@ -16,9 +16,8 @@ from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
 
 LOOKS_AT = "checkpoint save"
 _STATEFUL = tuple(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad"))
-_SHAPES = ("StepLR", "MultiStepLR", "ExponentialLR", "LinearLR", "PolynomialLR", "OneCycleLR")
-_SHAPES += ("CosineAnnealingLR", "CosineAnnealingWarmRestarts")
-_SCHEDULES = tuple(f"torch.optim.lr_scheduler.{name}" for name in _SHAPES)
+_SHAPES = ("StepLR", "MultiStepLR", "ExponentialLR", "LinearLR", "PolynomialLR", "OneCycleLR", "CosineAnnealingLR")
+_SCHEDULES = tuple(f"torch.optim.lr_scheduler.{name}" for name in (*_SHAPES, "CosineAnnealingWarmRestarts"))
 _LOADS_SCHEDULE = pattern(r"sch\w*(?:\[[^\]]*\])?\.load_state_dict|last_epoch|lr_lambda|get_last_lr")
 _OPTIMIZER_LOADED = pattern(r"opt\w*(?:\[[^\]]*\])?\.load_state_dict|\bload_optimizer\w*\(")
 _METHOD = "`{}` is the method, not what it returns: the file holds no weights by name"
