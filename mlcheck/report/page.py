@@ -26,7 +26,7 @@ _MARK = re.compile(r"#\s*error\b.*")
 
 
 def prose(rule: Rule) -> str:
-    """Why it hurts and how to mend it, without the examples that are its test."""
+    """Why it hurts and how to fix it, without the examples that are its test."""
     return re.split(r"^(?:## Reported|```\w+ (?:bad|good))", rule.body, maxsplit=1, flags=re.MULTILINE)[0].strip()
 
 
