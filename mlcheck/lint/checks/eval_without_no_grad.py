@@ -51,7 +51,7 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             continue
         if forward.place.spot in trained and not _is_told(forward):
             continue
-        if forward.grad.kind != "on" or {mode.kind for mode in forward.modes} != {"eval"}:
+        if forward.grad.kind != "on" or not (_is_in_eval_mode(forward) or _has_no_mode(facts, forward)):
             continue
         if (
             evaluates(forward)
@@ -64,6 +64,20 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
             found.setdefault(_whole(forward), {})[forward.place.spot] = forward
     for together in found.values():
         yield list(together.values())
+
+
+def _is_in_eval_mode(forward: Forward) -> bool:
+    return {mode.kind for mode in forward.modes} == {"eval"}
+
+
+def _has_no_mode(facts: Facts, forward: Forward) -> bool:
+    """A loop over held-out batches of a trained model that does the same in both modes: it needs no `eval()`."""
+    loop = forward.loop
+    if loop is None or loop.trains or loop.split not in ("val", "test") or not _is_repeated(forward):
+        return False
+    if forward.moded != "no" or forward.learns is not None or not evaluates(forward):
+        return False
+    return any(other.trained and other.module is forward.module for other in facts.forwards)
 
 
 def _is_repeated(forward: Forward) -> bool:
