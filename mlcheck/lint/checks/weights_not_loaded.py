@@ -10,6 +10,7 @@ from mlcheck.lint.sites import Call, Function, Sites
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.layers.reinitialising import initialised_again
+from mlcheck.lint.sites.weights.dropped import dropped
 from mlcheck.lint.sites.weights.loading import lost
 from mlcheck.lint.sites.weights.prefixes import prefixed, saved_with_prefix, wrapped
 
@@ -26,6 +27,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _by_other_names(facts)
     yield from _refused(facts)
     yield from lost(facts.sites)
+    yield from dropped(facts.sites)
     yield from initialised_again(facts.sites)
     for file in facts.sites.mentioning(["state_dict()"]):
         for call in file.calls("state_dict"):

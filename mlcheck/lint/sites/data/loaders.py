@@ -56,7 +56,7 @@ class Loader:
         found = {split for name in self._told() if (split := split_of_name(name))}
         if found or self.call.function is None:
             return found.pop() if len(found) == 1 else ""
-        return self.hook or split_of_name(self.call.function.name)
+        return self.hook or ("" if self._is_only_tried() else split_of_name(self.call.function.name))
 
     @cached_property
     def own_split(self) -> str:
@@ -70,6 +70,18 @@ class Loader:
     def hook(self) -> str:
         """The split by the method of a framework that makes the loader."""
         return hook_of(self.call.function)
+
+    def _is_only_tried(self) -> bool:
+        """`next(iter(loader))` and no more: `test_dataset()` tests the data set, and evaluates nothing."""
+        function = self.call.function
+        if function is None or len(self.names) != 1:
+            return False
+        nodes, name = function.nodes, self.names[0]
+        uses = {id(node) for node in nodes if is_name(node, name) and isinstance(node.ctx, ast.Load)}
+        calls = [node for node in nodes if isinstance(node, ast.Call) and node.args]
+        asked = {id(call.args[0]) for call in calls if is_name(call.func, "iter") or is_name(call.func, "len")}
+        taken = [call for call in calls if is_name(call.func, "next") and isinstance(call.args[0], ast.Call)]
+        return bool(uses) and uses <= asked and bool(taken)
 
     def _told(self) -> Iterator[str]:
         yield from self.names
