@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from data_programs import Changed, noisy, streamed, table
 from probe_programs import ask, mlp, says, trial_of, trial_on
 from torch import nn
-from torch.utils.data import IterableDataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
 
 from mlcheck.core.outcome import Outcome
 
@@ -42,6 +42,15 @@ def test_samples_of_different_length_need_a_collate_function() -> None:
         Outcome.PASS,
         "320 training samples, and all can be read",
     )
+
+
+def test_samples_of_different_length_that_never_meet_need_none() -> None:
+    lengths = Changed(table(), lambda i, s: (torch.arange(3 + i % 4), s[1]))
+    alike = [list(range(first, 320, 4)) for first in range(4)]
+    for loader in (DataLoader(lengths), DataLoader(lengths, batch_sampler=alike)):
+        trial = trial_on(lengths)
+        trial.loaders = {"training": loader}
+        says(ask("unreadable-sample", trial), Outcome.PASS, "320 training samples, and all can be read")
 
 
 def test_a_data_set_that_cannot_be_indexed_is_left_open() -> None:

@@ -100,6 +100,13 @@ def test_metrics_that_are(name: str) -> None:
     says(ask("metric-wrong", evaluating(metrics, out, sure(out))), Outcome.PASS, "are finite on 3 batches")
 
 
+def test_labels_may_be_of_any_type() -> None:
+    trial = evaluating(lambda s, y: {"accuracy": share(s > 0, y)}, 1, sure(1))
+    batches = [(x, y.bool()) for x, y in trial.validation_batches()]
+    trial.validation_batches = lambda: iter(batches)
+    says(ask("metric-wrong", trial), Outcome.PASS, "accuracy equal what was recomputed")
+
+
 def test_what_was_recomputed_is_told() -> None:
     says(ask("metric-wrong", evaluating(RIGHT["share"][0])), Outcome.PASS, "accuracy equal what was recomputed")
 

@@ -49,7 +49,7 @@ def _raised(split: Split) -> list[Finding]:
 
 
 def _ragged(split: Split) -> list[Finding]:
-    if not split.collated_by_default:
+    if not split.joined_by_default:
         return []
     uneven = {name: shapes for name, shapes in split.shapes.items() if len(shapes) > 1}
     if not uneven:

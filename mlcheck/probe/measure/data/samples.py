@@ -16,6 +16,7 @@ from torch.utils.data.sampler import RandomSampler, SequentialSampler
 
 from mlcheck.core.finding import Location
 from mlcheck.probe.measure.data.flips import Flips
+from mlcheck.probe.measure.data.joined_by_default import joins_any_samples
 from mlcheck.probe.measure.data.noise import Noise
 from mlcheck.probe.measure.data.sample_tensors import digest, sample_leaves, sample_texts
 from mlcheck.probe.measure.data.sketches import sketch
@@ -76,7 +77,7 @@ class Split:
     flips: Flips = field(default_factory=Flips)
     noise: Noise = field(default_factory=Noise)
     read_twice: int = 0
-    collated_by_default: bool = False
+    joined_by_default: bool = False
     continuous: bool = False
     kept: dict[int, Tensor] = field(default_factory=dict)
     sketches: dict[int, Tensor] = field(default_factory=dict)
@@ -119,7 +120,7 @@ def read_split(loader: Any, name: str, seconds: float) -> Split | None:
     if not indices:
         return None
     split = Split(name, len(indices))
-    split.collated_by_default = loader.collate_fn is torch.utils.data.default_collate
+    split.joined_by_default = joins_any_samples(loader)
     clock = Clock(seconds)
     seed_all(0)
     order = torch.randperm(len(indices), generator=torch.Generator().manual_seed(0)).tolist()

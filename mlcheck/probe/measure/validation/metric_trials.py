@@ -123,7 +123,7 @@ def _without_errors(trial: Trial, batch: Any) -> dict[str, float]:
 def _references(calls: list[ModelCall], batch: Any, size: int) -> dict[str, dict[str, float]]:
     """What the usual metrics are for the one model call's scores and the batch's one class label a sample."""
     labels = [t for _, t in leaves(batch) if t.ndim == 1 and len(t) == size and not t.is_complex()]
-    labels = [t for t in labels if bool((t == t.round()).all()) and not bool((t < 0).any())]
+    labels = [t for t in labels if bool((t == t.long()).all()) and not bool((t < 0).any())]
     if len(calls) != 1 or len(labels) != 1 or not isinstance(calls[0].output, Tensor):
         return {}
     scores, truth = calls[0].output.detach().double().cpu(), labels[0].long().cpu()
