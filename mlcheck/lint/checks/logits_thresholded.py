@@ -14,7 +14,7 @@ from mlcheck.lint.values import Tensor, live, owner_key
 LOOKS_AT = "loss of logits"
 WORDS = ("BCEWithLogitsLoss", "with_logits", "igmoid(")
 _LOSS = "torch.nn.BCEWithLogitsLoss"
-_SHAPING = ("squeeze", "view", "reshape", "flatten", "cpu", "detach", "float", "unsqueeze", "to")
+_SHAPING = ("squeeze", "view", "reshape", "flatten", "cpu", "detach", "float", "unsqueeze", "to", "item", "tolist")
 _HALF = 0.5
 _SIGMOIDS = ("torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit")
 
@@ -32,7 +32,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         if "Sigmoid(" in file.text:
             continue  # a layer that may have been put behind the model since
         for node, asked, context in _decisions(file):
-            made = before_methods(source(file, before_methods(asked, _SHAPING), context)[0], _SHAPING)
+            made = _computed(file, asked, context)
             call = calls.get(made)
             if call is not None and not _may_squash(call):
                 yield Finding(
@@ -41,6 +41,16 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="compare with 0, or apply a sigmoid first",
                     related=(call.place.location,),
                 )
+
+
+def _computed(file: File, asked: ast.expr, context: Context) -> ast.expr:
+    """What is decided about, as it was computed; of one `item` in `for item in outputs`, all of them."""
+    made, where = source(file, before_methods(asked, _SHAPING), context)
+    bound = file.bindings(made.id, where) if isinstance(made, ast.Name) else []
+    if len(bound) == 1 and bound[0].kind == "loop" and isinstance(bound[0].value, ast.expr):
+        given = before_methods(bound[0].value, _SHAPING)
+        made, _ = source(file, given, bound[0].context)
+    return before_methods(made, _SHAPING)
 
 
 def _never_below_zero(sites: Sites) -> Iterator[Finding]:

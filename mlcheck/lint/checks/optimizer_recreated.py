@@ -1,6 +1,7 @@
 """optimizer-recreated: every epoch, or every batch, makes a new optimizer for the same model."""
 
 import ast
+import itertools
 from collections.abc import Hashable, Iterator
 
 from mlcheck.core.finding import Finding
@@ -16,7 +17,9 @@ _RESTARTS = pattern(r"load_state_dict|deepcopy|reset|reinit|\.apply\(|init_weigh
 def check(facts: Facts) -> Iterator[Finding]:
     for made in facts.training.optimizers.values():
         loop = made.when.loops[-1][0] if made.when.loops else None
-        if loop is None or not made.always or not made.owners or not _has_state(made.place.node, made.type):
+        if loop is None or not made.owners or not _has_state(made.place.node, made.type):
+            continue
+        if not made.always and not _is_made_either_way(facts, made, loop):
             continue
         if any(_age(owner) >= loop.first or _age(owner) == 0 for owner in made.owners):
             continue
@@ -74,6 +77,30 @@ def _is_made_once(facts: Facts, made: Optimizer) -> bool:
             asked = ast.unparse(test.left)
             targets = (node.targets[0] for node in outer.node.body if isinstance(node, ast.Assign))
             if any(ast.unparse(target) == asked for target in targets):
+                return True
+    return False
+
+
+def _is_made_either_way(facts: Facts, made: Optimizer, loop: Loop) -> bool:
+    """`if name == "sgd": opt = SGD(...)`, `else: opt = Adam(...)`, straight in the loop: one of them every time."""
+    call = facts.sites.call_at(made.place)
+    names = call.file.names_given(call.node) if call is not None else ()
+    around = list(call.context.outwards()) if call is not None else []
+    tests = list(itertools.takewhile(lambda outer: outer.kind == "if", around))
+    if call is None or not names or not tests or around[len(tests)].node is not loop.node:
+        return False
+    return _is_assigned([tests[-1].node], names[0])
+
+
+def _is_assigned(block: list[ast.AST] | list[ast.stmt], name: str) -> bool:
+    """Whether the name certainly gets what a call makes; a branch that raises does not go on."""
+    for line in block:
+        match line:
+            case ast.Raise():
+                return True
+            case ast.Assign(targets=[target], value=ast.Call()) if ast.unparse(target) == name:
+                return True
+            case ast.If() if _is_assigned(line.body, name) and _is_assigned(line.orelse, name):
                 return True
     return False
 

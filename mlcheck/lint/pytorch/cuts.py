@@ -70,6 +70,23 @@ def severed_at(m: Machine, value: Value) -> Place | None:
     return None
 
 
+def leaf(m: Machine, traces: Traces) -> Place | None:
+    """`net(x).requires_grad_()` under `no_grad()`: where all that a loss came from begins.
+
+    None where anything else is behind the loss, or where an optimizer may have what begins there instead of the net.
+    """
+    ends = [trace for trace in traces if isinstance(trace, Cut) and trace.forward.grad.kind == "off"]
+    if not ends or len(ends) != len(traces) or not all(_is_begun(end.place) for end in ends):
+        return None
+    owned = [m.store.get(("owns", key)) or frozenset() for key in m.store.get(("optimizers",)) or ()]
+    nets = [{owner_key(end.forward.module), *end.forward.touched} for end in ends]
+    return ends[0].place if owned and all(have & net for have in owned for net in nets) else None
+
+
+def _is_begun(place: Place) -> bool:
+    return isinstance(place.node, ast.Attribute) and place.node.attr == "requires_grad_"
+
+
 def stays(m: Machine, owner: Value, name: str) -> bool:
     """Whether a method leaves a severed value severed."""
     return name in _KEPT and severed_at(m, owner) is not None

@@ -95,7 +95,7 @@ def backward(m: Machine, node: ast.AST, loss: Value, others: tuple[Value, ...] =
     scaled = isinstance(loss, Tensor) and loss.kind == "scaled"
     if scaled:
         fact.scaled = (isinstance(loss, Tensor) and scaling.is_on(loss.scaler)) or None
-    fact.severed = cuts.severed_at(m, loss)
+    fact.severed = cuts.severed_at(m, loss) or cuts.leaf(m, cutting)
     cuts.lost(m, fact, cutting)
     keeping.differentiated(m, loss)
     m.store.set(("scaling",), frozenset([Grads("scaled" if scaled else "plain", place)]))
