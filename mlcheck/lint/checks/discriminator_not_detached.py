@@ -37,14 +37,15 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_wasted(facts: Facts, backward: Backward, maker: Hashable, critics: set[Hashable]) -> bool:
-    """Whether a critic's loss reached the maker of what it judged."""
+    """Whether a critic's loss reached the maker of what it judged; what is real may have a backward of its own."""
     made = facts.training.optimizers.get(maker)
+    others = [fact for fact in facts.backwards if maker not in fact.reached and not critics.isdisjoint(fact.reached)]
+    calls = backward.forwards.union(*(fact.forwards for fact in others))
     judges = [facts.training.optimizers[key] for key in critics if key in facts.training.optimizers]
     return (
         made is not None
         and maker in backward.reached
         and any(
-            made.owners.isdisjoint(judge.owners) and tells_apart(judge.owners, made.owners, backward.forwards)
-            for judge in judges
+            made.owners.isdisjoint(judge.owners) and tells_apart(judge.owners, made.owners, calls) for judge in judges
         )
     )

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import callers, origins
+from mlcheck.lint.sites.weights.checkpoint_keys import hands_on, keys_read
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
@@ -119,17 +120,20 @@ def _parts(call: Call) -> Iterator[tuple[ast.expr, File, Context]]:
 
 
 def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
-    """A function that reads model and epoch from a checkpoint that holds the optimizer, and leaves that out."""
+    """Where model and epoch are read from a checkpoint that holds the optimizer, and that is left out."""
     for call in sites.calls("torch.load"):
         names = call.file.names_given(call.node)
-        if call.function is None or len(names) != 1:
+        if len(names) != 1:
             continue
-        read = _keys_read(call.function.node, names[0])
+        around = call.function.node if call.function is not None else call.file.module.source.tree
+        read = keys_read(around, names[0])
         epoch = next((key for key in read if key.lower() in _PROGRESS), None)
         model = any("model" in key or "state_dict" in key or "net" in key for key in read if not _is_optimizer(key))
         if epoch is None or not model or any(_is_optimizer(key) for key in read):
             continue
-        if _hands_on(call.function.node, names[0]) or not _trains(call) or is_for_looking(sites, call.function):
+        if hands_on(around, names[0]) or not _trains(call):
+            continue
+        if call.function is not None and is_for_looking(sites, call.function):
             continue
         saved = [key for save in sites.calls("torch.save") if save.file is call.file for key in _keys(save)]
         if saved and not any(_is_optimizer(key) for key in saved) and _has_state(call):
@@ -150,9 +154,9 @@ def _resumed_without_schedule(sites: Sites) -> Iterator[Finding]:
     """A run that goes on at the saved epoch, with its optimizer, and with a schedule that begins anew."""
     for call in sites.calls("torch.load"):
         names = call.file.names_given(call.node)
-        if call.function is None or len(names) != 1 or _hands_on(call.function.node, names[0]):
+        if call.function is None or len(names) != 1 or hands_on(call.function.node, names[0]):
             continue
-        read = _keys_read(call.function.node, names[0])
+        read = keys_read(call.function.node, names[0])
         epoch = next((key for key in read if key.lower() in _PROGRESS), None)
         schedule = _schedule(call) if epoch is not None and any(map(_is_optimizer, read)) and _trains(call) else None
         if schedule is not None:
@@ -172,9 +176,9 @@ def _resumed_beside_schedule(sites: Sites) -> Iterator[Finding]:
             given = call.node.args[0] if call.node.args else None
             if call.function is None or "sched" not in last_name(owner).lower() or not isinstance(given, ast.Subscript):
                 continue
-            if not isinstance(given.value, ast.Name) or _hands_on(call.function.node, given.value.id):
+            if not isinstance(given.value, ast.Name) or hands_on(call.function.node, given.value.id):
                 continue
-            read = _keys_read(call.function.node, given.value.id)
+            read = keys_read(call.function.node, given.value.id)
             goes_on = any(key.lower() in _PROGRESS for key in read) and _has_state(call)
             if goes_on and not _OPTIMIZER_LOADED.search(file.text) and not any(map(_is_optimizer, read)):
                 yield Finding(
@@ -204,31 +208,6 @@ def _schedule(load: Call) -> Call | None:
     return None if loads or caught_up or re.search(steps, load.file.text) is None else made[0]
 
 
-def _keys_read(function: ast.AST, name: str) -> list[str]:
-    """The keys of `name["key"]` and `name.get("key")`."""
-    found = []
-    for node in walk(function):
-        key = None
-        if isinstance(node, ast.Subscript) and is_name(node.value, name):
-            key = node.slice
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
-            owner = node.func.value
-            key = node.args[0] if node.args and is_name(owner, name) else None
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            found.append(key.value)
-    return found
-
-
-def _hands_on(function: ast.AST, name: str) -> bool:
-    """Whether the checkpoint as a whole goes to somebody else."""
-    for node in walk(function):
-        given = [*node.args, *(k.value for k in node.keywords)] if isinstance(node, ast.Call) else []
-        given = [node.value] if isinstance(node, ast.Return) and node.value is not None else given
-        if any(is_name(argument, name) for argument in given):
-            return True
-    return False
-
-
 def _has_state(call: Call) -> bool:
     """Whether the function, its object or its callers make an optimizer that keeps averages of the gradients."""
     made = list(call.file.sites.calls(*_STATEFUL))
@@ -242,8 +221,13 @@ def _has_state(call: Call) -> bool:
 
 
 def _trains(call: Call) -> bool:
-    """Whether the same function goes on training, or was given the optimizer of a training, or has one beside it."""
+    """Whether the same function goes on training, or was given the optimizer of a training, or has one beside it.
+
+    A script that loads outside of all functions trains in any of them.
+    """
     function = call.function
+    if function is None:
+        return bool(call.file.calls("backward"))
     names = [*function.parameters, *(function.cls.attributes if function.cls else ())] if function is not None else []
     if any(map(_is_optimizer, names)):
         return True
