@@ -228,7 +228,7 @@ def _trains(call: Call) -> bool:
     function = call.function
     if function is None:
         return bool(call.file.calls("backward"))
-    names = [*function.parameters, *(function.cls.attributes if function.cls else ())] if function is not None else []
+    names = [*function.parameters, *(function.cls.attributes if function.cls else ())]
     if any(map(_is_optimizer, names)):
         return True
     return any(other.function is call.function for other in call.file.calls("backward", "zero_grad"))
