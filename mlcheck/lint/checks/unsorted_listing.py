@@ -9,7 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, File, Function
-from mlcheck.lint.sites.iteration import iteration_of
+from mlcheck.lint.sites.data.numbering import numberings
 
 LOOKS_AT = "folder listing"
 WORDS = ("listdir", "scandir", "iterdir", "glob")
@@ -112,30 +112,17 @@ def _scope(call: Call, name: str) -> ast.AST:
 
 
 def _numbered(call: Call, name: str) -> ast.AST | None:
-    """`{c: i for i, c in enumerate(names)}`, `for i, c in enumerate(names): index[c] = i`, `names.index(c)`."""
-    for node in walk(_scope(call, name)):
-        if isinstance(node, ast.DictComp) and len(node.generators) == 1:
-            item = _numbers(node.generators[0], name)
-            if item and ast.unparse(node.key) == item[1] and ast.unparse(node.value) == item[0]:
-                return node
-        elif isinstance(node, ast.For) and (item := _numbers(node, name)):
-            for inner in walk(node):
-                if isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Subscript):
-                    key = ast.unparse(inner.targets[0].slice)
-                    if (ast.unparse(inner.value), key) == item:
-                        return node
-        elif isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND) and f"{name}.index(" in ast.unparse(node):
+    """Where the files are numbered in the order of the listing: `{c: i for i, c in enumerate(names)}`,
+    `names.index(c)`."""
+    scope = _scope(call, name)
+    for node, over in numberings(walk(scope)):
+        if ast.unparse(over) == name:
+            return node
+    for node in walk(scope):
+        if isinstance(node, ast.stmt) and not isinstance(node, _COMPOUND) and f"{name}.index(" in ast.unparse(node):
             if _LABELS.search(ast.unparse(node)):  # the place of a file may also tell how far a run has come
                 return node
     return None
-
-
-def _numbers(loop: ast.For | ast.comprehension, name: str) -> tuple[str, str] | None:
-    """The number and the item of `for number, item in enumerate(name)`."""
-    turn = iteration_of(loop)
-    if turn.number is None or ast.unparse(turn.over) != name:
-        return None
-    return ast.unparse(turn.number), ast.unparse(turn.brought)
 
 
 def _cut_in_two(call: Call, name: str) -> ast.AST | None:

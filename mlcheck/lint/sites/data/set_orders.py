@@ -1,0 +1,88 @@
+"""Collections in the order of a set of strings, which Python shuffles anew in every process.
+
+Source: https://docs.python.org/3/reference/datamodel.html#object.__hash__ (the hashes of strings are salted)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from mlcheck.lint.nodes import last_name, walk
+from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.scopes import Context
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.file import File
+
+_DEPTH = 6
+_MAKES_STRINGS = ("split", "rsplit", "splitlines", "lower", "upper", "strip", "read", "readlines", "word_tokenize")
+_MAKES_NUMBERS = ("int", "float", "len", "ord", "hash", "range", "tolist")
+_GROWS = ("append", "extend", "add", "update")
+
+
+class Ordered(NamedTuple):
+    """The set that decides the order, and where it stands."""
+
+    node: ast.expr
+    context: Context
+
+
+def by_set(file: File, node: ast.expr, context: Context, depth: int = _DEPTH) -> Ordered | None:
+    """The set of strings in whose order a collection is; None where it is sorted, or may hold something else."""
+    if isinstance(node, ast.Name | ast.Attribute):
+        if depth == 0 or re.search(rf"(?<![\w.]){re.escape(ast.unparse(node))}\.sort\(", file.text):
+            return None
+        value, where = source(file, node, context) if isinstance(node, ast.Name) else file.value(node, context)
+        if value is node:
+            return None
+        if _is_empty_set(value) and isinstance(node, ast.Name):
+            grown = _grown(file, node.id, context)
+            return Ordered(value, where) if _are_strings(file, grown, context) else None
+        return by_set(file, value, where, depth - 1)
+    match node:
+        case ast.SetComp() | ast.Call(func=ast.Name(id="set"), args=[_]):
+            return Ordered(node, context) if _are_strings(file, [node], context) else None
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[inner]):
+            return by_set(file, inner, context, depth)
+        case ast.ListComp(generators=[loop]) | ast.GeneratorExp(generators=[loop]):
+            return by_set(file, loop.iter, context, depth)
+        case ast.BinOp(op=ast.Add() | ast.BitOr()):
+            return by_set(file, node.left, context, depth) or by_set(file, node.right, context, depth)
+    return None
+
+
+def _is_empty_set(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "set" and not node.args
+
+
+def _grown(file: File, name: str, context: Context) -> list[ast.expr]:
+    """What is put into a collection: the arguments of its `add`, `update`, `append` and `extend`."""
+    bindings = file.bindings(name, context)
+    calls = (call for call in file.calls(*_GROWS) if isinstance(call.owner, ast.Name) and call.owner.id == name)
+    return [call.node.args[0] for call in calls if call.node.args and file.bindings(name, call.context) is bindings]
+
+
+def _are_strings(file: File, made_of: list[ast.expr], context: Context) -> bool:
+    """Whether text is taken apart on the way to the items, and nothing makes numbers of it."""
+    called = {last_name(call.func) for part in _origins(file, made_of, context) for call in _calls(part)}
+    return not called.isdisjoint(_MAKES_STRINGS) and called.isdisjoint(_MAKES_NUMBERS)
+
+
+def _calls(part: ast.expr) -> Iterator[ast.Call]:
+    return (node for node in walk(part) if isinstance(node, ast.Call))
+
+
+def _origins(file: File, made_of: list[ast.expr], context: Context) -> Iterator[ast.expr]:
+    """The expressions, and those that their names were given or filled with."""
+    todo, names = list(made_of), set[str]()
+    while todo:
+        part = todo.pop()
+        yield part
+        for node in walk(part):
+            if isinstance(node, ast.Name) and node.id not in names:
+                names.add(node.id)
+                values = [bound.value for bound in file.bindings(node.id, context)]
+                todo += [value for value in values if isinstance(value, ast.expr)]
+                todo += _grown(file, node.id, context)
