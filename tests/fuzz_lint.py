@@ -197,7 +197,7 @@ def everything_matters() -> None:
     Relevance.to_read = lambda *_: True  # type: ignore[method-assign]
     Relevance.to_start = lambda *_: True  # type: ignore[method-assign]
     Relevance.to_follow = lambda *_: True  # type: ignore[method-assign]
-    roots.is_test = lambda _: False
+    roots.is_test = lambda _: False  # type: ignore[attr-defined, assignment]
     restart = Effort.restart
     Effort.restart = lambda self, steps: restart(self, min(steps, STRESS_STEPS))  # type: ignore[method-assign]
 

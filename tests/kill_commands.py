@@ -109,8 +109,14 @@ def _environment() -> dict[str, str]:
 
 def killed(folder: Path, command: list[str], seconds: float) -> None:
     """Start the command and kill it without a chance to tidy up."""
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(started(command), cwd=folder, env=_environment(), start_new_session=True, **silent)
+    process = subprocess.Popen(
+        started(command),
+        cwd=folder,
+        env=_environment(),
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

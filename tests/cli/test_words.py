@@ -47,7 +47,7 @@ def test_help_fits_eighty_columns(
     try:
         code = main(arguments)
     except SystemExit as left:  # argparse prints its help and leaves
-        code = left.code
+        code = left.code  # type: ignore[assignment]
     assert code == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines

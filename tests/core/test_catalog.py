@@ -20,7 +20,7 @@ def rules(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_page_by_name(rules):
+def test_every_page_by_name(rules: Catalog) -> None:
     catalog = Catalog((rules,))
     assert [rule.name for rule in catalog] == ["label-noise", "missing-zero-grad", "train-not-restored"]
     assert "label-noise" in catalog
@@ -28,7 +28,7 @@ def test_every_page_by_name(rules):
     assert catalog["label-noise"] is catalog["label-noise"]
 
 
-def test_a_page_is_not_opened_before_it_is_asked_for(rules):
+def test_a_page_is_not_opened_before_it_is_asked_for(rules: Catalog) -> None:
     (rules / "data" / "broken.md").write_text("no heading", encoding="utf-8")
     catalog = Catalog((rules,))
     assert catalog["label-noise"].title == "A sentence"
@@ -44,13 +44,13 @@ def test_a_page_is_not_opened_before_it_is_asked_for(rules):
         ("qqq", "see `mlcheck rules`"),
     ],
 )
-def test_an_unknown_name_is_told_the_nearest(rules, name, told):
+def test_an_unknown_name_is_told_the_nearest(rules: Catalog, name: str, told: str) -> None:
     with pytest.raises(UnknownRule, match=told) as caught:
         Catalog((rules,))[name]
     assert f"`{name}`" in str(caught.value)
 
 
-def test_a_later_folder_wins(rules, tmp_path_factory):
+def test_a_later_folder_wins(rules: Catalog, tmp_path_factory: pytest.TempPathFactory) -> None:
     own = tmp_path_factory.mktemp("own")
     (own / "data").mkdir()
     (own / "data" / "label-noise.md").write_text(PAGE.replace("A sentence", "Our sentence"), encoding="utf-8")

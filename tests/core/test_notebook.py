@@ -12,7 +12,7 @@ from mlcheck.core.notebook import NoNotebook, read_notebook
 
 
 def notebook(*cells: str, indent: int | None = 1, **metadata: Any) -> bytes:
-    made = [{"cell_type": "markdown", "metadata": {}, "source": ["for x in y:\n", "prose"]}]
+    made: list[dict[str, Any]] = [{"cell_type": "markdown", "metadata": {}, "source": ["for x in y:\n", "prose"]}]
     made += [
         {"cell_type": "code", "execution_count": 3, "metadata": {}, "outputs": [], "source": cell.splitlines(True)}
         for cell in cells

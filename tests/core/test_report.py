@@ -1,5 +1,7 @@
 """How results join into items, which result decides, and how causes gather their symptoms."""
 
+from typing import Any
+
 import pytest
 
 from mlcheck.core.causes import causes
@@ -35,7 +37,7 @@ def result(
     ],
     ids=lambda value: " ".join(str(part) for part in value) if isinstance(value, tuple) else None,
 )
-def test_the_strongest_that_decided_wins(rivals, decided):
+def test_the_strongest_that_decided_wins(rivals: Any, decided: Any) -> None:
     for order in (rivals, rivals[::-1]):
         (item,) = items(result("r", outcome, by) for by, outcome in order)
         assert (item.decided.by, item.outcome) == decided
@@ -43,25 +45,25 @@ def test_the_strongest_that_decided_wins(rivals, decided):
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAIL, Outcome.WARN, Outcome.PENDING])
-def test_a_waiver_stands_in_front_of_what_it_waives(outcome):
+def test_a_waiver_stands_in_front_of_what_it_waives(outcome: Outcome) -> None:
     (item,) = items([result("r", outcome, By.PROBE), result("r", Outcome.WAIVED, By.SIGN_OFF)])
     assert item.outcome is Outcome.WAIVED
     assert [other.outcome for other in item.overruled] == [outcome]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.SKIP, Outcome.ERROR, Outcome.INCONCLUSIVE])
-def test_a_waiver_hides_nothing_else(outcome):
+def test_a_waiver_hides_nothing_else(outcome: Outcome) -> None:
     (item,) = items([result("r", Outcome.WAIVED, By.SIGN_OFF), result("r", outcome, By.PROBE)])
     assert item.outcome is outcome
 
 
-def test_a_waiver_covers_what_the_strongest_said_not_what_was_overruled():
+def test_a_waiver_covers_what_the_strongest_said_not_what_was_overruled() -> None:
     rivals = [(By.PROBE, Outcome.PASS), (By.LINT, Outcome.FAIL), (By.SIGN_OFF, Outcome.WAIVED)]
     (item,) = items(result("r", outcome, by) for by, outcome in rivals)
     assert (item.decided.by, item.outcome) == (By.PROBE, Outcome.PASS)
 
 
-def test_items_are_ordered_by_outcome_then_stage_then_name():
+def test_items_are_ordered_by_outcome_then_stage_then_name() -> None:
     given = [
         result("pass", Outcome.PASS, stage=Stage.SCOPE),
         result("late", Outcome.FAIL, stage=Stage.LAUNCH),
@@ -81,13 +83,13 @@ def cause_names(*results: Result) -> list[tuple[str, list[str]]]:
     return [(cause.item.decided.rule, [symptom.decided.rule for symptom in cause.symptoms]) for cause in found]
 
 
-def test_a_cause_gathers_only_rules_that_did_fail():
+def test_a_cause_gathers_only_rules_that_did_fail() -> None:
     cause = result("cause", Outcome.FAIL, explains=("symptom", "fine", "absent"))
     found = cause_names(cause, result("symptom", Outcome.FAIL), result("fine", Outcome.PASS))
     assert found == [("cause", ["symptom"])]
 
 
-def test_a_chain_of_causes_ends_in_its_first_link():
+def test_a_chain_of_causes_ends_in_its_first_link() -> None:
     chain = [
         result("a", Outcome.FAIL, explains=("b",)),
         result("b", Outcome.FAIL, explains=("c",)),
@@ -96,7 +98,7 @@ def test_a_chain_of_causes_ends_in_its_first_link():
     assert cause_names(*chain) == [("a", ["b", "c"])]
 
 
-def test_alarms_that_explain_one_another_are_all_told():
+def test_alarms_that_explain_one_another_are_all_told() -> None:
     ring = [
         result("a", Outcome.FAIL, explains=("b",)),
         result("b", Outcome.FAIL, explains=("c",)),
@@ -106,7 +108,7 @@ def test_alarms_that_explain_one_another_are_all_told():
     assert cause_names(*ring) == [("a", ["d"]), ("b", ["d"]), ("c", ["d"])]
 
 
-def test_the_cause_of_most_failures_comes_first():
+def test_the_cause_of_most_failures_comes_first() -> None:
     found = cause_names(
         result("alone", Outcome.FAIL, stage=Stage.SCOPE),
         result("root", Outcome.FAIL, explains=("x", "y"), stage=Stage.LAUNCH),
@@ -116,7 +118,7 @@ def test_the_cause_of_most_failures_comes_first():
     assert [name for name, _ in found] == ["root", "alone"]
 
 
-def test_warnings_that_explain_warnings_wait_behind_a_failure():
+def test_warnings_that_explain_warnings_wait_behind_a_failure() -> None:
     found = cause_names(
         result("hunch", Outcome.WARN, explains=("x", "y")),
         result("x", Outcome.WARN),
@@ -126,12 +128,12 @@ def test_warnings_that_explain_warnings_wait_behind_a_failure():
     assert [name for name, _ in found] == ["broken", "hunch"]
 
 
-def test_a_warning_that_explains_a_failure_leads():
+def test_a_warning_that_explains_a_failure_leads() -> None:
     found = cause_names(result("hunch", Outcome.WARN, explains=("broken",)), result("broken", Outcome.FAIL))
     assert found == [("hunch", ["broken"])]
 
 
-def test_a_headline_is_the_first_finding_or_the_evidence_or_why_there_is_none():
+def test_a_headline_is_the_first_finding_or_the_evidence_or_why_there_is_none() -> None:
     base = {"rule": "r", "title": "t", "stage": Stage.DATA, "severity": Severity.ERROR, "by": By.LINT}
     found = Result(**base, outcome=Outcome.FAIL, summary="numbers", findings=(Finding("the defect"),))
     assert found.headline == "the defect"
@@ -151,7 +153,7 @@ def test_a_headline_is_the_first_finding_or_the_evidence_or_why_there_is_none():
         ({**Report("check", "s", ()).to_dict(), "results": 3}, "damaged"),
     ],
 )
-def test_a_report_that_cannot_be_read_says_why(data, told):
+def test_a_report_that_cannot_be_read_says_why(data: Any, told: str) -> None:
     with pytest.raises(UnreadableReport, match=told) as caught:
         report_from_dict(data)
     assert "\n" not in str(caught.value)

@@ -17,7 +17,7 @@ def page(tmp_path: Path, text: str, stage: str = "training") -> Path:
     return path
 
 
-def test_a_page_is_registry_entry_prose_and_examples(tmp_path):
+def test_a_page_is_registry_entry_prose_and_examples(tmp_path: Path) -> None:
     text = f"# It is so\n{TOML}\nBecause.\n\n```python bad\nx = 1\ny = 2  # error\n```\n```python good\nz = 3\n```\n"
     rule = read_page(page(tmp_path, text))
     assert (rule.name, rule.title, rule.stage) == ("some-rule", "It is so", Stage.TRAINING)
@@ -29,7 +29,7 @@ def test_a_page_is_registry_entry_prose_and_examples(tmp_path):
     assert (good.kind, good.errors) == ("good", ())
 
 
-def test_named_blocks_are_one_program_until_a_name_returns(tmp_path):
+def test_named_blocks_are_one_program_until_a_name_returns(tmp_path: Path) -> None:
     blocks = "".join(f"```python bad {name}\nx = 1  # error\n```\n" for name in ("a.py", "b.py", "a.py"))
     first, second = read_page(page(tmp_path, f"# T\n{TOML}{blocks}")).examples
     assert (list(first.files), first.errors) == (["a.py", "b.py"], (("a.py", 1), ("b.py", 1)))
@@ -52,13 +52,13 @@ def test_named_blocks_are_one_program_until_a_name_returns(tmp_path):
         (f"# T\n{TOML}```python ugly\nx\n```\n", "'ugly'"),
     ],
 )
-def test_a_wrong_page_is_named_with_its_fault(tmp_path, text, told):
+def test_a_wrong_page_is_named_with_its_fault(tmp_path: Path, text: str, told: str) -> None:
     path = page(tmp_path, text)
     with pytest.raises(BadPage, match=told) as caught:
         read_page(path)
     assert str(path) in str(caught.value)
 
 
-def test_a_folder_that_is_no_stage(tmp_path):
+def test_a_folder_that_is_no_stage(tmp_path: Path) -> None:
     with pytest.raises(BadPage, match="attic"):
         read_page(page(tmp_path, f"# T\n{TOML}", stage="attic"))

@@ -1,7 +1,9 @@
 """Sign-offs and waivers: what they turn into, and what a wrong file is told."""
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +28,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 @pytest.fixture
-def read(tmp_path: Path, catalog: Catalog):
+def read(tmp_path: Path, catalog: Catalog) -> Callable[..., dict[str, Result]]:
     def of(text: str, today: date = TODAY) -> dict[str, Result]:
         path = tmp_path / "signoff.toml"
         path.write_text(text, encoding="utf-8")
@@ -35,7 +37,7 @@ def read(tmp_path: Path, catalog: Catalog):
     return of
 
 
-def test_without_a_file_every_question_is_open(tmp_path, catalog):
+def test_without_a_file_every_question_is_open(tmp_path: Path, catalog: Catalog) -> None:
     results = sign_off_results(catalog, tmp_path / "absent.toml", TODAY)
     assert [(result.rule, result.outcome) for result in results] == [
         ("baseline-unknown", Outcome.PENDING),
@@ -44,21 +46,21 @@ def test_without_a_file_every_question_is_open(tmp_path, catalog):
     assert all(result.reason and result.by is By.SIGN_OFF for result in results)
 
 
-def test_a_signature_passes_and_says_who_when_and_what(read):
+def test_a_signature_passes_and_says_who_when_and_what(read: Any) -> None:
     signed = read(SIGNED + 'link = "docs/baseline.md"\nuntil = 2027-01-31\n')["baseline-unknown"]
     assert signed.outcome is Outcome.PASS
     for part in ("Ada", "2026-11-02", "2027-01-31", "logistic regression: 91.2 %", "docs/baseline.md"):
         assert part in signed.summary
 
 
-def test_a_date_may_be_text_and_tomorrow_in_the_east(read):
+def test_a_date_may_be_text_and_tomorrow_in_the_east(read: Any) -> None:
     assert read(SIGNED.replace("2026-11-02", '"2026-11-22"'))["baseline-unknown"].outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize(
     ("today", "outcome"), [(date(2026, 12, 1), Outcome.PASS), (date(2026, 12, 2), Outcome.PENDING)]
 )
-def test_a_signature_holds_through_its_last_day(read, today, outcome):
+def test_a_signature_holds_through_its_last_day(read: Any, today: Any, outcome: Outcome) -> None:
     signed = read(SIGNED + "until = 2026-12-01\n", today)["baseline-unknown"]
     assert signed.outcome is outcome
     assert "2026-12-01" in signed.summary + signed.reason
@@ -67,14 +69,14 @@ def test_a_signature_holds_through_its_last_day(read, today, outcome):
 @pytest.mark.parametrize(
     ("today", "outcome"), [(date(2026, 12, 1), Outcome.WAIVED), (date(2026, 12, 2), Outcome.PENDING)]
 )
-def test_a_waiver_says_why_who_and_until(read, today, outcome):
+def test_a_waiver_says_why_who_and_until(read: Any, today: Any, outcome: Outcome) -> None:
     waived = read(WAIVED + "until = 2026-12-01\n", today)["missing-zero-grad"]
     assert waived.outcome is outcome
     assert "Ada" in waived.reason
     assert "2026-12-01" in waived.reason
 
 
-def test_a_waived_question_is_not_open_as_well(read):
+def test_a_waived_question_is_not_open_as_well(read: Any) -> None:
     results = read(WAIVED.replace("missing-zero-grad", "baseline-unknown"))
     assert results["baseline-unknown"].outcome is Outcome.WAIVED
     assert "gradients are summed on purpose" in results["baseline-unknown"].reason
@@ -98,14 +100,14 @@ def test_a_waived_question_is_not_open_as_well(read):
         ("[sign]\nbaseline-unknown = true\n", "must be a table with by, date, note"),
     ],
 )
-def test_a_wrong_file_is_told_in_one_sentence(read, text, told):
+def test_a_wrong_file_is_told_in_one_sentence(read: Any, text: str, told: str) -> None:
     with pytest.raises(BadSignOff, match=told) as caught:
         read(text)
     assert "signoff.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read(tmp_path, catalog):
+def test_a_file_that_cannot_be_read(tmp_path: Path, catalog: Catalog) -> None:
     (tmp_path / "latin.toml").write_bytes(b'note = "caf\xe9"')
     with pytest.raises(BadSignOff, match="not UTF-8 at byte 11"):
         sign_off_results(catalog, tmp_path / "latin.toml", TODAY)
@@ -113,7 +115,7 @@ def test_a_file_that_cannot_be_read(tmp_path, catalog):
         sign_off_results(catalog, tmp_path, TODAY)
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path, catalog):
+def test_a_byte_order_mark_is_no_fault(tmp_path: Path, catalog: Catalog) -> None:
     path = tmp_path / "signoff.toml"
     path.write_bytes(b"\xef\xbb\xbf" + SIGNED.encode())
     assert sign_off_results(catalog, path, TODAY)[0].outcome is Outcome.PASS

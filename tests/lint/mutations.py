@@ -42,8 +42,10 @@ def operators() -> dict[str, Operator]:
     }
 
 
-_CALLS = ("zero_grad", "backward", "step", "eval", "train", "set_epoch", "unscale_", "update", "load_state_dict")
-_CALLS += ("all_reduce", "apply", "update_ema", "move_keys", "__init__")
+_CALLS = (
+    *("zero_grad", "backward", "step", "eval", "train", "set_epoch", "unscale_", "update", "load_state_dict"),
+    *("all_reduce", "apply", "update_ema", "move_keys", "__init__"),
+)
 
 _REWRITINGS = {
     "detach gone": (r"\.detach\(\)", ""),

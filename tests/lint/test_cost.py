@@ -80,7 +80,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Counter[str]:
     for name, text in PROJECT.items():
         Path(name).write_text(text, encoding="utf-8")
     counts: Counter[str] = Counter()
-    parse = reading.parse
+    parse = reading.parse  # type: ignore[attr-defined]
 
     def counting(path: str, data: bytes, module: str, slim: bool) -> Source | Unreadable:
         counts[path] += 1

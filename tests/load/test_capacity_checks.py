@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_too_few_looks_at_the_memory_decide_nothing() -> None:
     assert memory_grows.check(seen, Limits()).outcome is Outcome.INCONCLUSIVE
 
 
-def rungs(*capacities: float) -> list:
+def rungs(*capacities: float) -> list[Any]:
     sizes = [1, 2, 4, 8][: len(capacities)]
     return [rung(closed(capacity, workers=n), workers=n) for n, capacity in zip(sizes, capacities, strict=True)]
 

@@ -19,7 +19,7 @@ def test_the_loops_cost_something_and_taking_a_ticket_more() -> None:
 def test_a_loop_that_does_more_is_seen_to_cost_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same loop, recording every query fifty times over in vain."""
     before = overhead_us(pairs=5)
-    honest = overhead.closed_loop
+    honest = overhead.closed_loop  # type: ignore[attr-defined]
 
     def wasteful(*arguments: object) -> object:
         sum(range(2_000 * 50))

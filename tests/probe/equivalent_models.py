@@ -52,7 +52,7 @@ class KeepsASize(nn.Module):
 
 class KnowsThatItIsScripted(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        if torch.jit.is_scripting():
+        if torch.jit.is_scripting():  # type: ignore[attr-defined]
             return x + 1
         return x
 

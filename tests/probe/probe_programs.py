@@ -16,7 +16,7 @@ from mlcheck.core.check import Verdict, find_checks
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.report import Result
 from mlcheck.probe import checks
-from mlcheck.probe.examination import Examination, measurements_of, optional_measurements
+from mlcheck.probe.examination import Examination, measurements_of, optional_measurements  # type: ignore[attr-defined]
 from mlcheck.probe.job import Job
 from mlcheck.probe.measure.measurement import Measurement, NotMeasured, Unexplained
 from mlcheck.probe.result import from_message

@@ -34,9 +34,9 @@ Update = Callable[[nn.Module, Any], None]
 def average(model: nn.Module, ema: nn.Module, decay: float = 0.9, buffers: bool = True) -> None:
     for mine, theirs in zip(ema.parameters(), model.parameters(), strict=True):
         mine.lerp_(theirs, 1 - decay)
-    for mine, theirs in zip(ema.buffers(), model.buffers(), strict=True):
+    for held, fresh in zip(ema.buffers(), model.buffers(), strict=True):
         if buffers:
-            mine.copy_(theirs)
+            held.copy_(fresh)
 
 
 def averaged(update: Update, model: nn.Module | None = None, ema: Any = None, evaluate: bool = True) -> Trial:
@@ -135,7 +135,7 @@ def test_a_copy_that_is_evaluated_and_never_moves() -> None:
     @torch.no_grad()
     def rebinds(model: nn.Module, ema: nn.Module) -> None:
         for mine, theirs in zip(ema.parameters(), model.parameters(), strict=True):
-            mine = 0.9 * mine + 0.1 * theirs
+            mine = 0.9 * mine + 0.1 * theirs  # type: ignore[assignment]
 
     verdict = ask(COPY, taught(rebinds))
     assert verdict.outcome is Outcome.WARN, verdict

@@ -224,7 +224,7 @@ def test_answers_below_chance_tell_what_is_upside_down(
     where, rare = judge.__globals__, replace(FOUND, rarest=0.08)
     monkeypatch.setitem(where, "examples", lambda *_: object())
     monkeypatch.setitem(where, "baselines", lambda *_: rare)
-    seen = ([], [{"val_accuracy": on_training}] if on_training is not None else [])
+    seen: Any = ([], [{"val_accuracy": on_training}] if on_training is not None else [])
     run = ShortRun(steps=60, losses=[2.3] * 20 + [0.1] * 40, after=[{"val_accuracy": 0.005}], on_training=seen)
     passes: Any = type("P", (), {"training": None, "validation": object()})
     says(judge(passes, None, run), Outcome.WARN, "below any answer that ignores the input", told)  # type: ignore[arg-type]

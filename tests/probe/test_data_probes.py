@@ -178,8 +178,8 @@ def test_a_target_that_training_inputs_alone_hold_is_shown_to_a_decoder() -> Non
         return F.mse_loss(model(batch[0].unsqueeze(1)).squeeze(1)[:, -4:], batch[1])
 
     decoder = nn.Sequential(nn.AdaptiveAvgPool1d(8), nn.Linear(8, 8))
-    asked = Changed(table(300), lambda index, _: (taught[index][0][:12], taught[index][1]))
     taught = windows(-4)
+    asked = Changed(table(300), lambda index, _: (taught[index][0][:12], taught[index][1]))
     verdict = ask("target-in-input", trial_on(taught, asked, model=decoder, loss=forecast))
     says(verdict, Outcome.INCONCLUSIVE, "in training alone, validation's inputs end before it")
     says(

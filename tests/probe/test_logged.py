@@ -11,7 +11,7 @@ from probe_programs import ask, classes, cross_entropy, says, trial_of
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.validation.logged import logged
 
-lightning = pytest.importorskip("lightning.pytorch")
+lightning: Any = pytest.importorskip("lightning.pytorch")
 
 
 def logging_trial(axis: int) -> Any:

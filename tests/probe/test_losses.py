@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,7 +13,9 @@ from torch.overrides import _get_current_function_mode_stack
 from mlcheck.probe.measure.loss.losses import LossWatch
 
 
-def trained(optimizer: type[torch.optim.Optimizer], **options: float) -> tuple[nn.Linear, torch.optim.Optimizer]:
+def trained(
+    optimizer: Callable[..., torch.optim.Optimizer], **options: float
+) -> tuple[nn.Linear, torch.optim.Optimizer]:
     model = nn.Linear(3, 2)
     return model, optimizer(model.parameters(), lr=0.1, **options)
 

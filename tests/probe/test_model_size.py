@@ -24,7 +24,7 @@ def on(model: nn.Module, *shape: int, size: int = 4) -> Trial:
 
 
 class Recurrent(nn.Module):
-    def __init__(self, kind: type[nn.RNNBase], pool: int = 1) -> None:
+    def __init__(self, kind: type[nn.LSTM | nn.GRU | nn.RNN], pool: int = 1) -> None:
         super().__init__()
         self.rnn, self.head, self.pool = kind(3, 8, batch_first=True), nn.Linear(8, 5), pool
 

@@ -65,7 +65,8 @@ class StillBody(nn.Sequential):
 def test_a_mode_that_train_sets_is_not_lost() -> None:
     model = StillBody(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5)), nn.Linear(8, 5))
     trial = trial_of(model, classes(8), cross_entropy)
-    optimizer, entered = next(iter(trial.optimizers.values())), []
+    optimizer = next(iter(trial.optimizers.values()))
+    entered: list[Any] = []
 
     def step(batch: Any, _: int) -> dict[str, Tensor]:
         if not entered:  # a framework sets the mode where training begins

@@ -67,7 +67,7 @@ def test_a_last_batch_with_a_number_for_each_pair(samples: int, outcome: Outcome
 
     trial = normed_on(samples)
     data = trial.loaders["training"].dataset
-    loader = DataLoader([(row,) for row, _ in data], batch_size=8, shuffle=True, collate_fn=ranked)
+    loader: Any = DataLoader([(row,) for row, _ in data], batch_size=8, shuffle=True, collate_fn=ranked)
     ranking = trial_of(model, [], loss)
     ranking.train_batches, ranking.validation_batches = lambda: iter(loader), None
     ranking.loaders = {"training": loader, "validation": None}

@@ -77,7 +77,7 @@ def test_what_a_step_needs_is_timed_on_one_thread_without_what_others_took(monke
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        step = lambda *_: used.append(torch.get_num_threads()) or time.sleep(0.002) or {}  # noqa: E731
+        step: Any = lambda *_: used.append(torch.get_num_threads()) or time.sleep(0.002) or {}  # noqa: E731
         trial = trial_of(mlp(), classes(8, batches=9), cross_entropy, step=step)
         rounds = loop_rounds.Rounds(trial, Clock(5.0), Clock(60.0), workers=1, ahead=1)
         monkeypatch.setattr(loop_rounds, "_kept_waiting", lambda: 0.0)

@@ -1,6 +1,7 @@
 """Reports to render: a small real-looking one with every outcome and figure, and a hostile one."""
 
 import math
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ FIGURES = (
 )
 
 
-def entry(rule: str, title: str, stage: Stage, by: By, outcome: Outcome, **more) -> Result:
+def entry(rule: str, title: str, stage: Stage, by: By, outcome: Outcome, **more: Any) -> Result:
     return Result(rule, title, stage, more.pop("severity", Severity.ERROR), by, outcome, **more)
 
 
@@ -103,7 +104,7 @@ HOSTILE = (
 
 
 @pytest.fixture(params=HOSTILE, ids=range(len(HOSTILE)))
-def hostile(request) -> Report:
+def hostile(request: pytest.FixtureRequest) -> Report:
     return made(request.param)
 
 

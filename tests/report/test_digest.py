@@ -2,6 +2,7 @@
 
 import math
 import shlex
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from mlcheck.core.report import Report, Result, items
 from mlcheck.report import digest
 
 
-def result(rule: str, outcome: Outcome, by: By = By.LINT, **more) -> Result:
+def result(rule: str, outcome: Outcome, by: By = By.LINT, **more: Any) -> Result:
     return Result(rule, rule, Stage.DATA, Severity.ERROR, by, outcome, **more)
 
 
@@ -21,7 +22,7 @@ def verdict(*results: Result) -> digest.Headline:
     return digest.headline(checklist, causes(checklist))
 
 
-def test_the_headline_names_the_cause_its_place_and_what_it_explains():
+def test_the_headline_names_the_cause_its_place_and_what_it_explains() -> None:
     found = (Finding("it sums to 1.", Location("model.py", 42, 7)),)
     told = verdict(
         result("cause", Outcome.FAIL, findings=found, explains=("x", "y")),
@@ -37,13 +38,13 @@ def test_the_headline_names_the_cause_its_place_and_what_it_explains():
     assert told.explains == "it explains 1 other failure and 1 warning"
 
 
-def test_a_heuristic_only_may_explain():
+def test_a_heuristic_only_may_explain() -> None:
     told = verdict(result("hunch", Outcome.WARN, summary="w", explains=("x",)), result("x", Outcome.FAIL))
     assert (told.outcome, told.rule) == (Outcome.FAIL, "hunch")
     assert told.explains == "it may explain 1 other failure"
 
 
-def test_a_crash_without_words_shows_the_end_of_its_traceback():
+def test_a_crash_without_words_shows_the_end_of_its_traceback() -> None:
     told = verdict(result("r", Outcome.ERROR, traceback="Traceback:\n  File x\nValueError: no"))
     assert (told.outcome, told.sentence) == (Outcome.ERROR, "ValueError: no")
 
@@ -73,13 +74,13 @@ def test_a_crash_without_words_shows_the_end_of_its_traceback():
         ([], Outcome.SKIP, "nothing was checked"),
     ],
 )
-def test_without_an_alarm_the_headline_says_what_it_rests_on(outcomes, verdict_, told):
+def test_without_an_alarm_the_headline_says_what_it_rests_on(outcomes: Any, verdict_: Any, told: str) -> None:
     given = verdict(*(result(f"r{position}", outcome) for position, outcome in enumerate(outcomes)))
     assert given.outcome is verdict_
     assert given.sentence.startswith(told)
 
 
-def test_the_command_to_repeat_survives_a_shell():
+def test_the_command_to_repeat_survives_a_shell() -> None:
     report = Report("check", "my model:Net", ())
     seen = result("r", Outcome.FAIL, By.PROBE)
     assert shlex.split(digest.repeat_command(seen, report)) == ["mlcheck", "probe", "my model:Net", "--only", "r"]
@@ -88,7 +89,7 @@ def test_the_command_to_repeat_survives_a_shell():
     assert digest.repeat_command(result("r", Outcome.PENDING, By.SIGN_OFF), report) == ""
 
 
-def test_a_rule_of_any_name_is_signed_by_one_command():
+def test_a_rule_of_any_name_is_signed_by_one_command() -> None:
     assert digest.sign_command("some-rule") == "mlcheck sign some-rule --note ''"
     assert digest.sign_command("x; rm -r") == "mlcheck sign 'x; rm -r' --note ''"
 
@@ -108,7 +109,7 @@ def test_a_rule_of_any_name_is_signed_by_one_command():
         (True, "True"),
     ],
 )
-def test_numbers(value, text):
+def test_numbers(value: Any, text: str) -> None:
     assert digest.number(value) == text
 
 
@@ -125,16 +126,16 @@ def test_numbers(value, text):
         (125.2, "2 min 05 s"),
     ],
 )
-def test_durations(seconds, text):
+def test_durations(seconds: Any, text: str) -> None:
     assert digest.duration(seconds) == text
 
 
-def test_a_moment_that_is_no_date_stays():
+def test_a_moment_that_is_no_date_stays() -> None:
     assert digest.moment("2026-11-21T14:31:19+00:00") == "2026-11-21 14:31 UTC"
     assert digest.moment("yesterday") == "yesterday"
 
 
-def test_what_probes_cost_is_told_in_training_steps():
+def test_what_probes_cost_is_told_in_training_steps() -> None:
     seen = (result("slow", Outcome.PASS, By.PROBE, seconds=2.0),
             result("quick", Outcome.PASS, By.PROBE, seconds=0.5),
             result("read", Outcome.PASS, By.LINT, seconds=9.0))  # fmt: skip
@@ -151,7 +152,7 @@ def test_what_probes_cost_is_told_in_training_steps():
 
 
 @pytest.mark.parametrize("step", [0.0, math.nan, math.inf, 1e-320])
-def test_without_a_step_that_was_timed_the_cost_is_seconds_alone(step):
+def test_without_a_step_that_was_timed_the_cost_is_seconds_alone(step: Any) -> None:
     report = Report("probe", "", (result("slow", Outcome.PASS, By.PROBE, seconds=2.0),), step_seconds=step)
     assert digest.cost(report) == ""
     assert digest.took(report.results[0], report) == "2.0 s"

@@ -3,6 +3,7 @@
 import math
 import re
 from itertools import pairwise
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -31,7 +32,7 @@ def series(*values: float, name: str = "loss") -> dict[str, object]:
     return {"series": [{"name": name, "y": list(values)}]}
 
 
-def test_a_curve_is_labelled_at_its_end_and_described():
+def test_a_curve_is_labelled_at_its_end_and_described() -> None:
     figure = drawn("curves", {**series(2.3, 1.1, 0.5), "x_label": "step", "lines": [{"name": "ln 10", "y": 2.3026}]})
     assert {"loss", "step", "ln 10 = 2.303"} <= set(texts(figure))
     svg = figure.find("svg")
@@ -40,14 +41,14 @@ def test_a_curve_is_labelled_at_its_end_and_described():
     assert "loss from 2.3 to 0.5" in svg.find("desc").text
 
 
-def test_a_gap_is_left_and_marked_where_a_value_is_not_finite():
+def test_a_gap_is_left_and_marked_where_a_value_is_not_finite() -> None:
     figure = drawn("curves", series(1.0, 2.0, math.nan, math.nan, 3.0, 2.5))
     assert len(list(figure.iter("polyline"))) == 2
     assert len([path for path in figure.iter("path") if "--fail" in path.get("stroke")]) == 1
     assert "2 values not drawable" in figure.find("svg/desc").text
 
 
-def test_infinity_is_marked_at_the_top_and_nan_at_the_bottom():
+def test_infinity_is_marked_at_the_top_and_nan_at_the_bottom() -> None:
     def height(value: float) -> float:
         (mark,) = drawn("curves", series(1.0, value, 2.0)).iter("path")
         return float(re.match(r"M\S+ (\S+?)l", mark.get("d"))[1])
@@ -55,13 +56,13 @@ def test_infinity_is_marked_at_the_top_and_nan_at_the_bottom():
     assert height(math.inf) < height(math.nan)
 
 
-def test_a_log_scale_does_not_draw_what_is_not_positive():
+def test_a_log_scale_does_not_draw_what_is_not_positive() -> None:
     figure = drawn("curves", {**series(1.0, 0.0, 0.1), "log_y": True})
     assert len(list(figure.iter("circle"))) == 2
     assert "1 value not drawable" in figure.find("svg/desc").text
 
 
-def test_marks_stand_upright_where_they_belong_on_a_log_axis():
+def test_marks_stand_upright_where_they_belong_on_a_log_axis() -> None:
     marks = [{"name": "yours", "x": 0.01}, {"name": "far", "x": 9.0}, {"name": "none", "x": math.nan}]
     line = {"name": "loss", "x": [0.001, 0.1], "y": [2.0, 1.0]}
     data = {"series": [line], "log_x": True, "x_label": "rate", "marks": marks}
@@ -75,7 +76,7 @@ def test_marks_stand_upright_where_they_belong_on_a_log_axis():
     assert abs(float(mark.get("x1")) - (first + last) / 2) < 0.2
 
 
-def test_a_huge_series_is_thinned_and_keeps_its_spike():
+def test_a_huge_series_is_thinned_and_keeps_its_spike() -> None:
     values = [1.0] * 200_000
     values[77_777] = 50.0
     source = draw(Figure("curves", "t", series(*values)))
@@ -84,33 +85,33 @@ def test_a_huge_series_is_thinned_and_keeps_its_spike():
     assert min(ys) < min(ys[0], ys[-1]) - 100
 
 
-def test_labels_of_lines_that_end_together_do_not_touch():
+def test_labels_of_lines_that_end_together_do_not_touch() -> None:
     data = {"series": [{"name": f"layer {n}", "y": [1.0, 1.0 + n * 1e-6]} for n in range(8)]}
     spots = sorted(float(node.get("y")) for node in drawn("curves", data).iter("text") if "layer" in (node.text or ""))
     assert len(spots) == 8
     assert min(b - a for a, b in pairwise(spots)) >= 12.9
 
 
-def test_a_number_too_large_for_a_scale_is_told_not_drawn():
+def test_a_number_too_large_for_a_scale_is_told_not_drawn() -> None:
     figure = drawn("bars", {"labels": ["a", "b"], "values": [1.7e308, 2.0]})
     assert "1.7e+308" in texts(figure)
     assert len(list(figure.iter("rect"))) == 1
 
 
-def test_bars_carry_their_numbers_and_mark_what_is_none():
+def test_bars_carry_their_numbers_and_mark_what_is_none() -> None:
     figure = drawn("bars", {"labels": ["a", "b", "c"], "values": [3.0, -1.5, math.nan], "unit": "ms"})
     assert {"a", "b", "c", "3", "-1.5", "NaN", "ms"} <= set(texts(figure))
     assert len(list(figure.iter("rect"))) == 2
 
 
-def test_a_matrix_has_a_cell_a_number_and_a_scale():
+def test_a_matrix_has_a_cell_a_number_and_a_scale() -> None:
     figure = drawn("matrix", {"rows": ["x", "y"], "columns": ["p", "q"], "values": [[4, -2], [None, math.nan]]})
     told = texts(figure)
     assert {"x", "y", "p", "q", "4", "-2", "-4"} <= set(told)
     assert told.count("×") == 2
 
 
-def test_large_figures_are_cut_and_say_so():
+def test_large_figures_are_cut_and_say_so() -> None:
     bars = {"labels": [str(n) for n in range(500)], "values": [1.0] * 500}
     assert "460 more not drawn" in texts(drawn("bars", bars))
     matrix = {"rows": ["r"] * 300, "columns": ["c"] * 300, "values": [[1.0] * 300] * 300}
@@ -119,14 +120,14 @@ def test_large_figures_are_cut_and_say_so():
     assert "50 more rows left out" in table
 
 
-def test_a_table_aligns_numbers_and_shows_nan():
+def test_a_table_aligns_numbers_and_shows_nan() -> None:
     source = draw(Figure("table", "t", {"columns": ["name", "mean"], "rows": [["x", math.nan], [None, 0.123456]]}))
     assert '<td class="number">NaN</td>' in source
     assert '<td class="number">0.1235</td>' in source
 
 
 @pytest.mark.parametrize("png", ["javascript:alert(1)", '" onerror="x', "", "data:text/html;base64,AAAA"])
-def test_only_base64_becomes_a_picture(png):
+def test_only_base64_becomes_a_picture(png: str) -> None:
     source = draw(Figure("images", "t", {"tiles": [{"png": png, "caption": "c"}]}))
     assert "<img" not in source
     assert "not a picture" in source
@@ -146,7 +147,7 @@ def test_only_base64_becomes_a_picture(png):
         ("hologram", {}),
     ],
 )
-def test_data_of_another_form_becomes_a_sentence(kind, data):
+def test_data_of_another_form_becomes_a_sentence(kind: str, data: Any) -> None:
     assert "This figure could not be drawn" in draw(Figure(kind, "t", data))
 
 
@@ -163,45 +164,45 @@ def test_data_of_another_form_becomes_a_sentence(kind, data):
         ("text", {"text": ""}),
     ],
 )
-def test_nothing_to_draw_is_drawn_as_nothing(kind, data):
+def test_nothing_to_draw_is_drawn_as_nothing(kind: str, data: Any) -> None:
     assert "could not be drawn" not in draw(Figure(kind, "t", data))
 
 
 @given(st.lists(number, max_size=12), st.lists(number, max_size=12), st.booleans())
-def test_curves_of_any_numbers_are_sound(first, second, log):
+def test_curves_of_any_numbers_are_sound(first: Any, second: Any, log: bool) -> None:
     drawn("curves", {"series": [{"name": "a", "y": first}, {"name": "b", "y": second}], "log_y": log})
 
 
 @given(st.lists(number, max_size=12))
-def test_bars_of_any_numbers_are_sound(values):
+def test_bars_of_any_numbers_are_sound(values: Any) -> None:
     drawn("bars", {"labels": [str(n) for n in range(len(values))], "values": values})
 
 
 @given(st.lists(st.lists(number, max_size=5), max_size=5))
-def test_matrices_of_any_numbers_are_sound(values):
+def test_matrices_of_any_numbers_are_sound(values: Any) -> None:
     drawn("matrix", {"rows": ["r"] * len(values), "columns": ["c"] * 5, "values": values})
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
-def test_ticks_are_few_and_inside(low, extent):
+def test_ticks_are_few_and_inside(low: float, extent: float) -> None:
     ticks = linear_ticks(low, low + extent)
     assert len(ticks) <= 12
     slack = 1e-6 * extent + 1e-12 * abs(low)  # what floats near `low` can tell apart
     assert all(low - slack <= tick <= low + extent + slack for tick in ticks)
 
 
-def test_ticks_of_a_log_scale():
+def test_ticks_of_a_log_scale() -> None:
     assert log_ticks(0.5, 2000.0) == [1.0, 10.0, 100.0, 1000.0]
     assert log_ticks(1.1, 9.0) == [2.0, 5.0]
     assert len(log_ticks(1e-40, 1e40)) <= 8
 
 
-def test_a_scale_maps_its_ends():
+def test_a_scale_maps_its_ends() -> None:
     assert Scale(1.0, 100.0, 0.0, 10.0, log=True)(10.0) == pytest.approx(5.0)
     assert Scale(-1.0, 1.0, 10.0, 0.0)(1.0) == 0.0
 
 
-def test_few_points_are_seen_and_whole_numbers_have_whole_ticks():
+def test_few_points_are_seen_and_whole_numbers_have_whole_ticks() -> None:
     shown = draw(Figure("curves", "by layer", {"series": [{"name": "rms", "y": [1.0, 2.0, 4.0]}], "x_label": "layer"}))
     assert shown.count("<circle") == 3
     assert ">0.5<" not in shown

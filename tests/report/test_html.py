@@ -27,19 +27,19 @@ class Page(HTMLParser):
         self.feed(source)
         self.close()
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, {name: value or "" for name, value in attrs}))
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attrs):
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         assert self.open, f"</{tag}> closes nothing"
         assert self.open.pop() == tag
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         if not self.open or self.open[-1] not in {"script", "style"}:
             self.said += data
 
@@ -51,14 +51,14 @@ def items_of(page: Page) -> list[dict[str, str]]:
     return [attributes for attributes in page.all("details") if attributes.get("class") == "item"]
 
 
-def test_every_item_stands_once_with_its_outcome(report):
+def test_every_item_stands_once_with_its_outcome(report: Report) -> None:
     page = Page(html.render(report))
     assert not page.open
     shown = {attributes["id"]: attributes["data-outcome"] for attributes in items_of(page)}
     assert shown == {item.decided.rule: item.outcome.value for item in report.items()}
 
 
-def test_evidence_places_help_numbers_and_commands_are_told(report):
+def test_evidence_places_help_numbers_and_commands_are_told(report: Report) -> None:
     said = " ".join(Page(html.render(report)).said.split())
     for part in (
         "the output already sums to 1",
@@ -82,7 +82,7 @@ def test_evidence_places_help_numbers_and_commands_are_told(report):
         assert part in said, part
 
 
-def test_what_is_wrong_is_open_and_what_is_fine_is_folded(report):
+def test_what_is_wrong_is_open_and_what_is_fine_is_folded(report: Report) -> None:
     folded = {attributes["id"]: "open" not in attributes for attributes in items_of(Page(html.render(report)))}
     assert not folded["softmax-before-ce"]
     assert not folded["loader-raises"]
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_open_and_what_is_fine_is_folded(report):
     assert folded["clip-before-unscale"]
 
 
-def test_links_lead_to_items_of_the_page(report):
+def test_links_lead_to_items_of_the_page(report: Report) -> None:
     page = Page(html.render(report))
     anchors = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
     links = [attributes["href"] for attributes in page.all("a")]
@@ -98,14 +98,14 @@ def test_links_lead_to_items_of_the_page(report):
     assert all(link.startswith("#") and link[1:] in anchors for link in links)
 
 
-def test_the_figures_of_an_overruled_result_are_kept(report):
+def test_the_figures_of_an_overruled_result_are_kept(report: Report) -> None:
     probe = next(result for result in report.results if result.figures)
     shown = replace(probe, outcome=Outcome.PENDING, findings=())
     signed = replace(probe, outcome=Outcome.PASS, by=By.SIGN_OFF, figures=(), findings=(), summary="signed by Ada")
     assert "The batch" in Page(html.render(replace(report, results=(shown, signed)))).said
 
 
-def test_what_passes_with_a_note_is_marked_as_one(report):
+def test_what_passes_with_a_note_is_marked_as_one(report: Report) -> None:
     noted = next(result for result in report.results if result.findings)
     passed = replace(noted, outcome=Outcome.PASS, severity=Severity.NOTE, by=By.LINT)
     silent = replace(passed, rule="nothing-noted", findings=())
@@ -132,7 +132,7 @@ def loads_nothing(page: Page) -> None:
     assert (tags["script"], tags["style"]) == (1, 1)
 
 
-def test_nothing_is_loaded_and_nothing_else_may_run(report):
+def test_nothing_is_loaded_and_nothing_else_may_run(report: Report) -> None:
     source = html.render(report)
     page = Page(source)
     loads_nothing(page)
@@ -143,7 +143,7 @@ def test_nothing_is_loaded_and_nothing_else_may_run(report):
     assert len(re.findall(r"'sha256-[A-Za-z0-9+/=]{44}'", policy)) == 2
 
 
-def test_hostile_text_stays_text(hostile):
+def test_hostile_text_stays_text(hostile: Report) -> None:
     source = html.render(hostile)
     source.encode("utf-8")
     page = Page(source)
@@ -156,13 +156,13 @@ def test_hostile_text_stays_text(hostile):
         assert "</script><script>alert(1)</script>" in page.said
 
 
-def test_the_page_of_an_empty_report_stands():
+def test_the_page_of_an_empty_report_stands() -> None:
     page = Page(html.render(Report("check", "m:N", ())))
     assert not page.open
     assert "nothing was checked" in page.said
 
 
-def test_two_thousand_findings_stay_a_page():
+def test_two_thousand_findings_stay_a_page() -> None:
     results = tuple(
         Result(
             f"rule-{number}", f"The sentence of rule {number}", list(Stage)[number % 8], Severity.ERROR, By.LINT,
@@ -180,11 +180,11 @@ def test_two_thousand_findings_stay_a_page():
     assert page.count('class="finding"') == 2000
 
 
-def test_an_ordinary_page_is_small(report):
+def test_an_ordinary_page_is_small(report: Report) -> None:
     assert len(html.render(report)) < 60_000
 
 
 @pytest.mark.parametrize("field", ["summary", "reason", "traceback", "title", "rule"])
-def test_a_megabyte_of_text_is_cut(report, field):
+def test_a_megabyte_of_text_is_cut(report: Report, field: str) -> None:
     endless = replace(report.results[0], **{field: "word " * 200_000})
     assert len(html.render(replace(report, results=(endless,)))) < 100_000

@@ -4,6 +4,7 @@ import json as standard
 import math
 from dataclasses import replace
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -75,18 +76,18 @@ reports = st.builds(
 
 
 @given(reports)
-def test_a_saved_report_is_read_back_as_it_was(report):
+def test_a_saved_report_is_read_back_as_it_was(report: Report) -> None:
     saved = json.render(report)
     assert repr(json.read(saved)) == repr(report)  # repr, because NaN is not equal to itself
     VALIDATOR.validate(standard.loads(saved, parse_constant=lambda name: pytest.fail(f"{name} is not JSON")))
 
 
-def test_the_sample_fits_the_schema(report):
+def test_the_sample_fits_the_schema(report: Report) -> None:
     VALIDATOR.validate(standard.loads(json.render(report)))
     assert repr(json.read(json.render(report))) == repr(report)
 
 
-def test_the_schema_is_one_and_refuses_what_is_not_a_report():
+def test_the_schema_is_one_and_refuses_what_is_not_a_report() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     good = standard.loads(json.render(Report("check", "s", ())))
     assert VALIDATOR.is_valid(good)
@@ -95,11 +96,11 @@ def test_the_schema_is_one_and_refuses_what_is_not_a_report():
     assert not VALIDATOR.is_valid({**good, "extra": 1})
 
 
-def test_the_order_is_stable(report):
+def test_the_order_is_stable(report: Report) -> None:
     assert json.render(report) == json.render(json.read(json.render(report)))
 
 
-def test_numpy_scalars_and_unknown_objects_do_not_lose_the_report(report):
+def test_numpy_scalars_and_unknown_objects_do_not_lose_the_report(report: Report) -> None:
     np = pytest.importorskip("numpy")
     odd = replace(report.results[0], numbers={"a": np.float32(0.5), "b": np.int64(3), "c": np.float64("nan")})
     odd = replace(odd, figures=(Figure("table", "t", {"columns": ["x"], "rows": [[object]]}),))
@@ -109,7 +110,7 @@ def test_numpy_scalars_and_unknown_objects_do_not_lose_the_report(report):
 
 
 @pytest.mark.parametrize("spoil", ["", "{", "[]", "null", "3", '"schema"', "[" * 100_000, "{}", '{"schema": 1}'])
-def test_what_is_no_report_is_told_in_one_sentence(spoil):
+def test_what_is_no_report_is_told_in_one_sentence(spoil: Any) -> None:
     with pytest.raises(UnreadableReport) as caught:
         json.read(spoil)
     assert "\n" not in str(caught.value)
@@ -129,7 +130,7 @@ def test_what_is_no_report_is_told_in_one_sentence(spoil):
         ("explains", [["x"]], "results[0].explains[0]"),
     ],
 )
-def test_a_damaged_report_says_where(report, place, value, told):
+def test_a_damaged_report_says_where(report: Report, place: Any, value: Any, told: str) -> None:
     data = standard.loads(json.render(report))
     data["results"][0][place] = value
     with pytest.raises(UnreadableReport) as caught:

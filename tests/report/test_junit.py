@@ -14,7 +14,7 @@ from mlcheck.report import junit
 
 # What junit-10.xsd allows, the grammar that Jenkins publishes: attributes that must and may stand there, and children.
 SECONDS = re.compile(r"([0-9]+(\.[0-9]{0,3})?)?")
-TOLD = (set(), {"type", "message"}, set())
+TOLD: tuple[set[str], set[str], set[str]] = (set(), {"type", "message"}, set())
 GRAMMAR: dict[str, tuple[set[str], set[str], set[str]]] = {
     "testsuites": (set(), {"name", "time", "tests", "failures", "errors"}, {"testsuite"}),
     "testsuite": ({"name", "tests", "failures", "errors"}, {"time", "skipped", "timestamp"}, {"testcase"}),

@@ -3,10 +3,11 @@
 import re
 from dataclasses import replace
 
+from mlcheck.core.report import Report
 from mlcheck.report import markdown
 
 
-def test_the_verdict_the_causes_and_the_open_questions(report):
+def test_the_verdict_the_causes_and_the_open_questions(report: Report) -> None:
     assert markdown.render(report) == (
         "**FAIL** `softmax-before-ce` the output already sums to 1 (`model.py:42`); "
         "it explains 1 other failure and 1 warning\n"
@@ -28,7 +29,7 @@ def test_the_verdict_the_causes_and_the_open_questions(report):
     )
 
 
-def test_outside_text_forms_no_markup(hostile):
+def test_outside_text_forms_no_markup(hostile: Report) -> None:
     text = markdown.render(hostile)
     text.encode("utf-8")
     outside_code = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
@@ -37,7 +38,7 @@ def test_outside_text_forms_no_markup(hostile):
     assert not re.search(r"(?<!\\)\[", outside_code)
 
 
-def test_it_stays_short(report):
+def test_it_stays_short(report: Report) -> None:
     many = tuple(
         replace(result, rule=f"{result.rule}-{number}", summary="s" * 100_000, explains=())
         for number in range(100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -236,7 +237,7 @@ def test_a_finding_about_a_whole_file_stands_at_its_beginning() -> None:
     assert set(result["locations"][0]["physicalLocation"]["region"].values()) == {1}
 
 
-def test_paths_are_told_from_the_root_of_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_paths_are_told_from_the_root_of_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path / "sub")
     (result,) = run(one(Finding("m", Location("größe.py", 1))), root="..")["results"]

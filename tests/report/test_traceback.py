@@ -23,7 +23,7 @@ RuntimeError: running_mean should contain 4 elements not 5
   a second line of the message"""
 
 
-def test_frames_of_libraries_are_told_in_a_line_and_those_of_the_user_stand():
+def test_frames_of_libraries_are_told_in_a_line_and_those_of_the_user_stand() -> None:
     assert folded(DEEP).split("\n") == [
         "Traceback (most recent call last):",
         '  File "/home/ada/train.py", line 31, in train_step',
@@ -37,7 +37,7 @@ def test_frames_of_libraries_are_told_in_a_line_and_those_of_the_user_stand():
     ]
 
 
-def test_a_cause_keeps_its_own_frames_and_what_joins_them():
+def test_a_cause_keeps_its_own_frames_and_what_joins_them() -> None:
     between = "\n\nThe above exception was the direct cause of the following exception:\n\n"
     text = folded(DEEP + between + DEEP.replace("net.py", "head.py"))
     assert text.count("running_mean") == 2
@@ -45,7 +45,7 @@ def test_a_cause_keeps_its_own_frames_and_what_joins_them():
     assert all(name in text for name in ('"/home/ada/net.py"', '"/home/ada/head.py"'))
 
 
-def test_the_stack_of_a_process_that_was_ended():
+def test_the_stack_of_a_process_that_was_ended() -> None:
     stack = (
         'Current thread 0x01 (most recent call first):\n  File "/opt/lib/python3.11/socket.py", line 7 in accept\n'
         '  File "/home/ada/data.py", line 3 in read'
@@ -56,12 +56,12 @@ def test_the_stack_of_a_process_that_was_ended():
     ]
 
 
-def test_without_a_frame_of_the_users_nothing_is_folded():
+def test_without_a_frame_of_the_users_nothing_is_folded() -> None:
     alone = DEEP.replace("/home/ada", SITE)
     assert folded(alone) == alone
 
 
-def test_a_long_way_through_the_users_code_keeps_both_ends():
+def test_a_long_way_through_the_users_code_keeps_both_ends() -> None:
     frames = "".join(f'  File "/home/ada/tree.py", line {n}, in walk\n    walk()\n' for n in range(1, 101))
     lines = folded(f"Traceback (most recent call last):\n{frames}ValueError: no").split("\n")
     assert lines[1].endswith("line 1, in walk")
@@ -70,7 +70,7 @@ def test_a_long_way_through_the_users_code_keeps_both_ends():
     assert lines[-1] == "ValueError: no"
 
 
-def test_a_syntax_error_keeps_its_line():
+def test_a_syntax_error_keeps_its_line() -> None:
     text = f"""\
 Traceback (most recent call last):
   File "/home/ada/train.py", line 1, in <module>

@@ -39,8 +39,8 @@ ASKED = {
     "like": lambda: torch.zeros_like(torch.ones(2), device="cuda"),
     "new": lambda: torch.ones(2).new_zeros(3, device="cuda"),
     "pinned": lambda: torch.ones(2).pin_memory(),
-    "type": lambda: torch.ones(2).type(torch.cuda.FloatTensor),
-    "legacy constructor": lambda: torch.cuda.FloatTensor([1.0]),
+    "type": lambda: torch.ones(2).type(torch.cuda.FloatTensor),  # type: ignore[attr-defined]
+    "legacy constructor": lambda: torch.cuda.FloatTensor([1.0]),  # type: ignore[attr-defined]
     "set_device": lambda: torch.cuda.set_device(0),
     "synchronize": torch.cuda.synchronize,
     "event": lambda: torch.cuda.Event(enable_timing=True).record(),

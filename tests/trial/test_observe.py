@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from mlcheck.trial.observe import counters, gpu, stacks, waits, watch
 from mlcheck.trial.observe.gpu import GpuWatch
@@ -220,8 +221,8 @@ def test_what_nvml_tells_is_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_gpu_that_cuda_counts_is_the_one_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(gpu.torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=f"a-{index}"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=f"a-{index}"))
     nvml = SimpleNamespace(nvmlDeviceGetHandleByUUID=lambda uuid: uuid)
     assert gpu._handle(nvml, 1) == "GPU-a-1"
 

@@ -17,7 +17,8 @@ INSTALLED = version(torch.__version__)
 
 def named(row: Row) -> object:
     """The object of that name; None where there is none."""
-    return reduce(lambda owner, part: getattr(owner, part, None), row.name.split(".")[1:], torch)
+    start: object = torch
+    return reduce(lambda owner, part: getattr(owner, part, None), row.name.split(".")[1:], start)
 
 
 @pytest.mark.parametrize("row", [row for row in TABLE if row.removed], ids=lambda row: f"{row.name}-{row.argument}")

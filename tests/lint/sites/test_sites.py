@@ -216,10 +216,10 @@ def test_the_walk_reaches_every_call_that_a_plain_walk_reaches() -> None:
             for calls in walking.Walk(tree).calls.values()
             for node, _ in calls
         }
-        assert reached >= expected - annotations(tree)
+        assert reached >= expected - in_annotations(tree)
 
 
-def annotations(tree: ast.Module) -> set[tuple[int, int, int | None]]:
+def in_annotations(tree: ast.Module) -> set[tuple[int, int, int | None]]:
     """Calls inside annotations, which are not walked."""
     notes = [node.annotation for node in ast.walk(tree) if isinstance(node, ast.arg | ast.AnnAssign)]
     notes += [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
