@@ -87,8 +87,8 @@ def _table(found: Survey, chosen: Candidate | None) -> str:
 def _told(found: Survey, chosen: Candidate | None, table: str) -> str:
     from mlcheck.core.plural import plural
 
-    read = plural(found.files, "file")
-    lines = [f"{read} of Python, {plural(len(found.candidates), 'entry point')}{', * is taken' if chosen else ''}"]
+    read = plural(found.files, "Python file")
+    lines = [f"{read}, {plural(len(found.candidates), 'entry point')}{', * is proposed' if chosen else ''}"]
     for candidate in found.candidates[:_SHOWN]:
         mark = "*" if candidate == chosen else " "
         config = f" with {candidate.config}" if candidate.config else ""

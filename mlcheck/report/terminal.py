@@ -21,7 +21,7 @@ from mlcheck.report.terminal_item import MARGIN, STYLE, alarm, calm, label_of, s
 _HELD = {"kept": "green", "BROKEN": "bold red"}
 _STAGE_MARGIN = max(len(stage.value) for stage in Stage) + 2
 _FEW = 20  # of these, each is told at once; what `mlcheck load` asks is no more
-WHOLE = "the whole report, with pictures: "
+WHOLE = "the whole report, with figures: "
 
 
 def render(report: Report, *, width: int, color: bool, verbose: bool = False) -> str:
@@ -159,7 +159,7 @@ def _foot(report: Report, checklist: list[Item], found: list[Cause], shortened: 
     if shortened and not any(WHOLE in notice for notice in report.notices):
         yield _note("`--verbose` tells what passed and what was skipped, each with its evidence")
     if any(item.decided.reason == UNSIGNED for item in checklist):
-        yield _note("a person answers with `mlcheck sign RULE --note ANSWER`")
+        yield _note("sign an item off with `mlcheck sign RULE --note ANSWER`")
     for notice in filter(None, (digest.cost(report), *report.notices)):
         yield _note(one_line(notice))
     if report.since:
