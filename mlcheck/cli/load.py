@@ -74,7 +74,7 @@ def load(arguments: argparse.Namespace) -> int:
 
 
 def _fleet(arguments: argparse.Namespace, limits: Limits) -> Fleet | None:
-    """Locust, where it is asked for: it needs an address, queries and a rate."""
+    """Locust, if requested: it needs an address, queries and a rate."""
     if not arguments.locust:
         return None
     from mlcheck.load.locust_engine import Fleet, require_locust

@@ -100,7 +100,7 @@ def _folder(config: Config) -> Path:
 
 
 def _shown(rule: Rule, config: Config) -> Result | None:
-    """The evidence of the last report, for a rule that is signed on evidence. Nobody signs what nobody saw."""
+    """The evidence of the last report, for a rule that is signed on evidence. Nothing can be signed unseen."""
     from mlcheck.core.outcome import By, Outcome
 
     if By.PROBE not in rule.by or not config.json:

@@ -72,7 +72,7 @@ def checks_of(package: ModuleType, rules: Collection[str]) -> list[Check]:
 
 @cache
 def list_checks(package: ModuleType) -> tuple[Listed, ...]:
-    """The same checks, none of them loaded: `LOOKS_AT` and `WORDS` are read off the texts of their modules.
+    """The same checks, none of them loaded: `LOOKS_AT` and `WORDS` are read from the source of their modules.
 
     To load a hundred modules takes lint as long as a file takes.
     """

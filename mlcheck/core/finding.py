@@ -1,4 +1,4 @@
-"""What a check has to say: a finding, the place it is about, and the pictures that prove it."""
+"""What a check has to say: a finding, the place it is about, and the figures that prove it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture as plain data, drawn by the renderers. `data` by kind:
+    """A figure as plain data, drawn by the renderers. `data` by kind:
 
     - `curves`: `series` [{name, y, x?}], optional `lines` [{name, y}], `marks` [{name, x}], `x_label`, `y_label`,
       `log_x`, `log_y`
@@ -48,7 +48,7 @@ LIMIT_COLUMNS = ("limit", "allowed", "measured", "workers", "verdict")
 
 
 def limit_table(rows: list[list[str]]) -> Figure:
-    """Numbers held against their limits: short, and shown wherever the report is read."""
+    """Numbers beside their limits: short, and shown in every form of the report."""
     return Figure("table", "Against the limits", {"columns": list(LIMIT_COLUMNS), "rows": rows})
 
 
@@ -77,7 +77,7 @@ class Finding:
 
 
 def first_of_each_line(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """In their order, each finding whose line none before it is about: what two ways of looking see is told once."""
+    """In order, without findings on a line that an earlier one covers: what is found twice is reported once."""
     told: set[tuple[str, int]] = set()
     for finding in findings:
         line = (finding.location.path, finding.location.line)

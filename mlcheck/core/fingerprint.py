@@ -52,7 +52,7 @@ def _of_file(path: str) -> str:
 
 
 def _folders(files: list[str]) -> list[str]:
-    """A dozen folders at most that hold all files: the deepest give way to their parents."""
+    """At most a dozen folders that hold all files: the deepest are replaced by their parents."""
     folders = {os.path.dirname(path) for path in files}
     while len(folders) > _ROWS:
         deepest = max(folder.count(os.sep) for folder in folders)

@@ -14,7 +14,7 @@ _METHODS = ("search", "match", "fullmatch", "finditer", "findall", "sub", "split
 
 
 class _Pattern:
-    """Stands for what `re.compile` returns. A fault in the expression is told when it is first asked."""
+    """Stands for what `re.compile` returns. An error in the expression is raised at its first use."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
         self._given = text, flags

@@ -159,7 +159,7 @@ class Report:
         return round(seconds / self.step_seconds, 1) if self.step_seconds > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON. Findings repeat their rule and severity, so that each can be read by itself.
+        """Plain data for JSON. Findings repeat their rule and severity, so that each can be read on its own.
 
         What a probe cost is told in training steps as well, and what all of them cost together.
         """

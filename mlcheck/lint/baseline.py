@@ -1,4 +1,4 @@
-"""Findings that are known and lived with: a file that hides them until they are mended, and then says so.
+"""Known and accepted findings: a file that hides them until they are fixed, and then says so.
 
 A finding is told by its rule, its file, the function it is in and the text of its line, not by the number of the
 line: what is added or removed above it changes nothing.

@@ -121,7 +121,7 @@ def is_named_for_attack(*names: str) -> bool:
 
 
 def belongs_to_attack(forward: Forward) -> bool:
-    """Whether the model is asked for gradients of its input, and not trained."""
+    """Whether gradients of the model's input are computed, and the model is not trained."""
     return is_named_for_attack(*forward.functions)
 
 

@@ -40,7 +40,7 @@ def run_lint(
     progress: Progress | None = None,
     buffer: Buffer | None = None,
 ) -> Report:
-    """Lint the files that `paths` mean. `progress` is told how many of them are done.
+    """Lint the files that `paths` name. `progress` is called with the number of files done.
 
     With a buffer, only its findings are told, and the files at `paths` are the program around it. Raises
     MissingPath, UnknownRule, NotALintRule, BadBaseline and WorkerLost; nothing that is in a file stops the run.

@@ -14,7 +14,7 @@ from mlcheck.core.outcome import Stage
 
 @dataclass(frozen=True, slots=True)
 class LintSettings:
-    """Rules by name or by stage; file patterns are relative to `root`. Without `select` every rule is asked.
+    """Rules by name or by stage; file patterns are relative to `root`. Without `select` every rule runs.
 
     `target_torch` is the version to judge for, such as 2.12 (empty: any), `target_determined` that of experiment
     configs. `baseline` is a file of known findings,

@@ -107,7 +107,7 @@ def run_probes(options: ProbeOptions, progress: Callable[[str, int, int], None] 
 
 
 def probe_rules(only: tuple[str, ...] = (), skip: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The rules that probes answer, of those named by themselves or by their stage, the entry's own first."""
+    """The rules that probes answer, of those selected by name or by stage, the entry's own first."""
     catalog = Catalog()
     only, skip = _rules_of(catalog, only), _rules_of(catalog, skip)
     names = [module.name.replace("_", "-") for module in pkgutil.iter_modules(checks.__path__)]

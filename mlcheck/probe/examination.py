@@ -30,7 +30,7 @@ Asked = tuple[Check, list[type[Measurement]]]
 
 
 class Listener(Protocol):
-    """Who is told how an examination goes on: the channel to a parent process, or whoever asked."""
+    """Who is informed of an examination's progress: the channel to a parent process, or the caller."""
 
     def send(self, message: dict[str, Any]) -> None: ...
 
@@ -54,7 +54,7 @@ class Examination:
         self._end = time.monotonic() + job.budget
 
     def run(self, checks: list[Check]) -> None:
-        """Answer every check, first those that tell most for their cost."""
+        """Run every check, first those that are most informative for their cost."""
         wanted = [(check, measurements_of(check.run)) for check in checks]
         drawn_next = list(global_cells())
         try:

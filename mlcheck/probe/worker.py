@@ -39,7 +39,7 @@ _ABSENT = "install it beside mlcheck, or install mlcheck where the program runs 
 
 
 def main(text: str) -> None:
-    """Answer a job. What the user's code raises is told; what it crashes, the parent tells."""
+    """Answer a job. What the user's code raises is reported here; a crash is reported by the parent."""
     channel, job = connect(), Job.loads(text)
     try:
         if is_program(job.entry):

@@ -11,7 +11,7 @@ _NAME, _PATH, _TEXT, _TRACEBACK = 200, 1_000, 4_000, 40_000
 
 
 def bounded(report: Report) -> Report:
-    """The same report where all is of a sensible length; pictures and curves are the renderers' to limit."""
+    """The same report with every text cut to a sensible length; renderers limit images and curves themselves."""
     return replace(
         report,
         command=cut(report.command, _NAME),

@@ -81,7 +81,7 @@ def _good(counted: dict[Outcome, int]) -> str:
 
 
 def _rest(counted: dict[Outcome, int]) -> str:
-    """What needs nobody's attention, the most welcome first."""
+    """What needs no attention, the most welcome first."""
     calm = (Outcome.PASS, Outcome.WAIVED, Outcome.SKIP)
     return ", ".join(f"{counted[outcome]} {words(outcome)}" for outcome in calm if outcome in counted)
 

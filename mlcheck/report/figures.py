@@ -1,4 +1,4 @@
-"""Figures as HTML: curves, bars and matrices as SVG, the rest as pictures, tables and text.
+"""Figures as HTML: curves, bars and matrices as SVG, the rest as images, tables and text.
 
 Colours are CSS variables with a fallback, so that a drawing follows the page's light or dark scheme and
 still stands alone.

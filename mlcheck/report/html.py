@@ -108,7 +108,7 @@ def _anchor(rule: str) -> str:
 
 
 def _opens(item: Item) -> bool:
-    """Whether an item is unfolded at first: what is wrong, and pictures that wait for someone to look."""
+    """Whether an item is unfolded at first: what is wrong, and images that wait for someone to look."""
     return item.outcome in digest.ALARMS or (item.outcome is Outcome.PENDING and bool(item.decided.figures))
 
 

@@ -136,7 +136,7 @@ def _together(groups: list[digest.Alike], verbose: bool) -> Iterator[Row]:
 
 
 def _settled(item: Item) -> bool:
-    """Whether nobody has to do or know anything about it: no note, and no number of the project's own."""
+    """Whether there is nothing to do or to know about it: no note, and no threshold of the project's own."""
     known = item.decided.findings or item.decided.options
     return item.outcome in (Outcome.PASS, Outcome.SKIP) and not known
 

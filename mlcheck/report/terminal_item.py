@@ -63,7 +63,7 @@ def stop_of(result: Result) -> tuple[str, str] | None:
 
 
 def stopped_alike(item: Item, rule: str) -> Iterator[Row]:
-    """A probe that stopped where another did, whose traceback is told."""
+    """A probe that stopped where another did, whose traceback is already shown."""
     yield _title(item)
     yield under(Text(f"stopped by the same error at the same place as {one_line(rule, 80)} above"))
     yield from _overruled(item)
