@@ -36,7 +36,7 @@ def evaluates(forward: Forward) -> bool:
         return False
     held_out = any(loop.split in ("val", "test") for loop in forward.loops) and not _tries(forward)
     if forward.split in ("val", "test") or held_out:
-        return not _trains(forward)
+        return not _trains(forward) or _is_whole_set(forward)
     if _stands_in_evaluation(forward) and not _just_made(forward) and not _tries(forward):
         return not _trains(forward)
     if forward.grad.kind != "off" or any(loop.trains for loop in forward.loops):
@@ -75,6 +75,13 @@ def _trains(forward: Forward) -> bool:
     return forward.loop is not None and forward.loop.trains
 
 
+def _is_whole_set(forward: Forward) -> bool:
+    """`for epoch in range(n):`, which trains on all samples at once, and then judges by all that are held out."""
+    loop = forward.loop.node if forward.loop is not None else None
+    counts = isinstance(loop, ast.For) and "range(" in ast.unparse(loop.iter)
+    return counts and forward.split in ("val", "test") and not forward.trained
+
+
 def names_evaluation(name: str) -> bool:
     """`evaluate`, `run_validation`; not `evaluate_train`."""
     words = [word for word in name.lower().split("_") if word]
@@ -96,12 +103,12 @@ def is_meant_to_vary(forward: Forward) -> bool:
 
 
 def draws_again(forward: Forward) -> bool:
-    """Whether a loop around it asks the same of the model in every turn: only what is drawn anew can differ.
+    """Whether a loop around it, which trains nothing, asks the same of the model in every turn: only draws can differ.
 
     `[model(x) for _ in range(100)]` is Monte-Carlo dropout, or takes the time.
     """
     call, loop = forward.place.node, forward.loop
-    if loop is None or not isinstance(call, ast.Call) or not (call.args or call.keywords):
+    if loop is None or loop.trains or not isinstance(call, ast.Call) or not (call.args or call.keywords):
         return False
     copied = [before_methods(argument, ("clone", "copy")) for argument in call.args]
     given = [node for argument in (*copied, *call.keywords) for node in walk(argument)]
