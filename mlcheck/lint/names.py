@@ -19,6 +19,7 @@ _SHORT = (
     ("torch.cuda.amp.", "torch.amp."),
     ("torch.cpu.amp.", "torch.amp."),
     ("torch.autograd.grad_mode.", "torch."),
+    *((f"torch.autograd.{mode}", f"torch.{mode}") for mode in ("no_grad", "enable_grad", "set_grad_enabled")),
     ("torch.utils.data.dataloader.", "torch.utils.data."),
     ("torch.utils.data.dataset.", "torch.utils.data."),
     ("torch.utils.data.sampler.", "torch.utils.data."),

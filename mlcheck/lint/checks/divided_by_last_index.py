@@ -11,13 +11,13 @@ from mlcheck.lint.sites.evaluation.miscounted import miscounted
 from mlcheck.lint.sites.iteration import counter_of
 
 LOOKS_AT = "sum of losses"
-WORDS = ("+=",)
+WORDS = ("+",)
 
 
 def check(facts: Facts) -> Iterator[Finding]:
     losses = {loss.place.spot for loss in facts.losses}
     seen = 0
-    for file in facts.sites.mentioning(["+="]):
+    for file in facts.sites.mentioning(["+"]):
         for site in for_loops(file) if "/" in file.text else ():
             loop = site.node
             if not _counts_its_turns(loop):

@@ -41,7 +41,9 @@ def _guard(call: Call) -> ast.If | None:
     for outer in call.context.outwards():
         if outer.kind in ("function", "lambda"):
             return None
-        if isinstance(outer.node, ast.If) and outer.arm == "body" and is_one_rank(outer.node.test):
+        if not isinstance(outer.node, ast.If) or outer.arm != "body":
+            continue
+        if is_one_rank(call.file.value(outer.node.test, outer)[0]):
             return outer.node if not outer.node.orelse else None
     return None
 

@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     others = {loss.place.spot for loss in facts.losses if not _is_mean(loss)}
     if not means:
         return
-    for file in facts.sites.mentioning(["+="], tests=False):
+    for file in facts.sites.mentioning(["+"], tests=False):
         if not any(path == file.path for path, _, _ in means):
             continue
         for scope, context in file.scopes():
@@ -158,12 +158,12 @@ def _counts_samples(file: File, scope: ast.AST, context: Context, count: ast.Nam
 
 def _counts_over_batches(facts: Facts) -> Iterator[Finding]:
     """`correct += (prediction == y).sum().item()`, and `correct / len(loader)`."""
-    for file in facts.sites.mentioning(["+="]):
+    for file in facts.sites.mentioning(["+"]):
         if any(word not in file.text for word in ("torch", "len(")):
             continue
         for scope, context in file.scopes():
             text = file.module.text_of(scope) if isinstance(scope, ast.stmt) else file.text
-            if "+=" not in text or not _BY_LENGTH.search(text):
+            if "+" not in text or not _BY_LENGTH.search(text):
                 continue
             for (name, number), values in _added_up(file, scope, context).items():
                 if not all(is_count(file, value, context) for value in values):

@@ -112,9 +112,8 @@ def _is_method(file: File, owner: ast.expr) -> bool:
 
 def _parts(call: Call) -> Iterator[tuple[ast.expr, File, Context]]:
     """What is saved: the object, or the values of the dictionary."""
-    if not call.node.args:
-        return
-    for origin in origins(call.file, call.node.args[0], call.context):
+    given = call.argument("obj", 0)
+    for origin in origins(call.file, given, call.context) if given is not None else ():
         values = origin.node.values if isinstance(origin.node, ast.Dict) else [origin.node]
         yield from ((value, origin.file, origin.context) for value in values)
 
@@ -235,10 +234,11 @@ def _trains(call: Call) -> bool:
 
 
 def _keys(save: Call) -> list[str]:
+    given = save.argument("obj", 0)
     return [
         key.value
-        for origin in origins(save.file, save.node.args[0], save.context)
-        if save.node.args and isinstance(origin.node, ast.Dict)
+        for origin in (origins(save.file, given, save.context) if given is not None else ())
+        if isinstance(origin.node, ast.Dict)
         for key in origin.node.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     ]

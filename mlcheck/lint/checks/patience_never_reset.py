@@ -12,7 +12,7 @@ from mlcheck.lint.sites import File, Function
 from mlcheck.lint.sites.guards import own_attribute
 
 LOOKS_AT = "count of epochs without a better score"
-WORDS = ("+= 1",)
+WORDS = ("+= 1", "+ 1")
 _ENDS = (ast.Break, ast.Return, ast.Raise)
 
 Branch = tuple[ast.If, ast.AugAssign]

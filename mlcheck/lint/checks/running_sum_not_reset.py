@@ -26,7 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             help=f"`{name}.reset()` after `compute()`, or before the first batch",
             related=(metric.location,),
         )
-    for file in facts.sites.mentioning(["+="]):
+    for file in facts.sites.mentioning(["+"]):
         for mean in over_epochs(file) if "torch" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
             yield Finding(
@@ -36,7 +36,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 related=(file.place(mean.added, mean.epochs.context).location,),
             )
     for file in facts.sites.mentioning(["%"]):
-        if "torch" not in file.text or "+=" not in file.text:
+        if "torch" not in file.text or "+" not in file.text:
             continue
         for loop, context in file.walk.loops:
             for told, added in _beside_count(loop):

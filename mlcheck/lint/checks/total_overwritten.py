@@ -31,7 +31,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help="add up over the batches, and divide by their number behind the loop",
                     related=(file.place(loop.node, loop.context).location,),
                 )
-    for file in facts.sites.mentioning(["+="]):
+    for file in facts.sites.mentioning(["+"]):
         again = not set(_ADDED.findall(file.text)).isdisjoint(_DIVIDED.findall(file.text))
         for loop in for_loops(file) if again else ():
             for sum_, thrown in _sums_dropped(loop):
@@ -41,7 +41,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                     help=f"divide the sum: `{ast.unparse(sum_.target)} /= ...`",
                     related=(file.place(sum_, loop.context).location,),
                 )
-    for file in facts.sites.mentioning(["+=", ".append("]):
+    for file in facts.sites.mentioning(["+", ".append("]):
         for loop in for_loops(file) if "torch" in file.text else ():
             yield from _begun_anew(loop)
     for file in facts.sites.mentioning([" / "]):

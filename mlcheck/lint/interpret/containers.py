@@ -71,6 +71,21 @@ def table(m: Machine, value: Value) -> Table | None:
     return found if isinstance(found, Table) else None
 
 
+def of_pairs(m: Machine, value: Value) -> Table | None:
+    """The table of `[("conv", layer), ("norm", other)]`, where all keys are known."""
+    listed = contents(m, value)
+    if not isinstance(listed, Tuple) or listed.open:
+        return None
+    held = {}
+    for pair in listed.items:
+        match contents(m, pair):
+            case Tuple(items=(Const(value=key), inner), open=False):
+                held[key] = inner
+            case _:
+                return None
+    return Table(held)
+
+
 def store_item(m: Machine, owner: Value, index: Value, value: Value) -> None:
     """`owner[index] = value`."""
     found = contents(m, owner)

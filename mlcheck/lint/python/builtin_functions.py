@@ -151,7 +151,7 @@ def _object(kind: str) -> Callable[[Machine, Args, Kwargs, ast.AST], Value]:
 def _dict(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if len(args) == 1 and not kwargs and (isinstance(args[0], Params) or snapshots.is_state(args[0])):
         return args[0]  # `dict(model.named_parameters())` too
-    table = containers.table(m, args[0]) if args else Table({})
+    table = containers.table(m, args[0]) or containers.of_pairs(m, args[0]) if args else Table({})
     if table is None:
         return containers.new_dict(m, Table(dict(kwargs), True))
     return containers.new_dict(m, Table({**table.items, **kwargs}, table.open or "**" in kwargs))

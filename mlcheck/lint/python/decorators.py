@@ -51,7 +51,7 @@ def _decorate(m: Machine, decorator: Value, function: Value, node: ast.expr, own
 def _of_library(m: Machine, name: str, decorator: Value, function: Value, node: ast.expr, owner: Value | None) -> Value:
     """A function under a library's decorator."""
     place: Place = m.place(node)
-    if name in grad_modes.MANAGERS:
+    if name in grad_modes.SWITCHES:
         made = decorator if isinstance(decorator, Object) else Object(name, m.fresh(), place=place)
         mode = grad_modes.of(m, made, node).kind
         return _with_grad(function, mode, place)

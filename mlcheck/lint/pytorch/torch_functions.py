@@ -74,6 +74,8 @@ def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Va
         return made
     if name in _SHAPED_ALIKE:
         return Symbol(m.fresh(), "", split)
+    if name == "torch.detach" and isinstance(first, Tensor | Symbol):
+        return cuts.cut(m, first, split, node)
     copied = cuts.copied(m, name, first, node)
     if copied is not None:
         return copied

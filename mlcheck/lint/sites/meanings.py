@@ -47,7 +47,7 @@ def _agreed(file: File, bindings: list[Binding], depth: int) -> Named:
     The first that makes nothing of it decides: `node = node.parent` leads back to the name itself.
     """
     if len(bindings) > 1:
-        bindings = _with_fallbacks(bindings)
+        bindings = _with_fallbacks(_of_one_import(bindings))
     first: Named = None
     for number, binding in enumerate(bindings if len(bindings) <= _FEW else ()):
         found = file.meaning(binding, depth)
@@ -121,6 +121,14 @@ def by_star(file: File, name: str, depth: int) -> Named:
             if found is not None and not isinstance(found, str):
                 return found
     return None
+
+
+def _of_one_import(bindings: list[Binding]) -> list[Binding]:
+    """`import torch.nn` beside `import torch.optim`: each brings the same `torch`, and the first speaks for all."""
+    plain = [each for each in bindings if isinstance(each.value, ast.alias) and not each.value.asname]
+    if len(plain) < len(bindings) or any(each.kind != "import" for each in plain):
+        return bindings
+    return bindings[:1]
 
 
 def _with_fallbacks(bindings: list[Binding]) -> list[Binding]:

@@ -65,6 +65,15 @@ def names_of_choice(call: Call) -> tuple[str, ...]:
     return names
 
 
+def _asks_rank(file: File, test: ast.expr, context: Context) -> bool:
+    """`if rank == 0:`, and `if chosen:` where `chosen = rank == 0`."""
+    test = test.operand if isinstance(test, ast.UnaryOp) else test
+    if mentions_rank(test) or _is_of_rank(file, test):
+        return True
+    told = file.bindings(test.id, context) if isinstance(test, ast.Name) else []
+    return any(binding.kind == "value" and binding.value and mentions_rank(binding.value) for binding in told)
+
+
 def _is_of_rank(file: File, test: ast.expr) -> bool:
     """`if args.save_logs:`, where the file has `args.save_logs = args.logs and is_master(args)`."""
     if not isinstance(test, ast.Attribute):
@@ -79,17 +88,18 @@ def is_guarded(file: File, context: Context) -> bool:
         if outer.kind in ("function", "lambda"):
             break
         if isinstance(outer.node, ast.If | ast.IfExp | ast.While):
-            if mentions_rank(outer.node.test) or _is_of_rank(file, outer.node.test):
+            if _asks_rank(file, outer.node.test, outer):
                 return True
     function = file.function_around(context)
-    return function is not None and any(_leaves(node) for node in function.node.body)
+    return function is not None and any(_leaves(function, node) for node in function.node.body)
 
 
-def _leaves(node: ast.stmt) -> bool:
+def _leaves(function: Function, node: ast.stmt) -> bool:
     """`if rank != 0: return`, and `if world_size > 1: raise`: what follows is for one process."""
-    if not isinstance(node, ast.If) or not (mentions_rank(node.test) or _SEVERAL.search(ast.unparse(node.test))):
+    if not isinstance(node, ast.If):
         return False
-    return any(isinstance(child, ast.Return | ast.Raise) for child in node.body)
+    asked = _asks_rank(function.file, node.test, function.inner) or _SEVERAL.search(ast.unparse(node.test))
+    return bool(asked) and any(isinstance(child, ast.Return | ast.Raise) for child in [*node.body, *node.orelse])
 
 
 def mentions_rank(node: ast.AST) -> bool:

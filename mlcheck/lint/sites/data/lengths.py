@@ -50,7 +50,8 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
 
 def _is_multiple(file: File, over: ast.expr, period: ast.expr, context: Context) -> bool:
     """`for i in range(every * steps)`."""
-    turns = over.args[0] if isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange") else None
+    ranged = isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange")
+    turns = over.args[0] if isinstance(over, ast.Call) and ranged and over.args else None
     made = source(file, turns, context)[0] if turns is not None else None
     if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
         return False

@@ -77,7 +77,7 @@ def _multiple_raised(node: ast.expr) -> tuple[float, str] | None:
             found = _multiple_raised(inner)
             return (2 * found[0], found[1]) if found is not None else None
         case ast.Call(func=ast.Attribute(value=owner, attr="pow" | "square" as last), args=given):
-            inner = owner if not (isinstance(owner, ast.Name) and owner.id == "torch") else given[0]
+            inner = given[0] if given and isinstance(owner, ast.Name) and owner.id == "torch" else owner
             power = given[-1] if last == "pow" and given else ast.Constant(2)
             found = _multiple_raised(inner)
             return (2 * found[0], found[1]) if found is not None and ast.unparse(power) in ("2", "2.0") else None

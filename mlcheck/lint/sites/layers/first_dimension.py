@@ -51,7 +51,8 @@ def _of_unpacked(forward: Function) -> Iterator[Place]:
     for node in forward.nodes:
         if isinstance(node, ast.Call) and last_name(node.func) in ("softmax", "log_softmax") and is_over_first(node):
             given = node.func.value if isinstance(node.func, ast.Attribute) else None
-            given = node.args[0] if given is None or ast.unparse(given) in ("F", "torch") else given
+            if given is None or ast.unparse(given) in ("F", "torch"):
+                given = node.args[0] if node.args else None
             if isinstance(given, ast.Call) and ast.unparse(given.func).startswith("self.") and len(given.args) == 1:
                 given = given.args[0]
             if isinstance(given, ast.Name) and given.id in batched:

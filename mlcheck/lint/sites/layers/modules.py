@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from mlcheck.lint.names import canonical
+from mlcheck.lint.nodes import last_name
 from mlcheck.lint.pytorch.graph_layers import is_graph_layer
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.model import Class, Function
@@ -151,6 +152,8 @@ def flat(nodes: list[ast.expr]) -> list[ast.expr]:
             found += flat([node.elt])
         elif isinstance(node, ast.DictComp):
             found += flat([node.value])
+        elif isinstance(node, ast.Call) and last_name(node.func) == "OrderedDict":
+            found += flat(node.args)
         else:
             found.append(node)
     return found
