@@ -127,3 +127,21 @@ def test_a_mask_without_the_channel_of_the_picture() -> None:
 
     verdict = ask("regression-broadcast", trial_of(nn.Conv2d(1, 1, 3, padding=1), batches, dice))
     says(verdict, Outcome.WARN, "`mul` of the model's (4, 1, 6, 6) and the batch's (4, 6, 6)")
+
+
+def quantiles(compared: Written, count: int = 3) -> Trial:
+    batches = [(torch.randn(16, 8), torch.randn(16))] * 2
+    return trial_of(mlp(8, count), batches, lambda model, batch: compared(model(batch[0]), batch[1]).mean())
+
+
+def test_a_target_with_one_dimension_too_many_meets_the_answers_of_all_samples() -> None:
+    said = ("`sub` of the model's (16, 3) and the batch's (16, 1, 1)", "16 × 16 × 3 values")
+    says(ask("regression-broadcast", quantiles(lambda q, y: (y[:, None, None] - q).abs())), Outcome.WARN, *said)
+    sound: list[tuple[Written, int]] = [
+        (lambda q, y: (y[:, None] - q).abs(), 3),
+        (lambda q, y: (y[:, None, None] - q[:, None]).abs(), 3),
+        (lambda q, y: (y[:, None, None] > 0) * torch.cdist(q, q), 3),
+        (lambda q, y: (y[:, None, None] - q).abs(), 1),
+    ]
+    for compared, count in sound:
+        assert ask("regression-broadcast", quantiles(compared, count)).outcome in (Outcome.PASS, Outcome.SKIP)

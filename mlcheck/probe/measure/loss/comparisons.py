@@ -214,7 +214,8 @@ class _Pairing(TorchFunctionMode):
             said, given = (one, other) if id(one) in self._outputs else (other, one)
             self.differences += _difference(said, given, self._outputs)
         column, flat = (one, other) if one.ndim > other.ndim else (other, one)
-        if not _makes_pairs(column.shape, flat.shape) or (id(column) in self._columns and func not in LOSSES):
+        raised = id(column) in self._columns and func not in LOSSES
+        if not (_raised_too_often(column.shape, flat.shape) or (_makes_pairs(column.shape, flat.shape) and not raised)):
             return
         said, given = (one, other) if kinds[1] == GIVEN else (other, one)
         shape = (len(flat), *flat.shape)
@@ -241,3 +242,9 @@ def _makes_pairs(column: torch.Size, flat: torch.Size) -> bool:
         and column[1] == 1 != column[0] == flat[0]
         and (column[2:] == flat[1:])
     )
+
+
+def _raised_too_often(column: torch.Size, flat: torch.Size) -> bool:
+    """(n, 1, 1) with (n, k): one of n numbers was meant for each k of its own sample, and meets those of all others."""
+    wide = len(column) == len(flat) + 1 > 2 and column[0] == flat[0] > 1 == column[1:].numel()
+    return wide and flat[1:].numel() > 1 and flat[0] not in flat[1:]
