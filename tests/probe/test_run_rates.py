@@ -12,8 +12,10 @@ from probe_programs import Asked, ask, classes, cross_entropy, mlp, says, trial_
 from sound_programs import SOUND
 from torch import Tensor, nn
 
+from mlcheck.core.finding import Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks import learning_rate_too_high, learning_rate_too_low
+from mlcheck.probe.measure.loss.first_loss import FirstLoss, LossFact
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 
 
@@ -126,7 +128,26 @@ FAR_OFF = [0.16, *(500.0 * 0.92**index for index in range(39))]
 def test_a_loss_that_has_passed_its_peak_is_not_at_its_end(losses: list[float], outcome: Outcome) -> None:
     lower = RateTrial(0.1, tuple(0.16 - 0.001 * index for index in range(40)), diverged=False)
     seen = RateTrials(0.003, 40, (RateTrial(1.0, tuple(losses), diverged=False), lower), warms_up=False)
-    verdict = learning_rate_too_high.check(seen, None)
+    verdict = learning_rate_too_high.check(seen, None, None)
+    assert verdict.outcome is outcome, verdict
+
+
+@pytest.mark.parametrize(
+    ("end", "better", "more", "outcome"),
+    [
+        (4.8, 0.9, 0.0, Outcome.WARN),
+        (2.0, 0.9, 0.0, Outcome.PASS),  # better than a guess
+        (4.8, 2.1, 0.0, Outcome.PASS),  # the other rate learns little more
+        (4.8, 0.9, 3.0, Outcome.PASS),  # another term is in the loss
+    ],
+)
+def test_a_rate_that_ends_above_a_guess(end: float, better: float, more: float, outcome: Outcome) -> None:
+    """The first weights cost so much that the loss has fallen far, and still nothing is learnt."""
+    mine, lower = (tuple([12.0, 10.0] + [value] * 38) for value in (end, better))
+    trials = (RateTrial(1.0, mine, diverged=False), RateTrial(0.1, lower, diverged=False))
+    seen = RateTrials(8.0, 40, trials, warms_up=False)
+    loss = LossFact("cross_entropy", Location(), "", (8, 10), (8,), 12.0, 2.303, None, 1.0, False, 0, 9, 0.0)
+    verdict = learning_rate_too_high.check(seen, None, FirstLoss([loss], values=[11.0 + more, 13.0 + more]))
     assert verdict.outcome is outcome, verdict
 
 

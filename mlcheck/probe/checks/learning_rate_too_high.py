@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Figure, Finding
 from mlcheck.core.outcome import Outcome
 from mlcheck.core.plural import plural
+from mlcheck.probe.measure.loss.first_loss import FirstLoss
 from mlcheck.probe.measure.training.rate_range import rate_curves, rate_range
 from mlcheck.probe.measure.training.rate_trials import RateTrial, RateTrials
 from mlcheck.probe.measure.training.short_run import ShortRun
@@ -16,9 +18,10 @@ HALF = 0.5
 NEAR = 4.0
 CHANCE = 1e-3
 MODERATE = 100.0
+ROUNDING = 1e-3
 
 
-def check(seen: RateTrials, run: ShortRun | None) -> Verdict:
+def check(seen: RateTrials, run: ShortRun | None, first: FirstLoss | None) -> Verdict:
     mine = seen.of(1.0)
     if mine.diverged and run and run.source and run.source.largest < MODERATE:
         told = f"the loss is suddenly no number, where no weight and no output is larger than {run.source.largest:.3g}"
@@ -50,11 +53,7 @@ def check(seen: RateTrials, run: ShortRun | None) -> Verdict:
             f"{best.tail(third):.3g} at {seen.rate * best.factor:g}"
         )
         return _verdict(Outcome.FAIL, seen, message, numbers)
-    if gain_best > 0.02 * abs(start) and gain_mine < HALF * gain_best and _worse(mine, best, third) < CHANCE:
-        message = (
-            f"at your learning rate ({seen.rate:g}) the loss comes from {start:.3g} to {mine.tail(third):.3g}, at "
-            f"{seen.rate * best.factor:g} to {best.tail(third):.3g} over the same batches"
-        )
+    if message := _compared(seen, mine, best, third, _costs_of_a_guess(first)):
         return _verdict(Outcome.WARN, seen, message, numbers)
     return Verdict(
         Outcome.PASS,
@@ -64,6 +63,30 @@ def check(seen: RateTrials, run: ShortRun | None) -> Verdict:
         numbers={"learning rate": seen.rate},
         looked_at=seen.steps,
     )
+
+
+def _compared(seen: RateTrials, mine: RateTrial, best: RateTrial, length: int, guess: float) -> str:
+    """What a rate loses that falls, but not half as far, or not below what a guess costs; empty if neither."""
+    start, ends, better = mine.losses[0], mine.tail(length), best.tail(length)
+    gain = start - better
+    little = gain > 0.02 * abs(start) and start - ends < HALF * gain
+    above = ends > guess and better < HALF * guess
+    if not (little or above) or _worse(mine, best, length) >= CHANCE:
+        return ""
+    more = "" if little else f", more than a guess without the input costs ({guess:.3g})"
+    return (
+        f"at your learning rate ({seen.rate:g}) the loss comes from {start:.3g} to {ends:.3g}{more}, at "
+        f"{seen.rate * best.factor:g} to {better:.3g} over the same batches"
+    )
+
+
+def _costs_of_a_guess(first: FirstLoss | None) -> float:
+    """Of the one loss that backward is called on; infinite where there are more terms, or weights."""
+    losses = first.losses if first else []
+    if first is None or len(losses) != 1 or losses[0].weighted or not first.values:
+        return math.inf
+    whole = math.isclose(fmean(first.values), losses[0].value, rel_tol=ROUNDING)
+    return losses[0].ignorant if whole and losses[0].ignorant > 0 else math.inf
 
 
 def _comes_down(mine: RateTrial, length: int) -> bool:
