@@ -100,6 +100,28 @@ def test_metrics_that_are(name: str) -> None:
     says(ask("metric-wrong", evaluating(metrics, out, sure(out))), Outcome.PASS, "are finite on 3 batches")
 
 
+def embedded(by_scores: bool) -> Trial:
+    """Five classes in 12 numbers: the nearest of some known samples answers, or by a slip the lowest score."""
+    known = torch.arange(20) % 5
+
+    def metric(said: Tensor, labels: Tensor) -> dict[str, Any]:
+        gallery = torch.randn(20, 12, generator=torch.Generator().manual_seed(3))
+        nearest = said.argmin(1) if by_scores else known[torch.cdist(said, gallery).argmin(1)]
+        return {"accuracy": share(nearest, labels % 5)}
+
+    trial = evaluating(metric, 12, mlp(out=12))
+    batches = [(x, y % 5) for x, y in trial.validation_batches()]
+    trial.validation_batches = lambda: iter(batches)
+    if not by_scores:
+        trial.train_step = lambda batch, index: {}
+    return trial
+
+
+def test_as_many_numbers_as_an_embedding_has_are_no_scores() -> None:
+    assert ask("metric-wrong", embedded(by_scores=False)).outcome is Outcome.PASS
+    says(ask("metric-wrong", embedded(by_scores=True)), Outcome.WARN, "accuracy")
+
+
 def test_labels_may_be_of_any_type() -> None:
     trial = evaluating(lambda s, y: {"accuracy": share(s > 0, y)}, 1, sure(1))
     batches = [(x, y.bool()) for x, y in trial.validation_batches()]

@@ -21,6 +21,7 @@ from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModuleWatch
 from mlcheck.probe.measure.training.gradients import GradientWatch, loss_of_step
 from mlcheck.probe.measure.tree import copied, leaves, map_tensors
+from mlcheck.probe.measure.validation.class_scores import class_counts, scored_classes
 from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -66,7 +67,8 @@ class Answered:
             raise NotMeasured("the trial has no evaluation step of its own")
         with restored(trial):
             batches = [map_tensors(batch, Tensor.detach) for batch in islice(trial.validation_batches(), BATCHES)]
-        found = [answers for batch in batches if (answers := _answers(trial, batch)) is not None]
+        scored = scored_classes(trial)
+        found = [answers for batch in batches if (answers := _answers(trial, batch, scored)) is not None]
         if not found:
             raise NotMeasured("no one output of a model answers the classes of a validation batch")
         if _learned_upside_down(trial):
@@ -74,7 +76,7 @@ class Answered:
         return cls(tuple(found))
 
 
-def _answers(trial: Trial, batch: Any) -> Answers | None:
+def _answers(trial: Trial, batch: Any, scored: frozenset[int]) -> Answers | None:
     losses = LossWatch()
     with losses:
         given, outputs = _evaluated(trial, batch, None)
@@ -84,6 +86,8 @@ def _answers(trial: Trial, batch: Any) -> Answers | None:
     output, label = pair
     said, others = _said_and_not(label)
     classes = _classes(output, label)
+    if classes > int(label.max()) + 1 and classes not in scored | class_counts(losses):
+        return None  # as many numbers as an embedding has
     right, wrong = (
         tuple(_evaluated(trial, batch, _scores(output, one, classes, scale))[0] for scale in SCALES)
         for one in (said, others)

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
 from mlcheck.probe.measure.modules import ModelCall, ModuleWatch
 from mlcheck.probe.measure.tree import batch_size, copied, leaves, map_tensors, rows
+from mlcheck.probe.measure.validation.class_scores import scored_classes
 from mlcheck.probe.measure.validation.logged import metrics_alone, numbers
 from mlcheck.trial.generators import seed_all
 from mlcheck.trial.sandbox import restored
@@ -61,7 +62,8 @@ class MetricTrials:
             raise NotMeasured("the trial has no evaluation step of its own")
         with restored(trial):
             batches = [map_tensors(b, Tensor.detach) for b in islice(trial.validation_batches(), BATCHES)]
-        found = [_tried(trial, batch) for batch in batches]
+        scored = scored_classes(trial)
+        found = [_tried(trial, batch, scored) for batch in batches]
         kinds = [
             kind
             for owner in trial.objects
@@ -72,7 +74,7 @@ class MetricTrials:
         return cls(tuple(found), "evaluation_reducer" in own, "evaluate_full_dataset" in own)
 
 
-def _tried(trial: Trial, batch: Any) -> MetricTrial:
+def _tried(trial: Trial, batch: Any, scored: frozenset[int]) -> MetricTrial:
     size = batch_size(batch)
     whole, calls = _evaluated(trial, batch)
     if size is None or size < 4:
@@ -82,7 +84,7 @@ def _tried(trial: Trial, batch: Any) -> MetricTrial:
     part = _without_errors(trial, rows(batch, torch.arange(size // 2 + 1)))
     halved = any(value and abs(whole.get(name, 0.0) / value - 2) < _NEAR for name, value in twice.items())
     crossed = halved and all(_crosses(trial, one, n) for one, n in ((batch, size), (doubled, 2 * size)))
-    return MetricTrial(size, whole, twice, part, _references(calls, batch, size), crossed)
+    return MetricTrial(size, whole, twice, part, _references(calls, batch, size, scored), crossed)
 
 
 class _Crosses(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -120,7 +122,7 @@ def _without_errors(trial: Trial, batch: Any) -> dict[str, float]:
         return {}
 
 
-def _references(calls: list[ModelCall], batch: Any, size: int) -> dict[str, dict[str, float]]:
+def _references(calls: list[ModelCall], batch: Any, size: int, scored: frozenset[int]) -> dict[str, dict[str, float]]:
     """What the usual metrics are for the one model call's scores and the batch's one class label a sample."""
     labels = [t for _, t in leaves(batch) if t.ndim == 1 and len(t) == size and not t.is_complex()]
     labels = [t for t in labels if bool((t == t.long()).all()) and not bool((t < 0).any())]
@@ -136,6 +138,8 @@ def _references(calls: list[ModelCall], batch: Any, size: int) -> dict[str, dict
                 found[name] = {**values, **{f"{kind}, of logits": value for kind, value in found[name].items()}}
         return found
     if scores.ndim != 2 or len(scores) != size or int(truth.max()) >= scores.shape[1]:
+        return {}
+    if scores.shape[1] > int(truth.max()) + 1 and scores.shape[1] not in scored:
         return {}
     return _named(scores.argmax(1), truth, scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else None)
 
