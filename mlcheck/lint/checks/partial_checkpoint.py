@@ -10,7 +10,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Call, Context, File, Sites
 from mlcheck.lint.sites.origins import callers, origins
-from mlcheck.lint.sites.weights.checkpoint_keys import hands_on, keys_read
+from mlcheck.lint.sites.weights.checkpoint_keys import goes_on, hands_on, keys_read
 from mlcheck.lint.sites.weights.resuming import epochs_begun_anew, is_for_looking, loaded_before_made
 from mlcheck.lint.sites.weights.saved_states import under_other_names
 from mlcheck.lint.sites.weights.unsaved_states import unsaved_states
@@ -132,7 +132,7 @@ def _resumed_without_optimizer(sites: Sites) -> Iterator[Finding]:
             continue
         if hands_on(around, names[0]) or not _trains(call):
             continue
-        if call.function is not None and is_for_looking(sites, call.function):
+        if is_for_looking(sites, call.function) if call.function is not None else not goes_on(around, names[0]):
             continue
         saved = [key for save in sites.calls("torch.save") if save.file is call.file for key in _keys(save)]
         if saved and not any(_is_optimizer(key) for key in saved) and _has_state(call):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from mlcheck.lint.nodes import is_name, walk
+from mlcheck.lint.nodes import is_name, loads, walk
 
 
 def keys_read(function: ast.AST, name: str) -> list[str]:
@@ -30,3 +30,12 @@ def hands_on(function: ast.AST, name: str) -> bool:
         if any(is_name(argument, name) for argument in given):
             return True
     return False
+
+
+def goes_on(script: ast.AST, name: str) -> bool:
+    """Whether a `range(...)` begins at what was read: not where the best weights are loaded to be looked at."""
+    read = [node for node in walk(script) if isinstance(node, ast.Assign) and loads(node.value, name)]
+    starts = {ast.unparse(target) for node in read for target in node.targets}
+    ranges = [node for node in walk(script) if isinstance(node, ast.Call) and is_name(node.func, "range")]
+    first = [node.args[0] for node in ranges if len(node.args) > 1]
+    return any(loads(node, name) or ast.unparse(node) in starts for node in first)
