@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.named_tuples import NamedTuple
+from mlcheck.lint.values import Select
 
 if TYPE_CHECKING:
     from mlcheck.lint.facts import Facts, Forward, Grads, Loop, Place, Step, Turn
@@ -81,6 +82,19 @@ class Scheduler:
     @property
     def name(self) -> str:
         return self.type.rpartition(".")[2]
+
+    @property
+    def optimizers(self) -> list[Value]:
+        """The optimizers it may be given, where conditions tell them apart."""
+        found: list[Value] = []
+        todo = [self.optimizer]
+        while todo:
+            one = todo.pop()
+            if isinstance(one, Select):
+                todo += [one.then, one.other]
+            elif one is not None:
+                found.append(one)
+        return found
 
 
 @dataclass(eq=False, slots=True)

@@ -12,13 +12,13 @@ WORDS = ("schedule",)
 
 def check(facts: Facts) -> Iterator[Finding]:
     for step in facts.training.scheduler_steps:
-        optimizer = step.scheduler.optimizer
-        if step.given or step.optimizer_stepped or not step.when.loops or optimizer is None:
+        if step.given or step.optimizer_stepped or not step.when.loops:
             continue
         if not step.always and not step.in_turn:
             continue
         loop = step.when.loops[-1][0]
-        steps = [s for s in facts.steps if s.key == owner_key(optimizer) and loop in dict(s.when.loops)]
+        keys = set(map(owner_key, step.scheduler.optimizers))
+        steps = [s for s in facts.steps if s.key in keys and loop in dict(s.when.loops)]
         if steps:
             yield Finding(
                 f"`{step.scheduler.name}` is stepped before the optimizer: its first learning rate is never used",

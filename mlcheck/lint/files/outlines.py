@@ -39,7 +39,16 @@ NOTHING = Outline((), frozenset(), frozenset())
 def outline(source: Source) -> Outline:
     walk = source.walk
     defined = frozenset(each.node.name for each in walk.defined if not isinstance(each.node, ast.ClassDef))
-    return Outline(tuple(dict.fromkeys(_imports(walk.imports))), defined, frozenset(_called(source)))
+    imports = dict.fromkeys([*_imports(walk.imports), *_by_name(source)])
+    return Outline(tuple(imports), defined, frozenset(_called(source)))
+
+
+def _by_name(source: Source) -> Iterator[Import]:
+    """`import_module("models.resnet")`."""
+    for call, _ in source.walk.calls.get("import_module", ()):
+        match call.args:
+            case [ast.Constant(value=str(name)), *_] if name and not name.startswith("."):
+                yield Import(0, name, ())
 
 
 def _called(source: Source) -> Iterator[str]:

@@ -35,6 +35,7 @@ from mlcheck.lint.values import (
     with_name,
 )
 
+NAMESPACE = "builtins.module.__dict__"
 _SAME_TENSOR = frozenset(["data", "T", "mT", "H", "mH", "real"])
 _CALLABLE = frozenset(["step", "zero_grad", "backward", "eval", "train", "forward", "parameters", "append", "__call__"])
 
@@ -54,6 +55,8 @@ def get(m: Machine, owner: Value, name: str, node: ast.AST) -> Value:
         if known is not None:
             return known
     match owner:
+        case Module() | External() if name == "__dict__":
+            return Object(NAMESPACE, m.fresh(), None, (owner,))
         case Object():
             return _of_object(m, owner, name, node)
         case Symbol():

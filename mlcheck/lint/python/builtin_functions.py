@@ -111,20 +111,6 @@ def _partial(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return Partial(args[0], tuple(args[1:]), kwargs) if args else m.symbol()
 
 
-def _getattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    if len(args) >= 2 and isinstance(args[1], Const) and isinstance(args[1].value, str):
-        return attributes.get(m, args[0], args[1].value, node)
-    if args and isinstance(args[0], External) and args[0].name == "torch.optim":
-        return External("torch.optim.Optimizer")  # `getattr(optim, args.optim)`: whichever of them
-    return m.symbol()
-
-
-def _setattr(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
-    if len(args) == 3 and isinstance(args[1], Const) and isinstance(args[1].value, str):
-        attributes.put(m, args[0], args[1].value, args[2], node)
-    return NONE
-
-
 def _next(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     return elements.element(m, args[0]) if args else m.symbol()
 
@@ -241,8 +227,6 @@ HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "copy.deepcopy": _deepcopy,
     "functools.partial": _partial,
     "functools.wraps": _object("functools.wraps"),
-    "builtins.getattr": _getattr,
-    "builtins.setattr": _setattr,
     "builtins.next": _next,
     "builtins.enumerate": _object("builtins.enumerate"),
     "builtins.zip": _object("builtins.zip"),

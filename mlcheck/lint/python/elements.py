@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.pytorch import datasets, holding
 from mlcheck.lint.values import (
     Args,
+    Class,
     Const,
+    External,
     Object,
     Params,
     Select,
@@ -130,8 +133,10 @@ def item(m: Machine, owner: Value, index: Value, node: ast.Subscript) -> Value:
         if isinstance(found, Tuple) and isinstance(index.value, int) and -len(found.items) <= index.value:
             if index.value < len(found.items) and (not found.open or index.value >= 0):
                 return found.items[index.value]
-    elif isinstance(found, Table) and found.items and not found.open and len(found.items) <= _UNROLL:
-        return _any_of(m, list(found.items.values()), index)
+    elif isinstance(found, Table) and found.items and not found.open:
+        different = _different(found.items.values())
+        if len(different) <= _UNROLL:
+            return any_of(m, different, index)
     if isinstance(found, Table) and list(map(type, found.items.values())) == [Params]:
         return next(iter(found.items.values()))  # `named[key]` of `named = {n: p for n, p in model.named_parameters()}`
     if isinstance(found, Tuple) and found.items and not isinstance(index, Const | Tuple):
@@ -165,7 +170,16 @@ def entry(m: Machine, owner: Symbol, args: Args) -> Value | None:
     return Symbol(("get", owner.key, repr(asked)), "", owner.split or split_of_name(asked[0]), owner.traces)
 
 
-def _any_of(m: Machine, options: list[Value], index: Value) -> Value:
+def _different(options: Iterable[Value]) -> list[Value]:
+    """Those that are not the same class, or function of a library, under a second name."""
+    found: list[Value] = []
+    for option in options:
+        if not isinstance(option, Class | External) or option not in found:
+            found.append(option)
+    return found
+
+
+def any_of(m: Machine, options: list[Value], index: Value) -> Value:
     """An entry chosen by an unknown key: each is possible, told apart by what the key would equal."""
     chosen = options[-1]
     for position, option in enumerate(options[-2::-1]):

@@ -12,7 +12,7 @@ from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.conditions import compare, decide, truth
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.program import FunctionInfo
-from mlcheck.lint.python import arithmetic, assignment, attributes, displays, elements, slices
+from mlcheck.lint.python import arithmetic, assignment, attributes, displays, elements, namespaces, slices
 from mlcheck.lint.shapes import indexing as shape_indexing
 from mlcheck.lint.shapes import rules as shape_rules
 from mlcheck.lint.shapes import tables
@@ -82,7 +82,7 @@ def _subscript(m: Machine, node: ast.Subscript) -> Value:
     index = evaluate(m, node.slice)
     if isinstance(owner, Symbol) and tables.is_table(owner) and (taken := tables.column(owner, index)) is not None:
         return taken
-    found = resolve(m, elements.item(m, owner, index, node))
+    found = resolve(m, namespaces.entry(m, owner, index, node) or elements.item(m, owner, index, node))
     number = ast.Constant(index.value) if isinstance(index, Const) and type(index.value) is int else None
     item = shape_indexing.of_item(owner, number or node.slice, found)
     return shape_indexing.of_taken(owner, index, item)

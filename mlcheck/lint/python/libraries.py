@@ -9,6 +9,7 @@ from mlcheck.lint.facts import GradMode
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.frames import DeadPath
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.python import namespaces
 from mlcheck.lint.python.builtin_functions import HANDLERS, asked
 from mlcheck.lint.pytorch import cuts, datasets, frameworks, graph, heads, losses, modes, pretrained, torch_functions
 from mlcheck.lint.pytorch.library_names import ACTIVATIONS, EXITS, SAFE, WRAPPERS
@@ -41,7 +42,7 @@ def _called(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) ->
     handled = frameworks.call(m, name, args, kwargs, node)
     if handled is not None:
         return handled
-    handler = HANDLERS.get(name) or datasets.HANDLERS.get(name)
+    handler = HANDLERS.get(name) or namespaces.HANDLERS.get(name) or datasets.HANDLERS.get(name)
     if handler is not None:
         return handler(m, args, kwargs, node)
     if name in WRAPPERS or name.endswith((".tqdm", ".DataParallel", ".DistributedDataParallel")):

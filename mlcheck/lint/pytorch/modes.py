@@ -78,7 +78,13 @@ def known_as_module(m: Machine, value: Value) -> bool:
         return False
     if m.store.get(("mode", value.key)) is not None or m.store.get(("owner", value.key)) is not None:
         return True
-    return _is_named_module(value.name)
+    return _is_named_module(value.name) and not _is_class(value)
+
+
+def _is_class(value: Symbol) -> bool:
+    """`chosen.Model`: what is called so in some module makes a network, and is none."""
+    of_another = isinstance(value.key, tuple) and value.key[:1] == ("attr",)
+    return of_another and value.name[:1].isupper() and value.name[1:2].islower()
 
 
 @lru_cache(4096)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from mlcheck.lint.interpret.certainty import always
 from mlcheck.lint.interpret.machine import Machine
+from mlcheck.lint.pytorch import gradients
 from mlcheck.lint.training import Scheduler, SchedulerStep
-from mlcheck.lint.values import NONE, Object, Value, owner_key
+from mlcheck.lint.values import Object, Symbol, Value, owner_key
 
 _TORCH = "torch.optim.lr_scheduler."
 _FACTORIES = ("transformers.get_", "transformers.optimization.get_", "diffusers.optimization.get_")
@@ -40,13 +41,20 @@ def call(
     """A method of a scheduler."""
     scheduler = m.facts.training.schedulers[owner.id]
     if name == "step":
-        key = owner_key(scheduler.optimizer or NONE)
-        known = key in m.facts.training.optimizers
-        stepped = not known or bool(m.store.get(("stepped", key)))
+        stepped = any(_may_have_stepped(m, one) for one in scheduler.optimizers)
         given, everywhere = len(args) + len(kwargs), always(m, 0)
         step = SchedulerStep(m.place(node), scheduler, given, m.now(), everywhere, always(m), stepped)
         m.facts.training.scheduler_steps.append(step)
     return m.symbol()
+
+
+def _may_have_stepped(m: Machine, optimizer: Value) -> bool:
+    """Whether it took a step for all that is known; of what is called an optimizer, each step was seen."""
+    key = owner_key(optimizer)
+    known = key in m.facts.training.optimizers
+    if isinstance(optimizer, Symbol):
+        known = gradients.is_optimizer(m, optimizer)
+    return not known or bool(m.store.get(("stepped", key)))
 
 
 def is_scheduler(m: Machine, value: Object) -> bool:
