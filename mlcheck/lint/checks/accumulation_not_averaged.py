@@ -34,8 +34,9 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             if choice is not None and (step.key, choice.spot, not choice.holds) in steps:
                 continue
-            functions = [*_functions(files, grads.place), *_functions(files, step.place)]
-            around = [loop] if counted else [loop, *functions]
+            around = [loop, *_functions(files, grads.place), *_functions(files, step.place)]
+            if counted:
+                around = [loop, *(node for node in around if not any(part is loop for part in walk(node)))]
             if not any(map(_divides, around)) and _is_mean(facts, grads):
                 grows = "norm that is clipped" if clipped else "step"
                 yield Finding(

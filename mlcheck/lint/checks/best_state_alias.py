@@ -54,7 +54,7 @@ def _loaded_again(facts: Facts) -> Iterator[Finding]:
                 continue
             owner = ast.unparse(func.value)
             loaded = re.compile(rf"(?<![\w.]){re.escape(owner)}\.load_state_dict\(\s*self\.{re.escape(name)}\s*[,)]")
-            if owner.startswith("self.") and any(map(loaded.search, texts)) and not _is_made_anew(cls, owner):
+            if owner.startswith("self.") and any(map(loaded.search, texts)) and not _is_another(cls, owner, name):
                 function = next(function for function, assigned in sets if assigned.value is kept[0])
                 yield Finding(
                     _WHY,
@@ -160,6 +160,12 @@ def _keeps(node: ast.AST, entry: ast.Subscript, model: str) -> bool:
     assert isinstance(entry.slice, ast.Constant)
     given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
     return ast.unparse(node.func.value) == ast.unparse(entry.value) and given.get(str(entry.slice.value)) == state
+
+
+def _is_another(cls: Class, owner: str, name: str) -> bool:
+    """Whether what is loaded is not what was kept: the model is made anew, or entries of the state are replaced."""
+    filled = re.compile(rf"\bself\.{re.escape(name)}(?:\[[^\]\n]+\] =[^=]|\.update\()")
+    return filled.search(cls.text) is not None or _is_made_anew(cls, owner)
 
 
 def _is_made_anew(cls: Class, owner: str) -> bool:

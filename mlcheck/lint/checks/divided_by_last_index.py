@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, last_name, own_nodes, stores, walk
-from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.miscounted import miscounted
 from mlcheck.lint.sites.iteration import counter_of
 
@@ -82,7 +82,7 @@ def _sums(loop: ast.For, losses: set[ast.AST]) -> Iterator[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    for line in loop.body:
+    for line in straight(loop.body):
         if isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add) and isinstance(line.target, ast.Name):
             value = _plain(line.value)
             if value in losses or (isinstance(value, ast.Name) and value.id in asked | made):

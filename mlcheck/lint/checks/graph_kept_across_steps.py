@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
-from mlcheck.lint.facts import Backward, Facts, Forward
+from mlcheck.lint.facts import Backward, Facts, Forward, Loop
 from mlcheck.lint.nodes import is_none, walk
 from mlcheck.lint.sites import AttributeSet, Class, File, Function
 from mlcheck.lint.sites.guards import own_attribute
@@ -63,10 +63,19 @@ def _differentiated_before(facts: Facts, backward: Backward, forward: Forward, e
         earlier in other.forwards
         and (loop := backward.when.later_turn(other.when)) is not None
         and forward.when.later_turn(earlier.when) is loop
-        and not any(_LETS_GO.search(ast.unparse(each.node)) for each in (loop, *forward.loops))
+        and not any(_LETS_GO.search(text) for text in _texts_around(facts, loop, forward))
         and (not _retains(backward) or any(loop.node is around.node for s in facts.steps for around, _ in s.when.loops))
         for other in facts.backwards
     )
+
+
+def _texts_around(facts: Facts, loop: Loop, forward: Forward) -> Iterator[str]:
+    """The loop, those around the call of the model, and the function that this call stands in."""
+    yield from (ast.unparse(each.node) for each in (loop, *forward.loops))
+    file, line = facts.sites.at(forward.place.path), forward.place.spot[1]
+    for function in file.functions if file is not None else ():
+        if function.node.lineno <= line <= (function.node.end_lineno or 0):
+            yield function.text
 
 
 def _retains(backward: Backward) -> bool:

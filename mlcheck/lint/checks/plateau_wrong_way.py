@@ -9,6 +9,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.sites import Call, Sites
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.training import Scheduler
+from mlcheck.lint.values import Const
 
 LOOKS_AT = "plateau scheduler"
 WORDS = ("ReduceLROnPlateau",)
@@ -70,7 +71,8 @@ def _mode(scheduler: Scheduler) -> str:
         return ""
     given = [*node.args[1:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
     if not given:
-        return "min"
+        preset = scheduler.arguments.get("mode", Const("min"))  # of a `functools.partial`
+        return str(preset.value) if isinstance(preset, Const) else ""
     return str(given[0].value) if isinstance(given[0], ast.Constant) else ""
 
 

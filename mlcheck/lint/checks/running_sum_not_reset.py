@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
+from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.evaluation.accumulators import never_reset
 from mlcheck.lint.sites.evaluation.epoch_sums import Mean, is_set, is_sum, over_epochs, zeroed
 
@@ -68,8 +69,9 @@ def _why(mean: Mean) -> str:
 
 def _means(loop: ast.For | ast.While, facts: Facts) -> Iterator[tuple[ast.BinOp, ast.AugAssign]]:
     """`if i % n == 0: print(total / n)`, where this very loop adds to `total` and nothing in it starts it anew."""
-    sums = {last_name(line.target): line for line in loop.body if isinstance(line, ast.AugAssign) and is_sum(line)}
-    for line in loop.body if sums else ():
+    body = list(straight(loop.body))
+    sums = {last_name(line.target): line for line in body if isinstance(line, ast.AugAssign) and is_sum(line)}
+    for line in body if sums else ():
         period = _period(line.test) if isinstance(line, ast.If) else None
         if period is None or not isinstance(line, ast.If) or _is_only_report(loop, line, period):
             continue
@@ -87,8 +89,9 @@ def _means(loop: ast.For | ast.While, facts: Facts) -> Iterator[tuple[ast.BinOp,
 
 def _beside_count(loop: ast.For | ast.While) -> Iterator[tuple[ast.BinOp, ast.AugAssign]]:
     """`print(total / steps)`, `steps = 0` now and then: the count starts anew, and the sum over it does not."""
-    added = {line.target.id: line for line in loop.body if _is_added(line) and isinstance(line.target, ast.Name)}
-    for line in loop.body if len(added) > 1 else ():
+    body = list(straight(loop.body))
+    added = {line.target.id: line for line in body if _is_added(line) and isinstance(line.target, ast.Name)}
+    for line in body if len(added) > 1 else ():
         anew = {name for inner in line.body for name in zeroed(inner)} if isinstance(line, ast.If) else set()
         for node in walk(line) if anew else ():
             match node:

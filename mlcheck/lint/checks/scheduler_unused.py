@@ -131,8 +131,10 @@ def _is_read(facts: Facts, scheduler: Scheduler) -> bool:
     """Whether anything but the assignment mentions the variable or attribute it is in."""
     files = [file for file in facts.sites.files.values() if file.path == scheduler.place.path]
     target = _target(files[0].module.source.tree, scheduler.place) if files else None
-    if isinstance(target, ast.Name) and (handed := _returned_to(facts, scheduler.place, target.id)) is not None:
-        return any(_is_read_by(facts, call, bound) for call, bound in handed)
+    if target is None or isinstance(target, ast.Name):
+        handed = _returned_to(facts, scheduler.place, target.id if target is not None else "")
+        if handed is not None:
+            return any(_is_read_by(facts, call, bound) for call, bound in handed)
     if isinstance(target, ast.Name):
         name = target.id
         if (function := _owner_of_variable(facts, scheduler.place, name)) is not None:
@@ -188,26 +190,33 @@ def _does_something(file: File, name: str, code: ast.AST) -> bool:
 
 
 def _returned_to(facts: Facts, place: Place, name: str) -> list[tuple[Call, ast.expr]] | None:
-    """What the callers bind it to, where a function makes it and only returns it: `return optimizer, scheduler`."""
+    """What the callers bind it to, where a function makes it and only returns it, alone or as an item of a tuple."""
     for file in facts.sites.files.values():
         for function in file.functions if file.path == place.path else ():
             if function.name != place.symbol or not any(node is place.node for node in function.nodes):
                 continue
-            reads = reads_of(function.nodes, name)
-            returned = [value.elts for value in returns(function) if isinstance(value, ast.Tuple)]
-            if len(reads) != 1 or len(returned) != 1 or reads[0] not in returned[0]:
+            reads = reads_of(function.nodes, name) if name else [place.node]
+            returned = list(returns(function))
+            if len(reads) != 1:
                 return None
-            return _unpacked(list(callers(facts.sites, function)), returned[0].index(reads[0]))
+            if reads[0] in returned:
+                return _unpacked(list(callers(facts.sites, function)), None)
+            tuples = [value.elts for value in returned if isinstance(value, ast.Tuple)]
+            if len(tuples) != 1 or reads[0] not in tuples[0]:
+                return None
+            return _unpacked(list(callers(facts.sites, function)), tuples[0].index(reads[0]))
     return None
 
 
-def _unpacked(calls: list[Call], item: int) -> list[tuple[Call, ast.expr]] | None:
+def _unpacked(calls: list[Call], item: int | None) -> list[tuple[Call, ast.expr]] | None:
     """The target of that item in each call; None where one of them keeps the whole tuple."""
     found: list[tuple[Call, ast.expr]] = []
     for call in calls:
         for node in walk(around(call)):
             target = node.targets[0] if isinstance(node, ast.Assign) and node.value is call.node else None
-            if isinstance(target, ast.Tuple) and item < len(target.elts):
+            if item is None and target is not None and not isinstance(target, ast.Tuple):
+                found.append((call, target))
+            elif item is not None and isinstance(target, ast.Tuple) and item < len(target.elts):
                 found.append((call, target.elts[item]))
     return found if calls and len(found) == len(calls) else None
 

@@ -7,7 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import assigned, is_name, last_name, loads, walk
-from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.evaluation.begun_anew import begun_anew
 from mlcheck.lint.sites.iteration import iteration_of
 
@@ -99,7 +99,7 @@ def _last_alone(loop: LoopSite) -> ast.expr | None:
         return None
     made = {
         target.id
-        for line in loop.node.body
+        for line in straight(loop.node.body)
         for target, value in (assigned(line) if isinstance(line, ast.Assign) else ())
         if isinstance(target, ast.Name) and isinstance(value, ast.Call) and len(value.args) == 2
     }
@@ -185,7 +185,7 @@ def _overwritten(loop: LoopSite, name: str) -> ast.Assign | None:
     if not any(_begins_at_zero(loop, statement, name) for statement in loop.before) or loads(loop.node, name):
         return None
     stores = [node for node in walk(loop.node) if is_name(node, name) and not isinstance(node.ctx, ast.Load)]
-    lines = [node for node in loop.node.body if isinstance(node, ast.Assign) and node.targets[0] in stores]
+    lines = [node for node in straight(loop.node.body) if isinstance(node, ast.Assign) and node.targets[0] in stores]
     if len(stores) != 1 or len(lines) != 1 or len(lines[0].targets) != 1:
         return None
     return lines[0] if _is_of_batch(lines[0].value, _of_turn(loop.node)) else None

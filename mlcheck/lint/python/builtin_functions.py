@@ -9,7 +9,7 @@ from typing import Any
 from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.conditions import key_of
 from mlcheck.lint.interpret.machine import Machine
-from mlcheck.lint.python import attributes, elements
+from mlcheck.lint.python import attributes, definitions, elements
 from mlcheck.lint.pytorch import gradients, modes, snapshots
 from mlcheck.lint.shapes.algebra import SCALAR
 from mlcheck.lint.values import (
@@ -39,8 +39,7 @@ def asked(m: Machine, name: str, args: Args) -> Value:
     """Pure questions have the same answer each time on one path."""
     if name == "builtins.isinstance" and len(args) == 2:
         if isinstance(args[0], Select):
-            then, other = (asked(m, name, [side, args[1]]) for side in (args[0].then, args[0].other))
-            return Select(args[0].key, then, other)
+            return Select(args[0].key, *(asked(m, name, [side, args[1]]) for side in (args[0].then, args[0].other)))
         known = _is_instance(m, args[0], args[1])
         if known is not None:
             return Const(known)
@@ -79,8 +78,7 @@ def _is_instance(m: Machine, value: Value, of: Value) -> bool | None:
 def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     value = args[0] if args else NONE
     if isinstance(value, Select):
-        then, other = (_deepcopy(m, [side], {}, node) for side in (value.then, value.other))
-        return Select(value.key, then, other)
+        return Select(value.key, *(_deepcopy(m, [side], {}, node) for side in (value.then, value.other)))
     if not isinstance(value, Object):
         return Symbol(m.fresh()) if isinstance(value, Symbol | Params) else value
     m.ready(value)
@@ -90,7 +88,9 @@ def _deepcopy(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
         if cell is not None:
             m.store.set((tag, made.id), _copied_inside(m, cell, node))
     for name in m.store.get(("attrs", value.id)) or ():
-        m.store.set(("a", made.id, name), m.store.get(("a", value.id, name)))
+        held = m.store.get(("a", value.id, name))
+        inside = not kwargs and isinstance(held, Object) and modes.is_module(held)  # one level: they may go in circles
+        m.store.set(("a", made.id, name), _deepcopy(m, [held], {"memo": NONE}, node) if inside else held)
     if modes.is_module(value):
         m.store.set(("mode", made.id), modes.modes_of(m, value))
         m.store.set(("copied", made.id), True)
@@ -234,6 +234,7 @@ HANDLERS: dict[str, Callable[[Machine, Args, Kwargs, ast.AST], Value]] = {
     "builtins.dict": _dict,
     "collections.OrderedDict": _dict,
     "collections.defaultdict": _defaultdict,
+    "collections.namedtuple": definitions.named_tuple,
     "builtins.sum": _sum,
     "builtins.map": _map,
     "builtins.filter": _filter,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
+from mlcheck.lint.interpret import containers
 from mlcheck.lint.interpret.machine import Machine
 from mlcheck.lint.nodes import own_nodes
 from mlcheck.lint.program import ClassInfo, FunctionInfo
 from mlcheck.lint.python import decorators
-from mlcheck.lint.values import Class, External, Function, Imported, Value
+from mlcheck.lint.values import Args, Class, Const, External, Function, Imported, Kwargs, Value
 
 
 def function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -43,6 +44,7 @@ def class_(m: Machine, node: ast.ClassDef) -> bool:
             "attr.s",
             "attrs.define",
         )
+    info.dataclass |= "typing.NamedTuple" in info.libraries
     _members(m, info, node.body)
     m.bind(node.name, Class(info))
     for decorator in reversed(node.decorator_list):
@@ -54,6 +56,19 @@ def class_(m: Machine, node: ast.ClassDef) -> bool:
                 if isinstance(made, Class):
                     m.bind(node.name, made)
     return True
+
+
+def named_tuple(m: Machine, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
+    """`namedtuple("Batch", "x y")` and `namedtuple("Batch", ["x", "y"])`, as the class that it makes."""
+    held = containers.items(m, args[1]) or [args[1]] if len(args) == 2 and not kwargs else []
+    words = [item.value for item in (*args[:1], *held) if isinstance(item, Const) and isinstance(item.value, str)]
+    if not held or len(words) != 1 + len(held) or not isinstance(node, ast.expr):
+        return m.symbol()
+    name, fields = words[0], " ".join(words[1:]).replace(",", " ").split()
+    made = ast.copy_location(ast.ClassDef(name, [], [], [], []), node)
+    info = ClassInfo(made, m.frame.module, name, (External("typing.NamedTuple"),), scope=m.close_over())
+    info.assigned, info.annotated, info.dataclass = dict.fromkeys(fields), set(fields), True
+    return Class(info)
 
 
 def _base(m: Machine, node: ast.expr) -> Value:

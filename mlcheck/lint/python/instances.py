@@ -19,6 +19,7 @@ _PLAIN_BASES = frozenset(["torch.nn.Module", "lightning.pytorch.LightningModule"
 
 
 _MAX_NESTED = 6
+_TUPLE = "typing.NamedTuple"
 
 
 class Pending(NamedTuple):
@@ -54,6 +55,8 @@ def instantiate(m: Machine, info: ClassInfo, args: Args, kwargs: Kwargs, node: a
         for name, value in given:
             m.store.set(("a", made.id, name), value)
         _make_fields(m, made, info, {name for name, _ in given})
+        if _TUPLE in info.libraries and len(given) == len(fields):
+            m.store.set(("items", made.id), Tuple(tuple(dict(given)[name] for name in fields)))
     if "**" in kwargs and not module and any(base.node.decorator_list for base in info.mro):
         for name in sorted(name for base in info.mro for name in base.annotated):
             if m.store.get(("a", made.id, name)) is None:  # a field by some decorator; what is written is its default

@@ -48,11 +48,28 @@ def _loops(
     for number, statement in enumerate(block):
         if isinstance(statement, ast.For):
             yield statement, [*before, *block[:number]], [*block[number + 1 :], *after]
-        if isinstance(statement, ast.With | ast.AsyncWith):
-            yield from _loops(statement.body, [*before, *block[:number]], [*block[number + 1 :], *after])
+        if isinstance(statement, ast.With | ast.AsyncWith | ast.Try) and not _catches(statement):
+            rest = [*getattr(statement, "orelse", ()), *getattr(statement, "finalbody", ())]
+            yield from _loops(statement.body, [*before, *block[:number]], [*rest, *block[number + 1 :], *after])
+            yield from _loops(rest, [], [])
         elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             for inner in blocks(statement):
                 yield from _loops(inner, [], [])
+
+
+def _catches(statement: ast.stmt) -> bool:
+    """Whether what follows on a `try` may run although its body came to no end."""
+    return any(not isinstance(handler.body[-1], ast.Raise) for handler in getattr(statement, "handlers", ()))
+
+
+def straight(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, and those of each `with` and `try` in place of it: they run in this order."""
+    for statement in block:
+        if isinstance(statement, ast.With | ast.AsyncWith | ast.Try):
+            yield from straight(statement.body)
+            yield from straight([*getattr(statement, "orelse", ()), *getattr(statement, "finalbody", ())])
+        else:
+            yield statement
 
 
 def blocks(statement: ast.AST) -> Iterator[list[ast.stmt]]:

@@ -7,6 +7,7 @@ import re
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import last_name
+from mlcheck.lint.sites.blocks import straight
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.model import Call, Function
@@ -91,7 +92,7 @@ def is_guarded(file: File, context: Context) -> bool:
             if _asks_rank(file, outer.node.test, outer):
                 return True
     function = file.function_around(context)
-    return function is not None and any(_leaves(function, node) for node in function.node.body)
+    return function is not None and any(_leaves(function, node) for node in straight(function.node.body))
 
 
 def _leaves(function: Function, node: ast.stmt) -> bool:

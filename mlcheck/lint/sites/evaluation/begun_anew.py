@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.nodes import is_name, last_name, reads_of, walk
-from mlcheck.lint.sites.blocks import LoopSite
+from mlcheck.lint.sites.blocks import LoopSite, straight
 
 _JOINED = frozenset(["cat", "concat", "concatenate", "hstack", "vstack", "stack", "mean", "average", "median"])
 _METRICS = "sklearn.metrics."
@@ -23,7 +23,7 @@ class BegunAnew(NamedTuple):
 
 def begun_anew(loop: LoopSite, means: dict[str, ast.BinOp]) -> Iterator[BegunAnew]:
     """`correct = 0; correct += ...` in each turn. `means`: divisions behind the loop by what all turns counted."""
-    for line in loop.node.body:
+    for line in straight(loop.node.body):
         if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name) or len(line.targets) > 1:
             continue
         name = line.targets[0].id

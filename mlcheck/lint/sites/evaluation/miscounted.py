@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import is_length, last_name, stores, walk
-from mlcheck.lint.sites.blocks import LoopSite, for_loops
+from mlcheck.lint.sites.blocks import LoopSite, for_loops, straight
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.project import Sites
 
@@ -38,7 +38,9 @@ def miscounted(sites: Sites) -> Iterator[Miscounted]:
 
 def _of_loop(loop: LoopSite) -> Iterator[Miscounted]:
     turn = iteration_of(loop.node)
-    added = [line for line in loop.node.body if isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add)]
+    added = [
+        line for line in straight(loop.node.body) if isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add)
+    ]
     index = turn.number.id if isinstance(turn.number, ast.Name) and turn.start is None else ""
     counters = {
         line.target.id
