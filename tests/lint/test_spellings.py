@@ -21,6 +21,26 @@ def evaluate(model, val_loader):
     model.eval()
     return sum(F.cross_entropy(model(x), y).item() for x, y in val_loader)
 """
+TRAINED = """
+
+class Trainer:
+    def __init__(self, model, optimizer):
+        self.model, self.optimizer = model, optimizer
+
+    @torch.set_grad_enabled(False)
+    def score(self, loader):
+        self.model.eval()
+        return sum(self.model(x).argmax(1).eq(y).float().mean().item() for x, y in loader)
+
+    def fit(self, loader):
+        for epoch in range(3):
+            self.model.train()
+            for x, y in loader:
+                self.optimizer.zero_grad()
+                F.cross_entropy(self.model(x), y).backward()
+                self.optimizer.step()
+            self.score(loader)
+"""
 SAVED = """\
 import torch
 import torch.distributed as dist
@@ -103,6 +123,12 @@ def test_totals_of_two_functions_are_two() -> None:
 def test_gradients_are_off_under_any_of_these(mode: str) -> None:
     write("model.py", EVALUATED.format(mode=mode))
     assert places(lint(), "eval-without-no-grad") == []
+
+
+def test_a_decorator_switches_gradients_off_in_its_function_alone() -> None:
+    code = EVALUATED.format(mode="torch.set_grad_enabled(False)") + TRAINED
+    write("model.py", code)
+    assert places(lint(), "training-under-no-grad") == []
 
 
 @pytest.mark.parametrize("mode", ["torch.set_grad_enabled(True)", "torch.autograd.enable_grad()"])

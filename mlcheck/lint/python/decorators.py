@@ -22,8 +22,11 @@ def decorated(m: Machine, value: Function, info: FunctionInfo, owner: Value | No
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter", "getter"):
             continue
         m.frames.append(Frame(info.module, value.scope, Sink(m.store.mark()), m.frame.call))
+        before = m.store.get(("grad",))
         try:
             applied = m.evaluate(decorator)
+            if m.store.get(("grad",)) != before:  # `@torch.set_grad_enabled(False)` puts it back itself
+                m.store.set(("grad",), before)
             result = _decorate(m, applied, result, decorator, owner)
         finally:
             m.frames.pop()
