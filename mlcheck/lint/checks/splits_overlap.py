@@ -10,6 +10,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
+from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training
 from mlcheck.lint.values import split_of_name
 
@@ -47,6 +48,15 @@ def check(facts: Facts) -> Iterator[Finding]:
             judged.call.place.location,
             help="make its data set with `train=False`, or with the split that is meant",
             related=(trained.call.place.location,),
+        )
+    for again in redrawn(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            f"`{ast.unparse(again.evaluation.node.func)}` calls `setup()` anew, which draws another split: "
+            "most of its samples were trained on",
+            again.split.place.location,
+            help="pass `generator=torch.Generator().manual_seed(seed)`",
+            related=(again.evaluation.place.location,),
         )
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
