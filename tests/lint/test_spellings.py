@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 from lint_runs import lint, places, write
@@ -167,3 +168,45 @@ def test_what_is_saved_may_be_given_by_name(saved: str) -> None:
     write("train.py", CONTINUED.format(saved=saved.replace("1", "model.state_dict()").replace("2", "epoch")))
     report = lint()
     assert not [result.traceback for result in report.results if result.traceback]
+
+
+ANNOTATED = """\
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn, optim
+
+
+class Settings:
+    rate: float = 0.1
+
+
+def train(loader, settings: Settings):
+    model: nn.Module = nn.Sequential(nn.Linear(8, 2), nn.Softmax(dim=1))
+    optimizer: optim.Optimizer = optim.SGD(model.parameters(), lr=settings.rate)
+    total: float = 0.0
+    for x, y in loader:
+        scores: Tensor = model(x)
+        loss: Tensor = F.cross_entropy(scores, y)
+        loss.backward()
+        optimizer.step()
+        total += loss
+    return total
+"""
+
+
+def test_an_annotated_assignment_is_one() -> None:
+    plain = re.sub(r": (?:nn\.Module|optim\.Optimizer|float|Tensor) =", " =", ANNOTATED)
+    found = []
+    for name, code in (("annotated", ANNOTATED), ("plain", plain)):
+        write(f"{name}.py", code)
+        results = lint(f"{name}.py").results
+        found.append({(each.rule, finding.location.line) for each in results for finding in each.findings})
+    assert found[0] == found[1]
+    assert {"softmax-before-ce", "missing-zero-grad", "loss-keeps-graph"} <= {rule for rule, _ in found[0]}
+
+
+def test_the_fields_of_a_class_keep_their_annotations() -> None:
+    source = parse("a.py", b"class A:\n    x: int = 0\n    def f(self):\n        self.y: int = 1\n        z: int\n")
+    assert isinstance(source, Source)
+    kinds = [type(node).__name__ for node in ast.walk(source.tree) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    assert sorted(kinds) == ["AnnAssign", "AnnAssign", "Assign"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.files.additions import write_additions
+from mlcheck.lint.files.annotations import drop_annotations
 from mlcheck.lint.files.remarks import without_remarks
 from mlcheck.lint.files.slim import slimmed
 
@@ -85,6 +86,7 @@ def parse(path: str, data: bytes, module: str = "", slim: bool = False) -> Sourc
     except ValueError as error:
         return Unreadable(path, 0, 0, str(error))
     assert isinstance(tree, ast.Module)
+    drop_annotations(tree, text)
     write_additions(tree, text)
     return Source(path, text, slimmed(tree, text) if slim else tree, module)
 
