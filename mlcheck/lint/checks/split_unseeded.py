@@ -1,25 +1,20 @@
 """split-unseeded: each run draws another split, so a resumed run trains on what it validated on."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
-from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call, Sites
+from mlcheck.lint.sites.data.seeds import HELPERS, NUMPY, PYTHON, TORCH, seeds
 from mlcheck.lint.sites.origins import callers
 
 LOOKS_AT = "random split"
 WORDS = ("random_split", "train_test_split", "permutation", "shuffle(")
 _SKLEARN = "sklearn.model_selection.train_test_split"
 _RANDOM_SPLIT = "torch.utils.data.random_split"
-_TORCH = pattern(r"manual_seed\(")
-_NUMPY = pattern(r"\b(?:np|numpy)\.random\.seed\(")
-_PYTHON = pattern(r"\brandom\.seed\(")
-_HELPERS = pattern(r"\b(seed_everything|set_seed|fix_seed|seed_all|set_random_seed|setup_seed|init_seed)\b")
-_ORDERS = {"numpy.random.permutation": _NUMPY, "numpy.random.shuffle": _NUMPY, "random.shuffle": _PYTHON}
+_ORDERS = {"numpy.random.permutation": NUMPY, "numpy.random.shuffle": NUMPY, "random.shuffle": PYTHON}
 _PARTS = ("Subset", "SubsetRandomSampler")
 
 
@@ -38,7 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 help="seed first, or pass `generator=torch.Generator().manual_seed(seed)`",
                 related=(call.place.location,),
             )
-        elif not _seeds(facts.sites, _TORCH if call.name == _RANDOM_SPLIT else _NUMPY):
+        elif not seeds(facts.sites, TORCH if call.name == _RANDOM_SPLIT else NUMPY):
             yield Finding(
                 "Each run draws another split: a run that is resumed has seen these held-out samples",
                 call.place.location,
@@ -52,7 +47,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _drawn_before_the_seed(sites: Sites, split: Call) -> Call | None:
     """The split, or the one call of the function around it, above the only seed of the program in the same block."""
     seeds = list(sites.calls("torch.manual_seed", "torch.random.manual_seed"))
-    if len(seeds) != 1 or any(_HELPERS.search(file.text) or "Generator(" in file.text for file in sites.files.values()):
+    if len(seeds) != 1 or any(HELPERS.search(file.text) or "Generator(" in file.text for file in sites.files.values()):
         return None
     seed, asked = seeds[0], split
     if split.function is not None and split.function is not seed.function:
@@ -66,10 +61,10 @@ def _drawn_before_the_seed(sites: Sites, split: Call) -> Call | None:
 
 def _of_other_generators(sites: Sites) -> Iterator[Finding]:
     """`np.random.permutation(n)`, cut into parts of a data set by a program that seeds torch and not numpy."""
-    if not any(True for _ in sites.mentioning(_PARTS)) or not _seeds(sites, _TORCH, helpers=False):
+    if not any(True for _ in sites.mentioning(_PARTS)) or not seeds(sites, TORCH, helpers=False):
         return
     for call in sites.calls(*_ORDERS):
-        if _is_cut_in_two(call) and not _seeds(sites, _ORDERS[call.name]):
+        if _is_cut_in_two(call) and not seeds(sites, _ORDERS[call.name]):
             sites.seen[LOOKS_AT] += 1
             library = call.name.rpartition(".")[0]
             yield Finding(
@@ -92,10 +87,3 @@ def _is_cut_in_two(call: Call) -> bool:
             heads |= {ast.unparse(high)} if low is None and high is not None else set()
             tails |= {ast.unparse(low)} if high is None and low is not None else set()
     return bool(heads & tails) and any(word in call.file.text for word in _PARTS)
-
-
-def _seeds(sites: Sites, wanted: re.Pattern[str], helpers: bool = True) -> bool:
-    """Whether a generator is seeded anywhere, or by a helper that the program has from elsewhere."""
-    texts = [file.text for file in sites.files.values()]
-    own = {defined.node.name for file in sites.files.values() for defined in file.walk.defined}
-    return any(wanted.search(text) or (helpers and set(_HELPERS.findall(text)) - own) for text in texts)

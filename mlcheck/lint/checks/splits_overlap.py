@@ -12,6 +12,7 @@ from mlcheck.lint.nodes import last_name, own_nodes, walk
 from mlcheck.lint.sites import Context, File
 from mlcheck.lint.sites.data.redrawn_split import redrawn
 from mlcheck.lint.sites.data.same_part import held_out_of_training
+from mlcheck.lint.sites.data.split_again import split_again
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "split by slices"
@@ -57,6 +58,14 @@ def check(facts: Facts) -> Iterator[Finding]:
             again.split.place.location,
             help="pass `generator=torch.Generator().manual_seed(seed)`",
             related=(again.evaluation.place.location,),
+        )
+    for twice in split_again(facts.sites):
+        facts.sites.seen[LOOKS_AT] += 1
+        yield Finding(
+            "This draws another split than the training did, without a seed: most of these samples were trained on",
+            twice.tested.place.location,
+            help="draw both with one seed, or save the indices of the split with the weights",
+            related=(twice.trained.place.location,),
         )
     for file in facts.sites.mentioning(["val", "test", "Val", "Test"]):
         if "torch" not in file.text or not _may_share(file.text) or file.is_test or _has_windows(file.text.lower()):
