@@ -11,6 +11,7 @@ from mlcheck.core.outcome import Outcome
 from mlcheck.probe.checks.metric_wrong import judge_printed
 from mlcheck.probe.measure.measurement import NotMeasured
 from mlcheck.probe.measure.validation.printed_metrics import PrintedMetrics
+from mlcheck.trial.script import driver
 from mlcheck.trial.trial import Trial
 
 PRINTED = "    print(right / len(loader.dataset))\n"
@@ -106,4 +107,11 @@ def test_nothing_is_said_of_what_is_not_known(load_script: LoadScript, name: str
 
 
 def test_the_rule_asks_what_is_printed_where_nothing_is_returned(load_script: LoadScript) -> None:
+    says(ask("metric-wrong", load_script(printing(SHARE))), Outcome.PASS, "as printed")
+
+
+def test_a_script_that_starts_slowly_goes_on_when_its_steps_were_undone(
+    load_script: LoadScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_QUICK_S", 0.0)
     says(ask("metric-wrong", load_script(printing(SHARE))), Outcome.PASS, "as printed")

@@ -74,12 +74,12 @@ def _trial(program: Program, entry: tuple[str, int], plan: Plan, instruments: In
     latest = _Latest()
     driver = Driver(program, plan, instruments, outputs, _SCOUTING_S, latest.exchange)
     try:
-        driver.snapshot()
+        progress = driver.snapshot()
     except NotReached as why:
         raise EntryError(
             f"{program.name} was seen to train and, run anew, did not come to its first step again: {why}"
         ) from None
-    driver.restore(None)
+    driver.restore(progress)
     repeats = not plan.companions if plan.training else repeats_batches(driver)
     evaluates = bool(plan.evaluating) or plan.evaluates_by_calls
     return Trial(

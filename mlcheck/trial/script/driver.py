@@ -45,7 +45,7 @@ class Driver:
         self._loader: DataLoader[Any] | None = None
         self._evaluated: DataLoader[Any] | None = None
         self._newcomers, self._held = Newcomers(), Held({}, {}, {}, [])
-        self._depth = self._steps = self._steps_before = 0
+        self._depth = self._steps = self._standing = 0
         self._start_s, self._is_elsewhere, self._has_cut, self._evaluates_late = 0.0, True, False, False
         self._beginning: Sequence[Cell] = ()
         self._plain_call = nn.Module.__call__
@@ -71,13 +71,13 @@ class Driver:
         self._go_to_training()
         if isinstance(self._request, Ended):
             raise self._at_its_end()
-        self._steps += 1
+        self._steps, self._standing = self._steps + 1, self._standing + 1
         self._instruments.turn = self._plan.turn
         self._advance(None if isinstance(batch, Turn) else Given(batch))
         self._until(self._plan.is_training, or_ended=True)
         if isinstance(self._request, Ended) and isinstance(batch, Turn) and not self._instruments.backwards:
-            self._steps -= 1  # what it called last, behind its loop, trained nothing
-            raise self._at_its_end()
+            self._steps, self._standing = self._steps - 1, self._standing - 1
+            raise self._at_its_end()  # what it called last, behind its loop, trained nothing
         return {}
 
     def evaluate_step(self, batch: Any) -> Mapping[str, Any]:
@@ -98,20 +98,21 @@ class Driver:
         """Let the next measurement begin with a new run, wherever this one stands."""
         self._is_elsewhere = True
 
-    def snapshot(self) -> object:
+    def snapshot(self) -> int:
         if self._depth == 0 and (self._is_elsewhere or (self._steps and self._start_s < _QUICK_S)):
             self._start()
         elif self._is_elsewhere:
             self._go_to_training()
-        self._steps_before = self._steps if self._depth == 0 else self._steps_before
+        self._standing = self._standing if self._depth else 0
         self._depth += 1
-        return None
+        return self._standing
 
-    def restore(self, _: object) -> None:
+    def restore(self, progress: int) -> None:
         self._depth -= 1
+        self._standing = min(progress, self._steps)  # the steps made since are undone
         if not (self._depth and self._is_elsewhere):
             return
-        has_trained = self._steps > self._steps_before
+        has_trained = self._standing > 0
         try:
             self._go_to_training()
         except NotReached:
@@ -142,17 +143,16 @@ class Driver:
         self._outputs.scratch.clear()
         self._outputs.forgives = True
         self._newcomers.mark()
-        began = time.monotonic()
-        self._run = run = Run(self._program)
-        self._instruments.begin(run)
+        began, self._run = time.monotonic(), Run(self._program)
+        self._instruments.begin(self._run)
         self._instruments.waits_for, self._instruments.turn = self._plan.waits_for, 0
         self._instruments.lead = self._plan.lead
-        self._steps = self._steps_before = 0
+        self._steps = self._standing = 0
         self._is_elsewhere = self._has_cut = False
         self._advance(None)
         self._until(arrived or self._plan.is_training)
         self._start_s = max(self._start_s, time.monotonic() - began)
-        self._take_hold(run)
+        self._take_hold(self._run)
 
     def _take_hold(self, run: Run) -> None:
         frames, loaders, plan = run.frames(), self._instruments.loaders, self._plan
@@ -240,7 +240,7 @@ class Driver:
             self._start()
         if isinstance(self._request, Ended):
             raise self._at_its_end()
-        arrived, has_trained = self._plan.is_evaluation, self._steps > self._steps_before
+        arrived, has_trained = self._plan.is_evaluation, self._standing > 0
         if self._plan.evaluates_first and not (has_trained or arrived(self._request)):
             self._start(arrived)
         if arrived(self._request):
@@ -262,4 +262,4 @@ class Driver:
         over = self._plan.evaluates_last and self._evaluated is not None
         why = "it evaluates last" if over else f"for more epochs or steps {self._program.change}"
         told = f"{self._program.name} ended after {plural(self._steps, 'training step')}: {why}"
-        return NotReached(told, self._steps_before > 0, over)
+        return NotReached(told, self._steps > self._standing, over)

@@ -19,7 +19,7 @@ _STEPS = 3
 def repeats_batches(driver: Driver) -> bool:
     """Whether a training step gets the same batch again from the same random numbers; the script is led elsewhere."""
     seen: list[list[torch.Tensor]] = []
-    driver.snapshot()
+    progress = driver.snapshot()
     try:
         with watched_calls(lambda tensors: seen[-1].extend(tensors)):
             for _ in range(_STEPS):  # what the first step gets may have been drawn before
@@ -32,6 +32,6 @@ def repeats_batches(driver: Driver) -> bool:
         return False
     finally:
         driver.begin_anew()
-        driver.restore(None)
+        driver.restore(progress)
     _, one, other = seen
     return bool(one) and len(one) == len(other) and all(same_bits(a, b) for a, b in zip(one, other))
