@@ -149,9 +149,9 @@ def havoc(m: Machine, values: list[Value]) -> None:
 def _call_object(m: Machine, function: Object, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:
     if function.type == "contextlib.contextmanager":
         return Object("contextlib.generator", m.fresh(), None, (function.args[0], *args), kwargs, m.place(node))
+    if modes.is_module(function):
+        return modules.call_module(m, function, args, kwargs, node)
     method = function.cls.find("__call__") if function.cls is not None else None
     if method is not None:
         return call(m, attributes.bind_method(m, method, function, node), args, kwargs, node)
-    if modes.is_module(function):
-        return modules.call_module(m, function, args, kwargs, node)
     return methods.call(m, function, "__call__", args, kwargs, node)

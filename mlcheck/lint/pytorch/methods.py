@@ -258,4 +258,6 @@ def _params(m: Machine, owner: Params, name: str, args: Args, node: ast.AST) -> 
     if name == "requires_grad_":
         modes.freeze(m, owner.owners, args[0] if args else TRUE)
         freezing.freeze(m, owner.owners, args[0] if args else TRUE, node, owner.one)
+    if name == "to" and any(isinstance(arg, External) and arg.name.startswith("torch.") for arg in args):
+        return m.symbol()  # a copy in another precision
     return owner if name in _SAME_PARAMETERS else m.symbol()
