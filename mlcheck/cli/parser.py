@@ -175,7 +175,7 @@ def _add_compare(subparsers: _Commands, whole: bool) -> None:
         subparsers,
         "compare",
         "BEFORE.json AFTER.json",
-        "what is new, mended or still wrong; exit code 1 if anything is new",
+        "what is new, fixed or still wrong; exit code 1 if anything is new",
     )
     comparing.add_argument("before", metavar="BEFORE.json", help="the earlier report")
     comparing.add_argument("after", metavar="AFTER.json", help="the later one")

@@ -1,4 +1,4 @@
-"""What changed from one report to the next: alarms that are new, mended, gone unseen, or still there."""
+"""What changed from one report to the next: alarms that are new, fixed, gone unseen, or still there."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _DATA = ("file ", "folder ")
 def compare(before: Report, after: Report) -> tuple[Change, ...]:
     """The changes of every rule that raised an alarm in either report, the new ones first.
 
-    A rule that raised an alarm and now passes is mended. One that was not decided this time (skipped, inconclusive,
-    not asked) is `gone`: nobody knows whether it is mended.
+    A rule that raised an alarm and now passes is fixed. One that was not decided this time (skipped, inconclusive,
+    not asked) is `gone`: nobody knows whether it is fixed.
     """
     earlier, later = _alarms(before), _alarms(after)
     now = {item.decided.rule: item for item in after.items()}
     changes = [_kept(earlier[rule], item) if rule in earlier else _new(item) for rule, item in later.items()]
     changes += [_ended(item, now.get(rule)) for rule, item in earlier.items() if rule not in later]
-    order = ("new", "mended", "waived", "gone", "still")
+    order = ("new", "fixed", "waived", "gone", "still")
     return tuple(sorted(changes, key=lambda change: (order.index(change.kind), change.rule)))
 
 
@@ -66,7 +66,7 @@ def _ended(before: Item, after: Item | None) -> Change:
     if after is None:
         return Change("gone", rule, "it was not asked this time")
     if after.outcome is Outcome.PASS:
-        return Change("mended", rule, before.decided.headline)
+        return Change("fixed", rule, before.decided.headline)
     if after.outcome is Outcome.WAIVED:
         return Change("waived", rule, after.decided.reason)
     return Change("gone", rule, f"{after.outcome.value} this time: {after.decided.reason or after.decided.summary}")

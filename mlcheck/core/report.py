@@ -113,7 +113,7 @@ def items(results: Iterable[Result]) -> list[Item]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of a rule since an earlier run: `new`, `mended`, `waived`, `gone` (not decided now) or `still` there.
+    """What became of a rule since an earlier run: `new`, `fixed`, `waived`, `gone` (not decided now) or `still` there.
 
     `came` and `went` count the findings of a rule that is still there.
     """

@@ -188,7 +188,8 @@ def _changed(entry: dict[str, Any], folder: Path, shown: Result | None) -> str:
 def _waived(rule: Rule, entry: dict[str, Any], today: date) -> Result:
     who = f"{entry['by']} on {_day(entry['date'], 'date', '')}"
     if _expired(entry, today):
-        return _result(rule, Outcome.PENDING, reason=f"the waiver by {who} ended on {entry['until']}: renew or mend")
+        told = f"the waiver by {who} ended on {entry['until']}: renew it, or fix the cause"
+        return _result(rule, Outcome.PENDING, reason=told)
     until = f"until {entry['until']}" if "until" in entry else "without end"
     return _result(rule, Outcome.WAIVED, reason=f"waived by {who}, {until}: {entry['reason']}")
 

@@ -31,7 +31,7 @@ def ordered(low: str, high: str, *, equal: bool) -> Rule:
         if number(first) > number(last) or (number(first) == number(last) and not equal):
             must = f"`{low}` must be {'at most' if equal else 'less than'} `{high}`"
             told = f"{must}, and {first.value} is not" if equal else f"{must}: {first.value} and {last.value}"
-            yield Problem(first, joined(path, low), told, "exchange them, or mend the one that is wrong")
+            yield Problem(first, joined(path, low), told, "exchange them, or correct the one that is wrong")
 
     return check
 

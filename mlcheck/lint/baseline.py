@@ -74,7 +74,7 @@ class Baseline:
             return True
         return False
 
-    def mended(self, rules: Collection[str], files: Collection[str], root: str) -> list[Known]:
+    def fixed(self, rules: Collection[str], files: Collection[str], root: str) -> list[Known]:
         """Entries whose rule was asked and whose file was read, or is gone, and which were not met."""
         return [
             entry
@@ -84,18 +84,18 @@ class Baseline:
             and (entry.path in files or not os.path.exists(os.path.join(root, entry.path)))
         ]
 
-    def notices(self, mended: Sequence[Known]) -> Iterator[str]:
+    def notices(self, fixed: Sequence[Known]) -> Iterator[str]:
         if self._met:
             yield f"{self.path} hides {plural(len(self._met), 'finding')}"
-        if mended:
-            places = ", ".join(dict.fromkeys(f"{entry.rule} in {entry.path}" for entry in mended[:3]))
-            more = f" and {len(mended) - 3} more" if len(mended) > 3 else ""
-            told = f"{self.path}: {plural(len(mended), 'finding')} mended ({places}{more})"
-            yield f"{told}: `--write-baseline` takes {'it' if len(mended) == 1 else 'them'} out"
+        if fixed:
+            places = ", ".join(dict.fromkeys(f"{entry.rule} in {entry.path}" for entry in fixed[:3]))
+            more = f" and {len(fixed) - 3} more" if len(fixed) > 3 else ""
+            told = f"{self.path}: {plural(len(fixed), 'finding')} fixed ({places}{more})"
+            yield f"{told}: `--write-baseline` takes {'it' if len(fixed) == 1 else 'them'} out"
 
-    def renewed(self, found: Sequence[Known], mended: Sequence[Known]) -> list[Known]:
+    def renewed(self, found: Sequence[Known], fixed: Sequence[Known]) -> list[Known]:
         """What is there now, and what this run had no reason to look at."""
-        gone = {entry.fingerprint for entry in mended}
+        gone = {entry.fingerprint for entry in fixed}
         kept = {name: entry for name, entry in self._known.items() if name not in gone}
         return sorted({**kept, **{entry.fingerprint: entry for entry in found}}.values(), key=_by_place)
 
@@ -120,12 +120,12 @@ def settle(
         told = f"nothing new; {plural(known, 'finding')} known in the baseline"
         hidden = replace(result, outcome=Outcome.PASS, summary=told) if known and not new else result
         settled.append(replace(hidden, findings=tuple(new)))
-    mended = baseline.mended([result.rule for result in results], {marks.path(path) for path in lines}, settings.root)
+    fixed = baseline.fixed([result.rule for result in results], {marks.path(path) for path in lines}, settings.root)
     if not settings.write_baseline:
-        return settled, list(baseline.notices(mended))
-    if not (found or mended):
+        return settled, list(baseline.notices(fixed))
+    if not (found or fixed):
         return settled, []
-    renewed = baseline.renewed(found, mended)
+    renewed = baseline.renewed(found, fixed)
     write_baseline(settings.baseline, renewed)
     return settled, [f"{settings.baseline}: written with {plural(len(renewed), 'known finding')}"]
 

@@ -238,13 +238,13 @@ class _Reading:
             answers.findings[rule] = marked
         if not settings.baseline:
             return
-        mended = baseline.mended(self._selection.rules, {marks.path(path) for path in self._told}, settings.root)
+        fixed = baseline.fixed(self._selection.rules, {marks.path(path) for path in self._told}, settings.root)
         if settings.write_baseline:
-            renewed = baseline.renewed(known, mended)
+            renewed = baseline.renewed(known, fixed)
             write_baseline(settings.baseline, renewed)
             self.notices.append(f"{settings.baseline}: written with {plural(len(renewed), 'known finding')}")
         else:
-            self.notices += baseline.notices(mended)
+            self.notices += baseline.notices(fixed)
 
     def _lines(self, place: Location) -> Sequence[str]:
         return self._told[place.path].lines if place.path in self._told else ()

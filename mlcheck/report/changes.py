@@ -9,7 +9,7 @@ from mlcheck.report.safe import one_line
 
 
 def render(before: Report, after: Report, changes: tuple[Change, ...]) -> str:
-    """What is new, what is mended, what nobody looked at this time and what is still there."""
+    """What is new, what is fixed, what nobody looked at this time and what is still there."""
     moments = [digest.moment(one_line(report.started, 60)) or "a run without a date" for report in (before, after)]
     lines = [f"{one_line(after.subject, 200)}: from {moments[0]} to {moments[1]}"]
     if before.subject != after.subject:

@@ -193,9 +193,9 @@ def change_words(change: Change) -> str:
 
 
 def changes_counted(changes: Sequence[Change]) -> str:
-    """`1 new, 2 mended, 3 still there`; `nothing is wrong` without any."""
+    """`1 new, 2 fixed, 3 still there`; `nothing is wrong` without any."""
     counted = Counter(change.kind for change in changes)
-    told = {"new": "new", "mended": "mended", "waived": "waived", "gone": "not decided now", "still": "still there"}
+    told = {"new": "new", "fixed": "fixed", "waived": "waived", "gone": "not decided now", "still": "still there"}
     return (
         ", ".join(f"{counted[kind]} {words_}" for kind, words_ in told.items() if counted[kind]) or "nothing is wrong"
     )

@@ -35,14 +35,14 @@ def check(text: str, saved: str = "mlcheck-report.json") -> int:
     return main(["check", "--json", saved, "--html", "page.html"])
 
 
-def test_what_broke_is_new_and_what_was_mended_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_broke_is_new_and_what_was_fixed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     check(CAREFUL, "good.json")
     check(FORGETFUL, "bad.json")
     capsys.readouterr()
     assert main(["compare", "good.json", "bad.json"]) == 1
     assert re.search(r"^NEW     missing-zero-grad: This backward .*\n1 new$", capsys.readouterr().out, re.MULTILINE)
     assert main(["compare", "bad.json", "good.json"]) == 0
-    assert "MENDED  missing-zero-grad" in capsys.readouterr().out
+    assert "FIXED   missing-zero-grad" in capsys.readouterr().out
     assert main(["compare", "bad.json", "bad.json"]) == 0
     assert "STILL   missing-zero-grad: still there: This" in capsys.readouterr().out
 
@@ -52,13 +52,13 @@ def test_a_check_compares_with_the_report_it_replaces(capsys: pytest.CaptureFixt
     assert "since" not in capsys.readouterr().out
     check(CAREFUL)
     out = capsys.readouterr().out
-    assert re.search(r"note     since \d{4}-.*: 1 mended", out)
-    assert "mended: missing-zero-grad" in out
+    assert re.search(r"note     since \d{4}-.*: 1 fixed", out)
+    assert "fixed: missing-zero-grad" in out
     page = Path("page.html").read_text()
     assert "Since the last run" in page
-    assert 'class="change-mended"' in page
+    assert 'class="change-fixed"' in page
     assert main(["report", "mlcheck-report.json"]) == 0
-    assert "mended: missing-zero-grad" in capsys.readouterr().out
+    assert "fixed: missing-zero-grad" in capsys.readouterr().out
 
 
 def test_a_report_about_something_else_or_a_damaged_one_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:

@@ -248,10 +248,10 @@ def test_a_baseline_is_written_used_and_shrinks(capsys: Out) -> None:
     capsys.readouterr()
     write("train.py", CAREFUL)
     assert main(["lint"]) == 0
-    assert "1 finding mended" in capsys.readouterr().out
+    assert "1 finding fixed" in capsys.readouterr().out
     assert main(["lint", "--write-baseline"]) == 0
     assert main(["lint"]) == 0
-    assert "mended" not in capsys.readouterr().out.split("written")[1]
+    assert "fixed" not in capsys.readouterr().out.split("written")[1]
 
 
 @pytest.mark.parametrize("other", [["--write-baseline"], ["--baseline", "x.json"]])

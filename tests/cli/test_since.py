@@ -90,7 +90,7 @@ def test_a_new_file_is_new(capsys: Out) -> None:
 def test_what_is_mended_is_told(capsys: Out) -> None:
     write("old.py", "x = 1\n")
     assert main(["lint", "--new-since", "HEAD"]) == 0
-    assert "HEAD: 1 finding mended (softmax-before-ce in old.py)\n" in capsys.readouterr().out
+    assert "HEAD: 1 finding fixed (softmax-before-ce in old.py)\n" in capsys.readouterr().out
 
 
 def test_it_works_from_a_folder_and_with_whole_paths(

@@ -26,20 +26,20 @@ def test_new_mended_gone_and_still_there_in_this_order() -> None:
     before = [
         result("skipped", Outcome.FAIL, "x"),
         result("absent", Outcome.WARN, "x"),
-        result("mended", Outcome.FAIL, "x"),
+        result("fixed", Outcome.FAIL, "x"),
         result("waived", Outcome.ERROR),
         result("stays", Outcome.FAIL, "x", "y"),
     ]
     after = [
         result("skipped", Outcome.SKIP, reason="no loss here"),
-        result("mended", Outcome.PASS),
+        result("fixed", Outcome.PASS),
         result("waived", Outcome.WAIVED),
         result("stays", Outcome.WARN, "y", "z", "w"),
         result("fresh", Outcome.FAIL, "x"),
     ]
     assert [(change.kind, change.rule) for change in changes(before, after)] == [
         ("new", "fresh"),
-        ("mended", "mended"),
+        ("fixed", "fixed"),
         ("waived", "waived"),
         ("gone", "absent"),
         ("gone", "skipped"),

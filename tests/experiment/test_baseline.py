@@ -1,4 +1,4 @@
-"""What is known of experiment configs is hidden like what is known of code, and told when it is mended."""
+"""What is known of experiment configs is hidden like what is known of code, and told when it is fixed."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_code_and_configs_share_a_baseline(capsys: Out) -> None:
     assert found(capsys, "--baseline", "mlcheck-baseline.json") == set()
 
 
-def test_a_mended_config_is_told_and_taken_out(capsys: Out) -> None:
+def test_a_fixed_config_is_told_and_taken_out(capsys: Out) -> None:
     main(["lint", "--write-baseline"])
     write("experiment.yaml", TWICE.replace("  lr: 0.2\n", ""))
     capsys.readouterr()
     main(["lint", "--baseline", "mlcheck-baseline.json"])
-    assert "1 finding mended (duplicate-config-key in experiment.yaml)" in " ".join(capsys.readouterr().out.split())
+    assert "1 finding fixed (duplicate-config-key in experiment.yaml)" in " ".join(capsys.readouterr().out.split())
     main(["lint", "--write-baseline"])
     entries = json.loads(Path("mlcheck-baseline.json").read_text(encoding="utf-8"))["findings"]
     assert {entry["rule"] for entry in entries} >= {"softmax-before-ce"}

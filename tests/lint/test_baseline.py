@@ -1,4 +1,4 @@
-"""A baseline hides what is known, wherever its lines move, and says what is mended; nothing new gets past it."""
+"""A baseline hides what is known, wherever its lines move, and says what is fixed; nothing new gets past it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train(loader):
         loss.backward()
         optimizer.step()
 """
-MENDED = FORGETFUL.replace("        loss.backward()", "        optimizer.zero_grad()\n        loss.backward()")
+FIXED = FORGETFUL.replace("        loss.backward()", "        optimizer.zero_grad()\n        loss.backward()")
 AGAIN = "again" + FORGETFUL.partition("def train")[2]
 
 
@@ -133,10 +133,10 @@ def test_what_is_mended_is_told_and_taken_out() -> None:
     write("train.py", FORGETFUL)
     write("other.py", FORGETFUL)
     lint(write_baseline=True)
-    write("train.py", MENDED)
+    write("train.py", FIXED)
     assert lint().notices == (
         "known.json hides 1 finding",
-        f"known.json: 1 finding mended ({RULE} in train.py): `--write-baseline` takes it out",
+        f"known.json: 1 finding fixed ({RULE} in train.py): `--write-baseline` takes it out",
     )
     lint(write_baseline=True)
     assert [entry["path"] for entry in entries()] == ["other.py"]
@@ -147,7 +147,7 @@ def test_a_file_that_is_gone_is_mended() -> None:
     write("other.py", "x = 1\n")
     lint(write_baseline=True)
     Path("train.py").unlink()
-    assert "1 finding mended" in lint().notices[0]
+    assert "1 finding fixed" in lint().notices[0]
 
 
 @pytest.mark.parametrize("narrower", [{"paths": ["other.py"]}, {"select": ("softmax-before-ce",)}])
@@ -155,7 +155,7 @@ def test_what_was_not_looked_at_stays(narrower: dict[str, object]) -> None:
     write("train.py", FORGETFUL)
     write("other.py", "x = 1\n")
     lint(write_baseline=True)
-    write("train.py", MENDED)
+    write("train.py", FIXED)
     paths = narrower.pop("paths", [])
     assert lint(*paths, **narrower).notices == ()  # type: ignore[misc]
     lint(*paths, write_baseline=True, **narrower)  # type: ignore[misc]

@@ -50,7 +50,7 @@ def blind(level: float, walked: int) -> Overfit:
     [(1.0, 50, Outcome.INCONCLUSIVE), (1.0, 5, Outcome.FAIL), (1.0, 0, Outcome.FAIL), (0.7, 50, Outcome.FAIL)],
 )
 def test_what_is_to_be_remembered_for_long_is_learnt_late(level: float, walked: int, outcome: Outcome) -> None:
-    told = "keep over 50 steps" if outcome is Outcome.INCONCLUSIVE else "cannot be learnt by heart"
+    told = "keep over 50 steps" if outcome is Outcome.INCONCLUSIVE else "cannot be overfitted"
     says(cannot_overfit_one_batch.check(blind(level, walked)), outcome, told)
 
 

@@ -131,7 +131,7 @@ def test_a_loader_that_every_epoch_makes_anew_over_the_same_data(
 def test_memorising_with_the_batch_that_it_is_given(load_script: LoadScript) -> None:
     verdict = ask("cannot-overfit-one-batch", load_script(SOUND))
     assert verdict.outcome is Outcome.PASS, verdict.reason or verdict.summary
-    assert "16 samples learnt by heart" in verdict.summary
+    assert "16 samples overfitted" in verdict.summary
 
 
 def test_every_measurement_begins_where_the_first_began(load_script: LoadScript) -> None:

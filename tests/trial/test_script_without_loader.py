@@ -204,7 +204,7 @@ def test_all_data_at_once_that_a_model_could_hold_and_does_not(load_script: Load
     blind = AT_ONCE.replace("WIDTH", "64").replace("model(given)", "model(0 * given)")
     verdict = ask("cannot-overfit-one-batch", load_script(HEAD + blind))
     assert verdict.outcome is Outcome.FAIL, verdict.reason or verdict.summary
-    assert "96 samples cannot be learnt by heart" in verdict.summary
+    assert "96 samples cannot be overfitted" in verdict.summary
 
 
 FOLLOWED_BY_A_TARGET = """

@@ -21,6 +21,6 @@ def check(files: QueryFiles) -> Verdict:
             looked_at=files.lines,
         )
     told = f"{len(files.broken):,} of {plural(files.lines, 'line')} of the query files cannot be read and were left out"
-    help_ = "mend the line, or what writes it: the service was measured with the others"
+    help_ = "fix the line, or what writes it: the service was measured with the others"
     findings = tuple(Finding(line, help=help_) for line in files.broken[:_SHOWN])
     return Verdict(Outcome.FAIL, told, findings=findings, looked_at=files.lines)

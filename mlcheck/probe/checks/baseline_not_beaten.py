@@ -40,7 +40,7 @@ def check(passes: Passes, first: FirstLoss, run: ShortRun | None) -> Verdict:
     if message:
         finding = Finding(
             message,
-            help="what was learned by heart does not carry over: compare how labels, inputs and modes differ "
+            help="what was memorised does not carry over: compare how labels, inputs and modes differ "
             "between training and validation",
             numbers=numbers,
         )

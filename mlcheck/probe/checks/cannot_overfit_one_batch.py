@@ -1,4 +1,4 @@
-"""Judges whether the program can learn a batch by heart, and whose fault it is when it cannot."""
+"""Judges whether the program can memorise a batch, and whose fault it is when it cannot."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _program(seen: Overfit) -> Verdict:
     where = f"{100 * share:.0f} % of what a constant prediction costs ({floor.constant:.3g})"
     if seen.lowest is not None and seen.lowest > seen.goal and seen.whole:
         message = (
-            f"{plural(seen.samples, 'sample')} cannot be learnt by heart: what enters {seen.kind} comes from "
+            f"{plural(seen.samples, 'sample')} cannot be overfitted: what enters {seen.kind} comes from "
             f"{seen.made_by}, and "
             f"with that the loss cannot fall below {seen.lowest:.3g} ({tried})"
         )
@@ -112,7 +112,7 @@ def _program(seen: Overfit) -> Verdict:
         if _is_blind(seen, best, share)
         else "the fault is in the model, the loss or the data"
     )
-    message = f"{plural(seen.samples, 'sample')} cannot be learnt by heart: {tried}, {where}; {cause}"
+    message = f"{plural(seen.samples, 'sample')} cannot be overfitted: {tried}, {where}; {cause}"
     return _verdict(Outcome.FAIL, seen, message, "look at what enters the loss, and at which parameters change")
 
 
@@ -170,7 +170,7 @@ def _learnt_sentence(seen: Overfit, curve: Curve) -> str:
     if seen.heads > 1:
         return f"all {seen.heads} losses fall below a tenth of a constant prediction's in {plural(curve.steps, 'step')}"
     return (
-        f"{plural(seen.samples, 'sample')} learnt by heart in {plural(curve.steps, 'step')}: "
+        f"{plural(seen.samples, 'sample')} overfitted in {plural(curve.steps, 'step')}: "
         f"loss {curve.values[0]:.3g} to {curve.best:.2g}, where a constant prediction costs {seen.floors.constant:.3g}"
     )
 
@@ -212,7 +212,7 @@ def _figure(seen: Overfit) -> Figure:
     if seen.floors:
         lines = [
             {"name": "constant prediction", "y": seen.floors.constant},
-            {"name": "learnt by heart", "y": seen.floors.target},
+            {"name": "overfitted", "y": seen.floors.target},
         ]
     data = {
         "series": [{"name": curve.name, "y": list(curve.values)} for curve in curves],

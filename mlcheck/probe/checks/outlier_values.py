@@ -52,7 +52,7 @@ def _fault(columns: Columns, most: float) -> Finding | None:
     return Finding(
         f"{_named(columns, place)} holds {value:.6g}, {float(times[place]):.3g} times as "
         f"far from its median as 99 % of its {columns.rows:,} values{missing}",
-        help="mend or leave out such samples; one of them outweighs all others in a mean, a scale and a squared error",
+        help="fix or leave out such samples; one of them outweighs all others in a mean, a scale and a squared error",
         numbers={"value": value, "bulk": bulk, "times": float(times[place])},
     )
 
@@ -69,6 +69,6 @@ def _apart_from_all(columns: Columns, most: float) -> Finding | None:
     return Finding(
         f"{_named(columns, place)} is {value:.6g} in {share:.2g} % of {plural(columns.rows, 'value')}, "
         f"{gap:.3g} times as far from its median as any other: it looks like a code for a missing value",
-        help="mend or leave out such samples, or fill them with the median beside a column that says so",
+        help="fix or leave out such samples, or fill them with the median beside a column that says so",
         numbers={"value": value, "share": float(columns.repeated[place]), "times": gap},
     )

@@ -1,4 +1,4 @@
-"""A few distinct samples of a real batch, to be learnt by heart."""
+"""A few distinct samples of a real batch, to be memorised."""
 
 from __future__ import annotations
 

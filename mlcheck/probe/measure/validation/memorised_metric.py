@@ -1,4 +1,4 @@
-"""The metric that a search goes by, on a few training samples, before they are learnt by heart and after."""
+"""The metric that a search goes by, on a few training samples, before they are memorised and after."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MemorisedMetric:
             losses = _learn(trial, batch, Clock(min(_SECONDS, seconds / 20)))
             after = _metric(trial, batch)
         if losses[0] <= 0 or not 0 <= losses[-1] <= _LEARNT * losses[0]:
-            raise inconclusive(f"{samples} samples were not learnt by heart in {len(losses)} steps")
+            raise inconclusive(f"{samples} samples were not overfitted in {len(losses)} steps")
         return cls(trial.searched_metric, before, after, losses[0], losses[-1], samples)
 
 
