@@ -14,6 +14,7 @@ from mlcheck.core.dataclasses import dataclass, field
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.files.additions import write_additions
 from mlcheck.lint.files.annotations import drop_annotations
+from mlcheck.lint.files.arguments import place_arguments
 from mlcheck.lint.files.remarks import without_remarks
 from mlcheck.lint.files.slim import slimmed
 
@@ -88,6 +89,7 @@ def parse(path: str, data: bytes, module: str = "", slim: bool = False) -> Sourc
     assert isinstance(tree, ast.Module)
     drop_annotations(tree, text)
     write_additions(tree, text)
+    place_arguments(tree, text)
     return Source(path, text, slimmed(tree, text) if slim else tree, module)
 
 
