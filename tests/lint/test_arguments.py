@@ -72,3 +72,13 @@ def test_a_loss_held_in_a_name_is_called_so_too() -> None:
     assert read("criterion(target=b, input=a)", either) == "criterion(target=b, input=a)"
     of_more = f"{IMPORTS}criterion = nn.CosineEmbeddingLoss()\n"
     assert read("criterion(a, b, target=c)", of_more) == "criterion(a, b, target=c)"
+    unpacked = f"{held}model, criterion = build()\n"
+    assert read("criterion(target=b, input=a)", unpacked) == "criterion(target=b, input=a)"
+    assert read("self.loss(input=a, target=b)", f"{IMPORTS}self.loss = nn.L1Loss()\n") == "self.loss(a, b)"
+
+
+def test_a_call_over_many_lines_or_deep_within_is_found() -> None:
+    assert read("x = y + [\n  F.mse_loss(\n    input=a,\n    target=b,\n  )]") == "x = y + [F.mse_loss(a, b)]"
+    inner = "def f():\n    from torch.nn import functional as G; return G.mse_loss(input=a, target=b)"
+    assert "G.mse_loss(a, b)" in read(inner)
+    assert isinstance(parse("deep.py", f"{IMPORTS}{'+'.join(['F.relu(input=a)'] * 900)}\n".encode()), Source)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
 
 from mlcheck.core.patterns import pattern
 
@@ -10,6 +13,7 @@ _BY_NAME = pattern(
     r"[(,]\s*(?:input|other|target|tensors?|obj|f|seed|data|model|function|parameters|max_norm|params"
     r"|optimizer|module|datasets?|indices|lengths|state_dict)\s*=[^=]"
 )
+_IMPORT = pattern(r"import\b")
 _LEADING = {
     "torch": (("input", "other"), ("tensors",), ("obj", "f"), ("f",), ("seed",), ("data",), ("model",)),
     "torch.nn.functional": (("input", "target"), ("tensor",)),
@@ -37,20 +41,45 @@ _OF_MORE = ("CTCLoss", "EmbeddingLoss", "RankingLoss", "TripletMarginLoss", "Tri
 
 def place_arguments(tree: ast.Module, text: str) -> None:
     """Rewrite them in the tree, wherever an import of the file tells that the function is torch's."""
-    if "torch" not in text or _BY_NAME.search(text) is None:
+    if "torch" not in text or not (by_name := _lines(_BY_NAME, text)):
         return
-    imported = _imported(tree)
-    losses = _losses(tree, imported) if "Loss(" in text else set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.keywords:
-            full = _full_name(node.func, imported)
-            module, _, last = full.rpartition(".")
-            if not full and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-                _place(node, _METHODS[node.func.attr])
-            elif not full and ast.unparse(node.func) in losses:
-                _place(node, _LEADING["torch.nn.functional"][:1])
-            elif last not in _OTHERWISE:
-                _place(node, _LEADING.get(module, ()))
+    calls = [node for node in _over(tree, by_name) if isinstance(node, ast.Call) and node.keywords]
+    imported = _imported(_over(tree, _lines(_IMPORT, text)))
+    unknown = []
+    for call in calls:
+        full = _full_name(call.func, imported)
+        module, _, last = full.rpartition(".")
+        if not full and isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
+            _place(call, _METHODS[call.func.attr])
+        elif not full and _spelled(call.func) and any(keyword.arg == "target" for keyword in call.keywords):
+            unknown.append(call)
+        elif last not in _OTHERWISE:
+            _place(call, _LEADING.get(module, ()))
+    losses = _losses(tree, text, {_spelled(call.func) for call in unknown}, imported) if unknown else set()
+    for call in unknown:
+        if _spelled(call.func) in losses:
+            _place(call, _LEADING["torch.nn.functional"][:1])
+
+
+def _lines(what: re.Pattern[str], text: str) -> list[int]:
+    """The numbers of the lines on which such things end."""
+    found, line, seen = [], 1, 0
+    for match in what.finditer(text):
+        line, seen = line + text.count("\n", seen, match.end()), match.end()
+        found.append(line)
+    return found
+
+
+def _over(tree: ast.Module, lines: list[int]) -> Iterator[ast.AST]:
+    """What stands on one of these lines, and what holds it; the rest of a file is not looked through."""
+    left: list[ast.AST] = [tree]
+    while left:
+        for child in ast.iter_child_nodes(left.pop()):
+            first = getattr(child, "lineno", 0)
+            place = bisect_left(lines, first)
+            if not first or (place < len(lines) and lines[place] <= getattr(child, "end_lineno", 0)):
+                left.append(child)
+                yield child
 
 
 def _place(call: ast.Call, signatures: tuple[tuple[str, ...], ...]) -> None:
@@ -69,22 +98,24 @@ def _place(call: ast.Call, signatures: tuple[tuple[str, ...], ...]) -> None:
             return
 
 
-def _losses(tree: ast.Module, imported: dict[str, str]) -> set[str]:
-    """Names and attributes that hold nothing but losses of torch that take an input and its target."""
+def _losses(tree: ast.Module, text: str, asked: set[str], imported: dict[str, str]) -> set[str]:
+    """Which of the names and attributes hold nothing but losses of torch that take an input and its target."""
+    assigned = re.compile(rf"(?:{'|'.join(map(re.escape, asked))})\s*=[^=]")
     held: dict[str, bool] = {}
-    for node in ast.walk(tree):
+    for node in _over(tree, _lines(assigned, text)):
         for target in node.targets if isinstance(node, ast.Assign) else ():
             assert isinstance(node, ast.Assign)
             made = _full_name(node.value.func, imported) if isinstance(node.value, ast.Call) else ""
             of_two = made.startswith("torch.nn.") and made.endswith("Loss") and not made.endswith(_OF_MORE)
-            held[ast.unparse(target)] = held.get(ast.unparse(target), True) and of_two
+            for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+                held[_spelled(name)] = held.get(_spelled(name), True) and of_two
     return {name for name, of_losses in held.items() if of_losses}
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
+def _imported(nodes: Iterator[ast.AST]) -> dict[str, str]:
     """What each name means that imports bring, wherever they stand; "" where they disagree."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
                 name, meant = _meant(node, alias)
@@ -100,7 +131,14 @@ def _meant(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> tuple[str, st
 
 
 def _full_name(node: ast.expr, imported: dict[str, str]) -> str:
-    if isinstance(node, ast.Name):
-        return imported.get(node.id, "")
-    owner = _full_name(node.value, imported) if isinstance(node, ast.Attribute) else ""
-    return f"{owner}.{node.attr}" if owner and isinstance(node, ast.Attribute) else ""
+    first, dot, rest = _spelled(node).partition(".")
+    return f"{imported[first]}{dot}{rest}" if imported.get(first) else ""
+
+
+def _spelled(node: ast.expr) -> str:
+    """`self.loss` as it is written; "" for anything but a name and its attributes."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
