@@ -144,7 +144,8 @@ def reaches(m: Machine, key: Hashable, traces: frozenset[Forward], rivals: int) 
         return "wrapped"
     wholes = {outer for part in owned for outer in modes.ancestors(m, part)}
     called = {owner_key(trace.module) for trace in unknown}  # and nobody saw which of its parts each of them called
-    return "no" if graph.UNSEEN not in traces and called.isdisjoint(wholes) else "unseen"
+    nameless = any(isinstance(part, int) and m.store.get(("owner", part)) for part in owned)  # any module may be meant
+    return "no" if graph.UNSEEN not in traces and called.isdisjoint(wholes) and not nameless else "unseen"
 
 
 def zero(m: Machine, node: ast.AST, optimizer: Value) -> None:
