@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Clip, Facts
 from mlcheck.lint.nodes import last_name
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.training.clipping import after_step, before_backward, of_other_module
 
 Spot = tuple[str, int, int]
@@ -34,7 +35,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     for clips in walks.values():
         last = clips[-1]
         kinds = {grads.kind for clip in clips for grads in clip.grads}
-        if not all(clip.grads for clip in clips) or not kinds <= {"used", "clean"} or _measures(last.place.node):
+        if (
+            not all(clip.grads for clip in clips)
+            or not kinds <= {"used", "clean"}
+            or _measures(facts.sites.call_at(last.place))
+        ):
             continue
         when, mend = _WHY["used" if kinds == {"used"} else "clean"]
         yield Finding(
@@ -51,10 +56,10 @@ def _as_written(facts: Facts, walks: Mapping[Spot, list[Clip]]) -> Iterator[Find
     for each in after_step(facts.sites):
         kinds = {grads.kind for clip in walks.get(each.clip.place.spot, ()) for grads in clip.grads}
         unknown = "unknown" in kinds and kinds <= {"unknown", *_WHY}
-        if (each.always or unknown) and not _measures(each.clip.node):
+        if (each.always or unknown) and not _measures(each.clip):
             yield _misplaced("used", each.clip, each.step)
     for each in before_backward(facts.sites):
-        if not _measures(each.clip.node):
+        if not _measures(each.clip):
             yield _misplaced("clean", each.clip, each.backward)
 
 
@@ -68,7 +73,9 @@ def _misplaced(kind: str, clip: Call, other: Call) -> Finding:
     )
 
 
-def _measures(node: ast.AST) -> bool:
+def _measures(clip: Call | None) -> bool:
     """An infinite limit asks for the norm alone."""
-    given = [*node.args[1:2], *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
-    return any("inf" in ast.unparse(limit) for limit in given)
+    if clip is None:
+        return False
+    given = [*clip.node.args[1:2], *(keyword.value for keyword in clip.node.keywords)]
+    return any("inf" in ast.unparse(each.node) for limit in given for each in origins(clip.file, limit, clip.context))

@@ -11,6 +11,7 @@ from mlcheck.lint.sites.origins import returns
 from mlcheck.lint.sites.ranks import DDP, names_of_choice
 from mlcheck.lint.sites.training.bypassing import bypassed
 from mlcheck.lint.sites.training.handing import handed_over
+from mlcheck.lint.sites.training.optimizers import around
 
 LOOKS_AT = "distributed model"
 WORDS = ("DistributedDataParallel",)
@@ -37,13 +38,14 @@ def check(facts: Facts) -> Iterator[Finding]:
                 related=(wrap.place.location,),
             )
         inner = wrap.argument("module", 0)
+        names = _all_names(wrap)
         for name in names_of_choice(wrap):
             for loop in _training(wrap):
                 calls = _calls_in(wrap, loop)
-                if any(_is(node.func, name) for node in calls) or _hands_on(calls, name):
+                if any(_is(node.func, each) for node in calls for each in names) or _hands_on(calls, name):
                     continue
                 for node in calls:
-                    raw = _named(inner) not in ("", name) and _is(node.func, _named(inner))
+                    raw = _named(inner) not in ("", *names) and _is(node.func, _named(inner))
                     past = _is_inner(node.func, name) or _is_opened(wrap, node.func, name)
                     if (raw or past or _computes_loss(loop, node, name)) and node.args:
                         yield Finding(
@@ -53,6 +55,19 @@ def check(facts: Facts) -> Iterator[Finding]:
                             help=f"call `{name}(...)`; the model inside it is for saving and loading",
                             related=(wrap.place.location,),
                         )
+
+
+def _all_names(wrap: Call) -> set[str]:
+    """The names of the wrapper: those it is given, those that get it from them, and properties that return it."""
+    names = set(names_of_choice(wrap))
+    for node in walk(wrap.cls.node if wrap.cls is not None else around(wrap)):
+        if isinstance(node, ast.Assign) and any(_is(node.value, name) for name in names):
+            names |= {*map(_named, node.targets)} - {""}
+    for method in wrap.cls.methods.values() if wrap.cls is not None else ():
+        given = list(returns(method)) if any(is_name(each, "property") for each in method.node.decorator_list) else []
+        if len(given) == 1 and any(_is(given[0], name) for name in names):
+            names.add(method.name)
+    return names
 
 
 def _calls_in(wrap: Call, loop: ast.AST) -> list[ast.Call]:

@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             continue
         if _is_of_new_model(facts, made, loop) or _is_made_once(facts, made):
             continue
-        if _is_step_of_training(facts, made, loop) and not _RESTARTS.search(ast.unparse(loop.node)):
+        if _is_step_of_training(facts, made, loop) and not _starts_over(facts, made, loop):
             yield _finding(made)
     yield from _left_to_a_default(facts)
 
@@ -52,6 +52,14 @@ def _age(owner: Hashable) -> int:
     if isinstance(owner, tuple):
         return max((_age(part) for part in owner), default=0)
     return owner if isinstance(owner, int) else 0
+
+
+def _starts_over(facts: Facts, made: Optimizer, loop: Loop) -> bool:
+    """Whether each turn begins with other weights: set in the loop, or in the function that it calls for a turn."""
+    call = facts.sites.call_at(made.place)
+    function = call.function if call is not None else None
+    turn = [loop.node] if function is None or loop.node in function.nodes else [loop.node, function.node]
+    return any(_RESTARTS.search(ast.unparse(node)) for node in turn)
 
 
 def _is_of_new_model(facts: Facts, made: Optimizer, loop: Loop) -> bool:

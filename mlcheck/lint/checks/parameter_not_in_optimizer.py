@@ -10,6 +10,7 @@ from mlcheck.lint.nodes import is_name, last_name, loads, stores, walk
 from mlcheck.lint.sites import Call, File
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.injecting import injected
+from mlcheck.lint.sites.origins import callers
 from mlcheck.lint.sites.training.doubled_optimizers import doubled
 from mlcheck.lint.sites.training.groups import forgotten_groups
 from mlcheck.lint.sites.training.named_groups import left_out_by_name
@@ -23,6 +24,7 @@ _WITHOUT_PARAMETERS = (
     *("Identity", "Dropout", "ReLU", "ELU", "GELU", "Softmax", "Flatten", "Sigmoid", "Tanh", "Pool", "Parameter"),
     *("SiLU", "Hardswish", "Mish", "Upsample", "PixelShuffle", "Pad", "Loss"),
 )
+_AROUND = ("Sequential", "DataParallel")
 _HANDED_ON = ("add_param_group", "param_groups")
 
 
@@ -175,14 +177,16 @@ def _layer_put_in(made: Call, model: str, optimizer: str) -> ast.expr | None:
                 root = root.value
             if root is not target and is_name(root, model):
                 found = target
-    return found if used else None
+    above = callers(made.file.sites, made.function) if made.function is not None else ()
+    extended = any(word in ast.unparse(around(call)) for call in above for word in _HANDED_ON)
+    return found if used and not extended else None
 
 
 def _is_layer(file: File, node: ast.expr, near: Call) -> bool:
     last = file.called(node, near.context).removeprefix("torch.nn.")
     if not isinstance(node, ast.Call) or not last or "." in last or any(word in last for word in _WITHOUT_PARAMETERS):
         return False
-    return last != "Sequential" or any(_is_layer(file, layer, near) for layer in node.args)
+    return last not in _AROUND or any(_is_layer(file, layer, near) for layer in node.args)
 
 
 def _thawed(facts: Facts) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import OPEN, Call, Context, Function, Sites
 from mlcheck.lint.sites.guards import conditions
-from mlcheck.lint.sites.origins import callers
+from mlcheck.lint.sites.origins import callers, returns
 
 LOOKS_AT = "random generator"
 WORDS = ("seed",)
@@ -168,7 +168,7 @@ def _in_training_loop(call: Call) -> bool:
     if not any(other.function is function and other.node.lineno > call.node.lineno for other in drawn):
         return False
     above = list(callers(call.file.sites, function))
-    makes = any(isinstance(node, ast.Call) and _makes_anew(node) for node in function.nodes)
+    makes = any(isinstance(node, ast.Call) and _makes_anew(call, node) for node in function.nodes)
     trains = _trains(function.nodes) and not makes
     return bool(above) and all(_is_in_loop(each, trains) for each in above)
 
@@ -184,7 +184,7 @@ def _is_in_loop(call: Call, trains: bool = False) -> bool:
     if not isinstance(loop, ast.For | ast.While) or any(_returns(statement) for statement in loop.body):
         return False
     inside = [node for node in walk(loop) if isinstance(node, ast.Call) and node.lineno >= call.node.lineno]
-    makes = [node for node in walk(loop) if isinstance(node, ast.Call) and _makes_anew(node)]
+    makes = [node for node in walk(loop) if isinstance(node, ast.Call) and _makes_anew(call, node)]
     return (trains or _trains(inside)) and not makes and not _is_stepped_anew(loop)
 
 
@@ -201,9 +201,16 @@ def _trains(nodes: Iterable[ast.AST]) -> bool:
     return {"backward", "step"} <= last
 
 
-def _makes_anew(node: ast.Call) -> bool:
-    """A model or an optimizer that is made in the loop: one experiment in each turn."""
-    name = last_name(node.func)
+def _makes_anew(seed: Call, node: ast.Call) -> bool:
+    """A model or an optimizer that is made in the loop, perhaps by a function: one experiment in each turn."""
+    named = seed.file.resolve(node.func, seed.context)
+    if isinstance(named, Function):
+        values = [each for each in returns(named) if isinstance(each, ast.Call)]
+        return any(_is_maker(last_name(value.func)) for value in values)
+    return _is_maker(last_name(node.func))
+
+
+def _is_maker(name: str) -> bool:
     return name in ("SGD", "Adam", "AdamW", "RMSprop", "parameters", "deepcopy", "load_state_dict") or (
         name[:1].isupper() and name.endswith(("Net", "Model", "Classifier", "MLP", "CNN", "Network"))
     )

@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
+from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.sites.ranks import DDP, mentions_rank, owned, runs_on_every_rank, starts
 from mlcheck.lint.sites.weights.read_too_early import read_too_early
 
@@ -41,8 +42,8 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _is_in_memory(call: Call) -> bool:
     """`torch.save(state, io.BytesIO())`."""
     target = call.argument("f", 1)
-    value, context = call.file.value(target, call.context) if target is not None else (None, call.context)
-    return isinstance(value, ast.Call) and call.file.resolve(value.func, context) == "io.BytesIO"
+    found = origins(call.file, target, call.context) if target is not None else []
+    return any(each.name == "io.BytesIO" for each in found)
 
 
 def _is_of_own_share(call: Call) -> bool:
@@ -54,7 +55,7 @@ def _is_of_own_share(call: Call) -> bool:
 
 def _names_rank(call: Call) -> bool:
     """Whether the file's name, or what is saved, differs by rank."""
-    for node in call.node.args:
+    for node in (*call.node.args, *(word.value for word in call.node.keywords)):
         value, _ = call.file.value(node, call.context)
         if _differs(call, value) or _differs(call, node):
             return True

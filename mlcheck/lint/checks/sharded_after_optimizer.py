@@ -8,7 +8,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
-from mlcheck.lint.sites.training.optimizers import before_training, optimized, optimizers
+from mlcheck.lint.sites.training.optimizers import around, before_training, optimized, optimizers
 
 LOOKS_AT = "sharded model"
 WORDS = ("FullyShardedDataParallel", "fully_shard")
@@ -24,16 +24,15 @@ def check(facts: Facts) -> Iterator[Finding]:
     for call, model in (each for optimizer in made for each in optimized(optimizer)):
         later = list(before_training(call))
         shards = [found for statement in later if (found := _shards(call, statement, model)) is not None]
-        if _GIVEN.search(call.file.text) or any(_makes_optimizer(call, statement) for statement in later):
+        if not shards or _GIVEN.search(call.file.text) or _is_made_anew(call, later):
             continue
-        if shards:
-            yield Finding(
-                f"`{model}` is sharded after its optimizer was made: the optimizer holds parameters that the "
-                "model no longer has",
-                call.file.place(shards[0], call.context).location,
-                help="shard the model first, and make the optimizer of what that gives",
-                related=(call.place.location,),
-            )
+        yield Finding(
+            f"`{model}` is sharded after its optimizer was made: the optimizer holds parameters that the "
+            "model no longer has",
+            call.file.place(shards[0], call.context).location,
+            help="shard the model first, and make the optimizer of what that gives",
+            related=(call.place.location,),
+        )
 
 
 def _shards(call: Call, statement: ast.stmt, model: str) -> ast.Call | None:
@@ -46,7 +45,9 @@ def _shards(call: Call, statement: ast.stmt, model: str) -> ast.Call | None:
     return None
 
 
-def _makes_optimizer(call: Call, statement: ast.stmt) -> bool:
-    """Whether the optimizer is made anew, by the same call or another."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(isinstance(target, ast.Name) and target.id in call.file.names_given(call.node) for target in targets)
+def _is_made_anew(call: Call, later: list[ast.stmt]) -> bool:
+    """Whether what holds the optimizer is given another, by the same call or another."""
+    made = [each for each in walk(around(call)) if isinstance(each, ast.Assign) and each.value is call.node]
+    kept = {ast.unparse(target) for each in made for target in each.targets}
+    targets = (target for each in later if isinstance(each, ast.Assign) for target in each.targets)
+    return any(ast.unparse(target) in kept for target in targets)

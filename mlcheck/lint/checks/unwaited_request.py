@@ -1,10 +1,12 @@
 """unwaited-request: a transfer is started, and nothing waits for it."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
+from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "asynchronous transfer"
@@ -33,6 +35,9 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _is_dropped(call: Call) -> bool:
     """A statement of its own, or a name that is never read."""
+    named = (node for node in walk(call.file.module.source.tree) if isinstance(node, ast.NamedExpr))
+    if any(node.value is call.node and node not in call.file.statements for node in named):
+        return False
     names = call.file.names_given(call.node)
     if names:
         function = call.function

@@ -146,7 +146,8 @@ def _is_alone(call: Call, kinds: set[str]) -> bool:
     if cls is None or part is None:
         return False
     if is_name(part, "self"):
-        own = [value for attribute in cls.attributes for value in _values(cls, attribute)]
+        own: list[ast.AST] = [value for attribute in cls.attributes for value in _values(cls, attribute)]
+        own += [node for value in own for node in _made_by(cls, value)]
         return sum(_made(value, layers) for value in own) == 1 == _made(call.file.module.source.tree, layers)
     if not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":
         return False
@@ -168,6 +169,14 @@ def _is_for_parts(call: Call) -> bool:
 
 def _values(cls: Class, attribute: str) -> list[ast.expr]:
     return [assigned.value for _, assigned in cls.attributes.get(attribute, ()) if assigned.value is not None]
+
+
+def _made_by(cls: Class, value: ast.AST) -> Iterator[ast.AST]:
+    """The functions of the project that a value is made by."""
+    for node in walk(value):
+        named = cls.file.resolve(node.func, cls.defined.inner) if isinstance(node, ast.Call) else None
+        if isinstance(named, Function):
+            yield named.node
 
 
 def _made(tree: ast.AST, layers: set[str]) -> int:

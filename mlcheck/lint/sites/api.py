@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.named_tuples import NamedTuple
 from mlcheck.lint.names import canonical
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.model import Call
 from mlcheck.lint.sites.project import Sites
 
@@ -120,7 +121,7 @@ def _is_tried(call: Call) -> bool:
         if outer.kind == "try":
             return True
         if isinstance(outer.node, ast.If | ast.IfExp):
-            test = ast.unparse(outer.node.test).lower()
+            test = ast.unparse(source(call.file, outer.node.test, outer)[0]).lower()
             if "hasattr" in test or "version" in test or "torch_" in test:
                 return True
     return False

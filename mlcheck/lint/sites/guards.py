@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from mlcheck.core.patterns import pattern
 from mlcheck.lint.nodes import walk
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import is_module
 from mlcheck.lint.sites.model import Call, Function
 from mlcheck.lint.sites.scopes import Context
+
+if TYPE_CHECKING:
+    from mlcheck.lint.sites.file import File
 
 _TRAINING = pattern(r"\b(?:is_|self\.)?train(?:ing|_mode)?\b|\beval\b|\bdeterministic\b|\binference\b")
 
@@ -22,6 +27,11 @@ def conditions(context: Context) -> list[ast.expr]:
         if isinstance(outer.node, ast.If):
             found.append(outer.node.test)
     return found
+
+
+def told_conditions(file: File, context: Context) -> list[ast.expr]:
+    """As `conditions`; of `if wanted:` what `wanted` was last assigned."""
+    return [source(file, test, context)[0] for test in conditions(context)]
 
 
 def on_failure(context: Context) -> bool:

@@ -33,7 +33,7 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
     file = call.file
     if _leaves_the_rest(loop.node):
         return True
-    tests = [(branch.test, branch.context) for branch in branches(call.context, loop)]
+    tests = [source(file, branch.test, branch.context) for branch in branches(call.context, loop)]
     tests += [(test, call.context) for test in _passed_over(loop.node, call.node)]
     remainders = [
         (part, context)
