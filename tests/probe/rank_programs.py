@@ -1,20 +1,20 @@
 """Programs that run on two ranks: a sound one, and what turns it into another, sound or broken.
 
-The ranks are forks of the test process, which has torch already: a launcher and two fresh interpreters for each
-program would take most of a test's time. What the launcher adds is tested in tests/trial/test_ranks.py.
+The ranks are forks of a process that has imported torch and computed nothing: a launcher and two fresh interpreters
+for each program would take most of a test's time, and a fork of a process that went backward cannot (torch refuses it
+where it is built for CUDA). What the launcher adds is tested in tests/trial/test_ranks.py.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import signal
 import socket
 import time
 import warnings
 from importlib import import_module
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-
-import torch._dynamo  # noqa: F401 - DistributedDataParallel imports it, which costs seconds: here once for all ranks
 
 from mlcheck.core.check import Verdict
 from mlcheck.core.finding import Location
@@ -29,6 +29,9 @@ RULES = (
     *("rank-dies-or-hangs", "ranks-draw-same-noise", "ranks-drift-apart", "ranks-uneven", "save-on-all-ranks"),
     *("set-epoch-missing", "ranks-on-one-gpu"),
 )
+
+# DistributedDataParallel imports torch._dynamo, which costs seconds: here once for all ranks.
+_IMPORTED = ("torch._dynamo", "mlcheck.probe.measure.ranks.run", "mlcheck.trial.ranks.rank")
 
 BASE = """
 import copy
@@ -83,7 +86,7 @@ def changed(*changes: tuple[str, str], seed: int = 0) -> str:
 
 
 def run_ranks(source: str, folder: Path, *, world: int = 2, patience: float = 3.0) -> RankRun:
-    """The program in `folder`, on forked ranks."""
+    """The program in `folder`, on ranks of its own."""
     program, scratch = folder / "train.py", folder / "scratch"
     program.write_text(source)
     scratch.mkdir()
@@ -91,18 +94,20 @@ def run_ranks(source: str, folder: Path, *, world: int = 2, patience: float = 3.
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ranks = [_fork(job, rank, port) for rank in range(world)]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*_IMPORTED])
+    ranks = [context.Process(target=_rank, args=(job, rank, port)) for rank in range(world)]
+    for process in ranks:
+        process.start()
     _reap(ranks)
     return RankRun(stories(scratch, world), "", Location(str(program), 1))
 
 
-def _fork(job: RankJob, rank: int, port: int) -> int:
-    process = os.fork()
-    if process:
-        return process
+def _rank(job: RankJob, rank: int, port: int) -> None:
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(job.world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
+    multiprocessing.set_start_method("fork", force=True)  # the server that forked this process is not its own
     warnings.simplefilter("default")  # those of a program are no failures of the test
     try:
         rank_process.main(job.dumps())
@@ -110,17 +115,12 @@ def _fork(job: RankJob, rank: int, port: int) -> int:
         os._exit(3)
 
 
-def _reap(ranks: list[int]) -> None:
+def _reap(ranks: list[BaseProcess]) -> None:
     end = time.monotonic() + 40
-    open_ = set(ranks)
-    while open_ and time.monotonic() < end:
-        for process in list(open_):
-            if os.waitpid(process, os.WNOHANG)[0]:
-                open_.discard(process)
-        time.sleep(0.01)
-    for process in open_:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
+    for process in ranks:
+        process.join(max(0.0, end - time.monotonic()))
+        process.kill()
+        process.join()
 
 
 def judge(rule: str, run: RankRun) -> Verdict:
