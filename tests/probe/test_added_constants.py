@@ -123,3 +123,88 @@ def test_what_an_adversary_says_of_real_samples_in_the_other_s_step() -> None:
 def test_regression_with_a_bias_beside() -> None:
     batches = [(torch.randn(16, 8), torch.randn(16, 5))] * 2
     says(ask(RULE, trial_of(mlp(), batches, lambda m, b: F.mse_loss(m(b[0]), b[1]))), Outcome.PASS, "no term")
+
+
+class Scaled(nn.Module):
+    """A likelihood under a change of variables: samples that a network scales, and what the scale adds for each."""
+
+    def __init__(self, told: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.shift, self.net, self.told = nn.Parameter(torch.zeros(8)), mlp(), told
+
+    def forward(self, x: Tensor) -> Tensor:
+        log_scale = torch.tanh(self.net(x))
+        volume = self.shift.sum() + self.told(log_scale)
+        scaled = (x[:, : log_scale.shape[1]] + self.shift[: log_scale.shape[1]]) * log_scale.exp()
+        return -0.5 * scaled.square().sum(1) + volume
+
+
+def likelihood(told: Callable[[Tensor], Tensor]) -> Trial:
+    return trial_of(Scaled(told), classes(8), lambda model, batch: -model(batch[0]).mean())
+
+
+PER_SAMPLE: dict[str, Callable[[Tensor], Tensor]] = {
+    "detached": lambda s: s.detach().sum(1),
+    "detached after": lambda s: s.sum(1).detach(),
+    "of its data": lambda s: s.data.sum(1),
+    "out of numpy": lambda s: torch.from_numpy(s.detach().numpy().sum(1)),
+}
+
+
+@pytest.mark.parametrize("name", PER_SAMPLE)
+def test_a_term_for_each_sample_that_trains_nothing(name: str) -> None:
+    verdict = ask(RULE, likelihood(PER_SAMPLE[name]))
+    says(verdict, Outcome.WARN, "trains nothing")
+    assert verdict.findings[0].location.path.endswith("test_added_constants.py")
+
+
+RIGHT_PER_SAMPLE: dict[str, Callable[[Tensor], Tensor]] = {
+    "with its gradient": lambda s: s.sum(1),
+    "a number of each sample": lambda s: s.sum(1) + torch.arange(len(s)),
+    "told as rounded, trained as it is": lambda s: s.sum(1) + (s.round(decimals=1) - s).detach().sum(1) * 0,
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_PER_SAMPLE)
+def test_terms_for_each_sample_that_train(name: str) -> None:
+    assert ask(RULE, likelihood(RIGHT_PER_SAMPLE[name])).outcome is Outcome.PASS
+
+
+def chosen(straight: Callable[[Tensor, Tensor], Tensor]) -> Trial:
+    """What a choice among classes is worth, by a gradient that goes straight through the choice."""
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        soft = model(batch[0]).softmax(1)
+        hard = F.one_hot(soft.argmax(1), soft.shape[1]).float()
+        return -(straight(soft, hard) * F.one_hot(batch[1], soft.shape[1])).sum(1).mean()
+
+    return trial_of(mlp(), classes(8), loss)
+
+
+def without_graph(soft: Tensor, hard: Tensor) -> Tensor:
+    with torch.no_grad():
+        gap = hard - soft
+    return soft + gap
+
+
+STRAIGHT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "the difference detached": lambda soft, hard: soft + (hard - soft).detach(),
+    "the choice first": lambda soft, hard: hard - soft.detach() + soft,
+    "the gradient first": lambda soft, hard: soft - soft.detach() + hard,
+    "the choice, then both": lambda soft, hard: hard + soft - soft.detach(),
+    "under no_grad": without_graph,
+}
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_a_gradient_that_goes_straight_through_a_choice(name: str) -> None:
+    assert ask(RULE, chosen(STRAIGHT[name])).outcome is Outcome.PASS
+
+
+def test_an_advantage_whose_baseline_is_detached() -> None:
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        scores = model(batch[0])
+        taken = scores.log_softmax(1).gather(1, batch[1][:, None]).squeeze(1)
+        return -(taken * (batch[0].sum(1) - scores.detach().mean(1))).mean() + 0.01 * scores.square().mean()
+
+    assert ask(RULE, trial_of(mlp(), classes(8), loss)).outcome is Outcome.PASS

@@ -56,7 +56,10 @@ def graph_nodes(root: torch.Tensor, limit: int = 50_000) -> set[Any]:
     return seen
 
 
-_ADDING_UP = ("Neg", "Add", "Sub", "Mul", "Div", "Sum", "Mean", "Stack", "Squeeze", "View", "Alias", "ToCopy", "Clone")
+_ADDING_UP = (
+    "Neg", "Add", "Sub", "Mul", "Div", "Sum", "Mean", "Stack", "Squeeze", "Unsqueeze", "Expand", "View", "UnsafeView",
+    "ReshapeAlias", "Alias", "ToCopy", "Clone",
+)  # fmt: skip
 
 
 def summed_nodes(root: torch.Tensor) -> set[Any]:
@@ -72,6 +75,12 @@ def summed_nodes(root: torch.Tensor) -> set[Any]:
         seen.add(node)
         waiting += parents
     return seen
+
+
+def summands(root: torch.Tensor) -> set[Any]:
+    """The nodes of a sum, and those whose results are added up in it."""
+    nodes = summed_nodes(root)
+    return {root.grad_fn} | nodes | {parent for node in nodes for parent, _ in node.next_functions}
 
 
 _KEEPING = ("Neg", "Add", "Sub", "Squeeze", "View", "ReshapeAlias", "Alias", "ToCopy", "Clone")

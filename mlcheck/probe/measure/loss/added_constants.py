@@ -1,5 +1,7 @@
 """Terms of a loss that depend on the weights it trains and give them no gradient: they are added as plain numbers.
 
+One to the whole loss, or one for each of its samples, wherever what is added up goes on to the loss by sums and means.
+
 What autograd says about a step along a random direction is compared with what that step does to the loss. Where the two
 differ by what the plain number changes, the weights are not told of it.
 """
@@ -16,7 +18,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from mlcheck.core.finding import Location
-from mlcheck.probe.measure.autograd_graph import graph_nodes, summed_nodes
+from mlcheck.probe.measure.autograd_graph import graph_nodes, summands, summed_nodes
 from mlcheck.probe.measure.drive import first_batches
 from mlcheck.probe.measure.loss.losses import LossWatch
 from mlcheck.probe.measure.measurement import NotMeasured, Reach
@@ -83,11 +85,18 @@ class AddedConstants:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """What has no graph and is added to what has one: its value, and what the loss changes when it grows by one."""
+    """What has no graph and is added to what has one: its numbers, and what the loss changes when each grows by one."""
 
-    value: float
-    weight: float
+    value: Tensor
+    weight: Tensor
     place: Location
+
+    def is_like(self, other: _Term) -> bool:
+        return self.place == other.place and self.value.shape == other.value.shape
+
+    def adds(self, value: Tensor) -> float:
+        """What it would add to the loss if its numbers were these."""
+        return float((self.weight * value).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +112,25 @@ class _Sum:
 def _without_gradient(trial: Trial, batch: Any, index: int, number: int, total: _Sum) -> list[AddedConstant]:
     again, up, down = (_Step(trial, batch, index, total.reached, by) for by in (0.0, STEP, -STEP))
     others = [other.sums[number] for other in (again, up, down) if number < len(other.sums)]
-    if len(others) < 3 or any([t.place for t in one.terms] != [t.place for t in total.terms] for one in others):
+    if len(others) < 3 or not all(_same_terms(one.terms, total.terms) for one in others):
         return []
-    if not isclose(others[0].value, total.value, rel_tol=ROUNDING) or [t.value for t in others[0].terms] != [
-        t.value for t in total.terms
-    ]:
+    same = all(torch.equal(one.value, term.value) for one, term in zip(others[0].terms, total.terms, strict=True))
+    if not same or not isclose(others[0].value, total.value, rel_tol=ROUNDING):
         return []  # nothing can be told where the same step is not the same again
     pairs = zip(total.terms, others[1].terms, others[2].terms, strict=True)
-    changes = [term.weight * (above.value - below.value) / 2 for term, above, below in pairs]
+    changes = [term.adds(above.value - below.value) / 2 for term, above, below in pairs]
     missing, told = (others[1].value - others[2].value) / 2 - total.slope * STEP, sum(changes)
     if abs(told) < ROUNDING * abs(total.value) or not abs(missing - told) < NEAR * abs(told):
         return []
     return [
-        AddedConstant(term.weight * term.value, total.value, change, missing, again.asked_gradient, term.place)
+        AddedConstant(term.adds(term.value), total.value, change, missing, again.asked_gradient, term.place)
         for term, change in zip(total.terms, changes, strict=True)
         if change
     ]
+
+
+def _same_terms(some: tuple[_Term, ...], others: tuple[_Term, ...]) -> bool:
+    return len(some) == len(others) and all(one.is_like(other) for one, other in zip(some, others, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +138,8 @@ class _Plain:
     """What has no graph, as it is added to `sum`, or stands there at `index`."""
 
     sum: Tensor
-    index: int
-    value: float
+    index: int | None
+    value: Tensor
     place: Location
 
 
@@ -141,6 +153,7 @@ class _Step(TorchFunctionMode):
         self._trained = {id(p) for p in named_parameters(trial.models)}
         self._plain: list[_Plain] = []
         self._detached: list[tuple[Tensor, Tensor]] = []
+        self._straight: list[Tensor] = []  # where the value is one thing and the gradient another, on purpose
         watch = GradientWatch([], self._at_backward)
         with restored(trial), stilled(trial), LossWatch(keep_dropout=False), watch, self:
             with torch.no_grad():
@@ -148,30 +161,42 @@ class _Step(TorchFunctionMode):
                     parameter.add_(_direction(parameter), alpha=by)
             seed_all(0)
             trial.train_step(copied(batch), index)
-        self._plain, self._detached = [], []
+        self._plain, self._detached, self._straight = [], [], []
 
     def __torch_function__(
         self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name = getattr(func, "__name__", "")
-        operands = _operands(name, args)
-        values = [None if _has_graph(one) else sign * float(one) for one, sign in operands]  # before it is in place
-        result = func(*args, **(kwargs or {}))
+        operands = _operands(name, args, kwargs or {})
+        graphs = [one for one, _ in operands if _has_graph(one)]
+        values = [] if not graphs else [None if _has_graph(one) else sign * _numbers(one) for one, sign in operands]
+        result = func(*args, **(kwargs or {}))  # the values are from before, as it may be in place
         if func is torch.autograd.grad:
             self.asked_gradient |= not (kwargs or {}).get("create_graph")
-        if name == "detach" and isinstance(result, Tensor) and result.numel() == 1:
-            self._detached.append((result, args[0]))
-        if None in values and _has_graph(result):
-            graphs = [one for one, _ in operands if _has_graph(one)]
+        if graphs and _has_graph(result):
             for index, ((one, _), value) in enumerate(zip(operands, values, strict=True)):
-                if value and not self._is_of(one, graphs):
-                    self._plain.append(_Plain(result, index if result.numel() > 1 else 0, value, user_location()))
+                if value is not None and self._is_of(one, graphs):
+                    self._straight.append(result)
+                elif value is not None and (isinstance(one, Tensor) or one):
+                    place = index if name == "stack" else None
+                    self._plain.append(_Plain(result, place, value, user_location()))
+        elif (name == "detach" or operands) and isinstance(result, Tensor):
+            self._cut_off(result, args if name == "detach" else [one for one, _ in operands])
         return result
 
+    def _cut_off(self, result: Tensor, parts: Iterable[Any]) -> None:
+        """Remember what a tensor without a graph is a sum of, where that has one or had."""
+        for part in parts:
+            before = [part] if _has_graph(part) else [whole for one, whole in self._detached if one is part]
+            self._detached += [(result, whole) for whole in before]
+
     def _is_of(self, plain: Any, graphs: list[Tensor]) -> bool:
-        """Whether it was detached from what it is added to: the value is wanted, and the other's gradient."""
-        behind = [graph_nodes(whole) for result, whole in self._detached if result is plain]
-        return any(one.grad_fn in nodes for one in graphs for nodes in behind)
+        """Whether it was detached from what it is added to, or from a part: a value is wanted, the other's gradient."""
+        return any(
+            one.grad_fn in graph_nodes(whole) or whole.grad_fn in summands(one)
+            for one in graphs
+            for whole in [whole for result, whole in self._detached if result is plain]
+        )
 
     def _at_backward(self, root: Tensor) -> None:
         if root.numel() != 1 or root.grad_fn is None:
@@ -179,30 +204,35 @@ class _Step(TorchFunctionMode):
         leaves = [node.variable for node in graph_nodes(root) if hasattr(node, "variable")]
         reached = tuple(leaf for leaf in leaves if id(leaf) in self._trained)
         nodes = summed_nodes(root)
-        mine = [plain for plain in self._plain if plain.sum.grad_fn in nodes]
+        straight = any(one.grad_fn in nodes for one in self._straight)
+        mine = [plain for plain in self._plain if plain.sum.grad_fn in nodes and not straight]
         found: list[Tensor | None] = []
         if mine and reached:
             asked, before = [*reached, *(plain.sum for plain in mine)], self.asked_gradient
             found += torch.autograd.grad(root, asked, retain_graph=True, allow_unused=True)
             self.asked_gradient = before
         slope = sum(float((g * _direction(p)).sum()) for p, g in zip(reached, found) if g is not None)
-        weights = [
-            (plain, float(g.flatten()[plain.index])) for plain, g in zip(mine, found[len(reached) :]) if g is not None
-        ]
-        terms = tuple(_Term(plain.value, weight, plain.place) for plain, weight in weights if weight)
+        weights = [(plain, g.double()) for plain, g in zip(mine, found[len(reached) :]) if g is not None]
+        weights = [(plain, g if plain.index is None else g.flatten()[plain.index]) for plain, g in weights]
+        terms = tuple(_Term(plain.value, weight, plain.place) for plain, weight in weights if bool(weight.any()))
         self.sums.append(_Sum(float(root.detach()), terms, reached, slope))
 
 
-def _operands(name: str, args: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """The single numbers that an operation adds, with their signs; none for any other operation."""
+def _operands(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> list[tuple[Any, int]]:
+    """The numbers that an operation adds, with their signs; none for any other operation."""
     signs = _SIGNS.get(name)
-    if signs is None or not args:
+    if signs is None or not args or options.get("alpha", 1) != 1:
         return []
-    given = args[0] if isinstance(args[0], (list, tuple)) else args[:2]
-    single = all(isinstance(one, (int, float)) or (isinstance(one, Tensor) and one.numel() == 1) for one in given)
-    if not single or len(given) < 2:
-        return []
-    return list(zip(given, signs if given is not args[0] else (1,) * len(given)))
+    if isinstance(args[0], (list, tuple)):
+        single = all(isinstance(one, Tensor) and one.numel() == 1 for one in args[0])
+        return [(one, 1) for one in args[0]] if single and len(args[0]) > 1 else []
+    given = args[:2]
+    real = all(isinstance(one, (int, float)) or (isinstance(one, Tensor) and not one.is_complex()) for one in given)
+    return list(zip(given, signs, strict=True)) if real and len(given) == 2 else []
+
+
+def _numbers(one: Any) -> Tensor:
+    return one.detach().double() if isinstance(one, Tensor) else torch.tensor(float(one), dtype=torch.float64)
 
 
 def _has_graph(one: Any) -> bool:
