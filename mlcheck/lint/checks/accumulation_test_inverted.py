@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import UNKNOWN, Call
+from mlcheck.lint.sites.branches import Branch, branches_of
 
 LOOKS_AT = "step behind a test"
 WORDS = (".step(",)
@@ -17,28 +18,44 @@ def check(facts: Facts) -> Iterator[Finding]:
     for file in facts.sites.mentioning([".step("]):
         for call in file.calls("step") if "backward(" in file.text else ():
             facts.sites.seen[LOOKS_AT] += 1
-            around = [outer for outer in call.context.outwards() if outer.kind in ("if", "loop")]
-            guard = around[0].node if around else None
-            if not isinstance(guard, ast.If) or around[0].arm != "body" or guard.orelse or not call.loops:
-                continue
-            count = _remainder(guard.test)
-            if count is None or not _is_many(call, count.right) or not _gathers(call, guard):
+            guard = _guard(call) if call.loops else None
+            count = _remainder(guard, call) if guard is not None else None
+            if guard is None or count is None or not _is_many(call, count.right) or not _gathers(call, guard):
                 continue
             yield Finding(
-                f"`{ast.unparse(guard.test)}` holds for all batches but every `{ast.unparse(count.right)}`th: the "
-                "optimizer steps at nearly each of them",
-                file.place(guard.test, call.context).location,
+                f"The optimizer steps at all batches but every `{ast.unparse(count.right)}`th: "
+                f"that is what `{ast.unparse(guard.node.test)}` tells apart",
+                file.place(guard.node.test, call.context).location,
                 help=f"write `if {ast.unparse(count)} == 0:`",
                 related=(call.place.location,),
             )
 
 
-def _remainder(test: ast.expr) -> ast.BinOp | None:
-    """`i % n` of the tests `i % n` and `i % n != 0`."""
-    match test:
-        case ast.Compare(left=ast.BinOp() as count, ops=[ast.NotEq()], comparators=[ast.Constant(value=0)]):
-            test = count
-    return test if isinstance(test, ast.BinOp) and isinstance(test.op, ast.Mod) else None
+def _guard(call: Call) -> Branch | None:
+    """The branch that a call stands in, or behind where the other side goes on with the next batch."""
+    innermost = next(outer.node for outer in call.context.outwards() if outer.kind in ("if", "loop"))
+    block = [innermost] if isinstance(innermost, ast.If) else innermost.body  # type: ignore[attr-defined]
+    for guard in branches_of(block):
+        for under, idle in ((guard.held, guard.other), (guard.other, guard.held)):
+            if all(isinstance(line, ast.Pass | ast.Continue) for line in idle) and _stands_in(under, call):
+                return guard
+    return None
+
+
+def _stands_in(lines: list[ast.stmt], call: Call) -> bool:
+    return any(node is call.node for line in lines for node in walk(line))
+
+
+def _remainder(guard: Branch, call: Call) -> ast.BinOp | None:
+    """`i % n` where the call runs unless that is zero."""
+    match guard.test:
+        case ast.Compare(left=ast.BinOp() as count, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            under = guard.other
+        case ast.BinOp() as count:
+            under = guard.held
+        case _:
+            return None
+    return count if isinstance(count.op, ast.Mod) and _stands_in(under, call) else None
 
 
 def _is_many(call: Call, number: ast.expr) -> bool:
@@ -47,13 +64,14 @@ def _is_many(call: Call, number: ast.expr) -> bool:
     return value is UNKNOWN or (isinstance(value, int) and value > 2)
 
 
-def _gathers(call: Call, guard: ast.If) -> bool:
+def _gathers(call: Call, guard: Branch) -> bool:
     """Whether the gradients are cleared under the test, and computed above it, at each batch."""
     func = call.node.func
     owner = ast.unparse(func.value) if isinstance(func, ast.Attribute) else ""
-    under = [node for line in guard.body for node in walk(line) if isinstance(node, ast.Call)]
+    lines = [*guard.held, *guard.other]
+    under = [node for line in lines for node in walk(line) if isinstance(node, ast.Call)]
     clears = any(ast.unparse(node.func) == f"{owner}.zero_grad" for node in under)
     if not clears or any(last_name(node.func) == "backward" for node in under):
         return False
     backwards = call.file.calls("backward")
-    return any(each.loops[:1] == call.loops[:1] and each.node.lineno < guard.lineno for each in backwards)
+    return any(each.loops[:1] == call.loops[:1] and each.node.lineno < guard.node.lineno for each in backwards)

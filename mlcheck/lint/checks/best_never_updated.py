@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites import Context, File, Function
+from mlcheck.lint.sites.branches import branches
 from mlcheck.lint.sites.evaluation.metrics import better
 from mlcheck.lint.sites.guards import own_attribute
 from mlcheck.lint.sites.origins import callers, given
@@ -88,21 +89,18 @@ def _is_kept(file: File, test: ast.Compare, context: Context) -> bool:
     """Whether something is saved where the comparison holds, or where a flag says that it held."""
     function = file.function_around(context)
     nodes = function.nodes if function is not None else walk(file.module.source.tree)
-    for node in nodes:
-        if isinstance(node, ast.If) and (node.test is test or _is_part_of(test, node.test)):
-            flags = [line for line in node.body if isinstance(line, ast.Assign) and ast.unparse(line.value) == "True"]
-            if _KEEPS.search("\n".join(map(ast.unparse, node.body))):
+    flags = [node for node in nodes if isinstance(node, ast.Assign) and node.value is test]
+    for branch in branches(nodes):
+        if branch.test is test or _is_part_of(test, branch.test):
+            flags += [
+                line for line in branch.held if isinstance(line, ast.Assign) and ast.unparse(line.value) == "True"
+            ]
+            if _KEEPS.search("\n".join(map(ast.unparse, branch.held))):
                 return True
-            if node.test is test and any(map(_names_best, node.body)):
+            if branch.test is test and any(map(_names_best, branch.held)):
                 return True
-        elif isinstance(node, ast.Assign) and node.value is test:
-            flags = [node]
-        else:
-            continue
-        names = {target.id for flag in flags for target in flag.targets if isinstance(target, ast.Name)}
-        if any(_is_saved_by(other, names) for other in nodes):
-            return True
-    return False
+    names = {target.id for flag in flags for target in flag.targets if isinstance(target, ast.Name)}
+    return bool(names) and any(_is_saved_by(other, names) for other in nodes)
 
 
 def _is_part_of(test: ast.Compare, whole: ast.expr) -> bool:

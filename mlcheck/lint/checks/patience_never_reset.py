@@ -9,6 +9,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import stores_of, walk
 from mlcheck.lint.sites import File, Function
+from mlcheck.lint.sites.branches import branches
 from mlcheck.lint.sites.guards import own_attribute
 
 LOOKS_AT = "count of epochs without a better score"
@@ -37,12 +38,19 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 def _counted(function: Function) -> Iterator[Branch]:
     """`if loss < best: best = loss`, `else: bad_epochs += 1`, and the other way round, in a loop or in a method."""
-    for branch in function.nodes:
-        if not isinstance(branch, ast.If) or not isinstance(branch.test, ast.Compare) or not branch.orelse:
+    for branch in branches(function.nodes):
+        test = branch.test
+        if not isinstance(test, ast.Compare) or not branch.held or not branch.other:
             continue
-        for better, worse in ((branch.body, branch.orelse), (branch.orelse, branch.body)):
-            if _writes_down(better, branch.test) and not _writes_down(worse, branch.test):
-                yield from ((branch, line) for line in worse if _is_count(line))
+        for better, worse in ((branch.held, branch.other), (branch.other, branch.held)):
+            if _writes_down(better, test, branch.follows(better)) and not _writes_down(worse, test):
+                counts = [line for line in worse if _is_count(line) and _goes_on(better[-1], line.target)]
+                yield from ((branch.node, line) for line in counts)
+
+
+def _goes_on(last: ast.stmt, count: ast.expr) -> bool:
+    """Whether what counts is asked again after a better score; a search may end with the first."""
+    return not isinstance(last, ast.Break | ast.Raise | ast.Return if isinstance(count, ast.Name) else ast.Raise)
 
 
 def _is_count(line: ast.stmt) -> TypeGuard[ast.AugAssign]:
@@ -52,12 +60,12 @@ def _is_count(line: ast.stmt) -> TypeGuard[ast.AugAssign]:
     return isinstance(line.value, ast.Constant) and line.value.value == 1 and type(line.value.value) is int
 
 
-def _writes_down(lines: list[ast.stmt], test: ast.Compare) -> bool:
+def _writes_down(lines: list[ast.stmt], test: ast.Compare, only_the_other: bool = False) -> bool:
     """Whether a line takes one side of the comparison for what the other is compared with from now on."""
     sides = {ast.unparse(node) for node in walk(test) if isinstance(node, ast.Name | ast.Attribute)}
     return any(
         isinstance(line, ast.Assign)
-        and not isinstance(line.value, ast.Constant)
+        and (ast.unparse(line.value) in sides if only_the_other else not isinstance(line.value, ast.Constant))
         and any(ast.unparse(target) in sides for target in line.targets)
         for line in lines
     )
@@ -84,21 +92,23 @@ def _holds(loop: ast.For | ast.While, count: ast.expr) -> bool:
 def _ends_by(function: Function, count: ast.expr) -> bool:
     """Whether the training ends when the count gets too high."""
     text = ast.unparse(count)
-    for node in function.nodes:
-        if not isinstance(node, ast.If) or text not in map(ast.unparse, _compared(node.test)):
-            continue
-        for line in (inner for part in node.body for inner in walk(part)):
+    for branch in branches(function.nodes):
+        compared = map(ast.unparse, _compared(branch.test))
+        below = isinstance(branch.test, ast.Compare) and text in map(ast.unparse, _compared(branch.test, lower=True))
+        lines = branch.held if text in compared else branch.other if below else []
+        for line in (inner for part in lines for inner in walk(part)):
             flag = line.value if isinstance(line, ast.Assign) else None
             if isinstance(line, _ENDS) or (isinstance(flag, ast.Constant) and flag.value is True):
                 return True
     return False
 
 
-def _compared(test: ast.expr) -> Iterator[ast.expr]:
+def _compared(test: ast.expr, lower: bool = False) -> Iterator[ast.expr]:
     """What stands on the higher side of the comparisons: `bad` of `bad >= patience` and of `patience < bad`."""
     for node in walk(test):
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            if isinstance(node.ops[0], ast.Gt | ast.GtE | ast.Eq):
-                yield node.left
-            if isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Eq):
-                yield node.comparators[0]
+            left, right = (node.comparators[0], node.left) if lower else (node.left, node.comparators[0])
+            if isinstance(node.ops[0], ast.Gt | ast.GtE) or (isinstance(node.ops[0], ast.Eq) and not lower):
+                yield left
+            if isinstance(node.ops[0], ast.Lt | ast.LtE) or (isinstance(node.ops[0], ast.Eq) and not lower):
+                yield right

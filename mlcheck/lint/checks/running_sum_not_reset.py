@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, walk
 from mlcheck.lint.sites.blocks import straight
+from mlcheck.lint.sites.branches import Branch, branches_of
 from mlcheck.lint.sites.evaluation.accumulators import never_reset
 from mlcheck.lint.sites.evaluation.epoch_sums import Mean, is_set, is_sum, over_epochs, zeroed
 
@@ -71,11 +72,11 @@ def _means(loop: ast.For | ast.While, facts: Facts) -> Iterator[tuple[ast.BinOp,
     """`if i % n == 0: print(total / n)`, where this very loop adds to `total` and nothing in it starts it anew."""
     body = list(straight(loop.body))
     sums = {last_name(line.target): line for line in body if isinstance(line, ast.AugAssign) and is_sum(line)}
-    for line in body if sums else ():
-        period = _period(line.test) if isinstance(line, ast.If) else None
-        if period is None or not isinstance(line, ast.If) or _is_only_report(loop, line, period):
+    for branch in branches_of(body) if sums else ():
+        period, lines = _report(branch)
+        if period is None or not lines or _is_only_report(loop, lines, period):
             continue
-        for node in (node for inner in line.body for node in walk(inner)):
+        for node in (node for inner in lines for node in walk(inner)):
             if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div) or last_name(node.left) not in sums:
                 continue
             added = sums[last_name(node.left)]
@@ -105,9 +106,14 @@ def _is_added(line: ast.stmt) -> TypeGuard[ast.AugAssign]:
     return isinstance(line, ast.AugAssign) and isinstance(line.op, ast.Add)
 
 
-def _is_only_report(loop: ast.For | ast.While, line: ast.If, period: str) -> bool:
+def _report(branch: Branch) -> tuple[str | None, list[ast.stmt]]:
+    """The `n` of a test of `i % n`, and what runs once in so many batches."""
+    return _period(branch.test), branch.other if isinstance(branch.test, ast.BinOp) else branch.held
+
+
+def _is_only_report(loop: ast.For | ast.While, lines: list[ast.stmt], period: str) -> bool:
     """Whether there is no second report in this loop: it is left with the first, or is no longer than one period."""
-    if isinstance(line.body[-1], ast.Return | ast.Break | ast.Raise):
+    if isinstance(lines[-1], ast.Return | ast.Break | ast.Raise):
         return True
     return isinstance(loop, ast.For) and ast.unparse(loop.iter) == f"range({period})"
 
