@@ -10,11 +10,12 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import last_name, own_nodes, stores, walk
 from mlcheck.lint.sites import Call, Class, Context, File, canonical
 from mlcheck.lint.sites.data.loaders import LOADER, loaders
+from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files, switches_off
 from mlcheck.lint.sites.origins import origins
 from mlcheck.lint.values import split_of_name
 
 LOOKS_AT = "evaluation loop"
-WORDS = ("no_grad", "inference_mode")
+WORDS = ("no_grad", "inference_mode", "set_grad_enabled")
 _MEANS = pattern(
     r"\.mean\(\)\.item\(\)|(?:loss|criterion|entropy)\w*\(.*\)\.item\(\)|^loss\.item\(\)$|^loss$|float\(loss\)"
 )
@@ -25,7 +26,7 @@ _SUMS = pattern(r"reduction\s*=\s*[\"']sum|\*\s*(?:len|x\.|y\.|\w+\.size\(|\w+\.
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
     dropped = any(loader.call.constant("drop_last", 8, False) is not False for loader in facts.sites.once(loaders))
-    for file in facts.sites.mentioning(["no_grad", "inference_mode"]):
+    for file in evaluating_files(facts):
         for scope in _scopes(file):
             for loop in _loops(scope):
                 seen += 1
@@ -67,7 +68,7 @@ def _scopes(file: File) -> Iterator[_Scope]:
 def _is_at_top_under_no_grad(context: Context) -> bool:
     around = list(context.outwards())
     inside = any(outer.kind in ("function", "lambda", "class") for outer in around)
-    return not inside and any(isinstance(outer.node, ast.With) and _switches_off(outer.node) for outer in around)
+    return not inside and any(isinstance(outer.node, ast.With) and switches_off(outer.node) for outer in around)
 
 
 def _loops(scope: _Scope) -> Iterator[ast.For]:
@@ -77,7 +78,7 @@ def _loops(scope: _Scope) -> Iterator[ast.For]:
     """
     text, nodes = scope.text, scope.nodes
     if isinstance(scope.node, ast.Module):
-        blocks = [node for node in nodes if isinstance(node, ast.With) and _switches_off(node)]
+        blocks = [node for node in nodes if isinstance(node, ast.With) and switches_off(node)]
         nodes = [inner for block in blocks for inner in walk(block)]
     elif "for" not in text or "backward" in text:
         return
@@ -90,11 +91,6 @@ def _loops(scope: _Scope) -> Iterator[ast.For]:
             loaded = loaded and not _one_by_one(scope, node.iter)
             if loaded or any(split_of_name(name) in ("val", "test") for name in names):
                 yield node
-
-
-def _switches_off(block: ast.With) -> bool:
-    items = [item.context_expr for item in block.items]
-    return any(isinstance(item, ast.Call) and last_name(item.func) in WORDS for item in items)
 
 
 def _one_by_one(scope: _Scope, over: ast.expr) -> bool:

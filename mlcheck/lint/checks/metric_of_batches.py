@@ -10,6 +10,7 @@ from mlcheck.lint.facts import Facts, Place
 from mlcheck.lint.nodes import before_methods, last_name, walk
 from mlcheck.lint.sites import Call, Function
 from mlcheck.lint.sites.data.loaders import LOADER
+from mlcheck.lint.sites.evaluation.without_gradients import evaluating_files
 from mlcheck.lint.sites.origins import origins
 
 LOOKS_AT = "batch metric"
@@ -28,7 +29,7 @@ _SAMPLES = pattern(r"per_(?:sample|image|user|query|class|graph|case)|for_each")
 def check(facts: Facts) -> Iterator[Finding]:
     seen = 0
     known = any(True for _ in facts.sites.mentioning(WORDS))
-    for file in facts.sites.mentioning(["no_grad", "inference_mode"]) if known else ():
+    for file in evaluating_files(facts) if known else ():
         for function in file.functions:
             yield from _averaged_at_once(function)
             for loop in _loops(function):

@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import before_methods, is_name, last_name, walk
 from mlcheck.lint.sites import OPEN, Class, File, Function, Sites
+from mlcheck.lint.sites.evaluation.without_gradients import blocks_without, evaluating_files, quiet_calls
 from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.loop_means import mean_over_loop
 from mlcheck.lint.sites.origins import callers, returns
@@ -51,10 +52,11 @@ def check(facts: Facts) -> Iterator[Finding]:
     if not samplers or not (asked or facts.sites.once(starts)) or owned(facts.sites):
         return
     if any(True for _ in facts.sites.mentioning(_TOGETHER, tests=True)):
-        yield from _half_reduced(facts.sites)
+        yield from _half_reduced(facts)
         return
-    for function in _evaluations(facts.sites):
-        if (share := _share(function) or _average(function)) is not None:
+    quiet = quiet_calls(facts)
+    for function in _evaluations(facts, quiet):
+        if (share := _share(function, quiet) or _average(function, quiet)) is not None:
             yield Finding(
                 "Each rank evaluates its own part of the data, and this is the metric of that part alone",
                 function.place(share).location,
@@ -63,18 +65,18 @@ def check(facts: Facts) -> Iterator[Finding]:
             )
 
 
-def _evaluations(sites: Sites) -> Iterator[Function]:
+def _evaluations(facts: Facts, quiet: frozenset[ast.AST]) -> Iterator[Function]:
     """Functions in which something is computed without gradients."""
-    for file in sites.mentioning(["no_grad", "inference_mode"]):
+    for file in evaluating_files(facts):
         for function in file.functions:
             text = function.text + " ".join(map(ast.unparse, function.node.decorator_list))
-            if "no_grad" in text or "inference_mode" in text:
+            if "no_grad" in text or "inference_mode" in text or not quiet.isdisjoint(function.nodes):
                 yield function
 
 
-def _share(function: Function) -> ast.BinOp | None:
+def _share(function: Function, quiet: frozenset[ast.AST]) -> ast.BinOp | None:
     """`correct / total` of what a loop over a loader has added up; `total` may be the size of the data."""
-    for loop in _loops(function):
+    for loop in _loops(function, quiet):
         added = {ast.unparse(node.target).split("[")[0] for node in walk(loop) if isinstance(node, ast.AugAssign)}
         for node in function.nodes:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and node.lineno > loop.lineno:
@@ -83,23 +85,20 @@ def _share(function: Function) -> ast.BinOp | None:
     return None
 
 
-def _loops(function: Function) -> Iterator[ast.For]:
-    """The loops over a loader; in a function that trains as well, those that stand under `no_grad`."""
-    nodes = function.nodes
-    if "backward" in function.text:
-        blocks = [node for node in nodes if isinstance(node, ast.With) and _switches_off(node)]
-        nodes = [inner for block in blocks for inner in walk(block)]
-    return (n for n in nodes if isinstance(n, ast.For) and _LOADER.search(ast.unparse(n.iter)))
+def _loops(function: Function, quiet: frozenset[ast.AST]) -> Iterator[ast.For]:
+    """The loops over a loader; in a function that trains as well, those whose gradients are switched off."""
+    loops = [n for n in function.nodes if isinstance(n, ast.For) and _LOADER.search(ast.unparse(n.iter))]
+    if "backward" not in function.text:
+        return iter(loops)
+    under = set(blocks_without(function.nodes))
+    return (
+        n for n in loops if n in under or ("backward" not in function.file.module.text_of(n) and quiet & {*walk(n)})
+    )
 
 
-def _switches_off(block: ast.With) -> bool:
-    items = [item.context_expr for item in block.items]
-    return any(isinstance(item, ast.Call) and last_name(item.func) in ("no_grad", "inference_mode") for item in items)
-
-
-def _average(function: Function) -> ast.Attribute | None:
+def _average(function: Function, quiet: frozenset[ast.AST]) -> ast.Attribute | None:
     """`meter.avg` of a meter of the project's own that a loop over a loader has filled."""
-    for loop in _loops(function):
+    for loop in _loops(function, quiet):
         filled = {
             ast.unparse(node.func.value)
             for node in walk(loop)
@@ -162,11 +161,12 @@ def _divides(scope: Function | File, besides: ast.AST | None = None) -> bool:
     return by_sign or any(word in text for word in _DIVIDES)
 
 
-def _half_reduced(sites: Sites) -> Iterator[Finding]:
+def _half_reduced(facts: Facts) -> Iterator[Finding]:
     """`correct / total`, both added up over batches, where one alone of the two was reduced over the ranks."""
-    for function in _evaluations(sites):
+    quiet = quiet_calls(facts)
+    for function in _evaluations(facts, quiet):
         reduces = [call for call in function.file.calls("all_reduce") if call.function is function]
-        if not reduces or (share := _share(function)) is None:
+        if not reduces or (share := _share(function, quiet)) is None:
             continue
         names = {part.id for call in reduces for part in walk(call.node) if isinstance(part, ast.Name)}
         sides = [_counted(function, side) for side in (share.left, share.right)]
