@@ -7,8 +7,8 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import is_name, last_name, loads, walk
 from mlcheck.lint.sites import Call, Class, Context, File, Function, canonical
-from mlcheck.lint.sites.branches import branches_of
 from mlcheck.lint.sites.latest import source
+from mlcheck.lint.sites.layers.asked_classes import classes_asked, kinds_left
 from mlcheck.lint.sites.layers.factors import zero_product
 from mlcheck.lint.sites.layers.flooding import FILLS, INITS, fills_all
 from mlcheck.lint.sites.layers.modules import LEARNING, module_classes
@@ -33,9 +33,7 @@ def check(facts: Facts) -> Iterator[Finding]:
                 continue
             seen += 1
             kinds = (
-                _kinds(file, call.context, target.id)
-                or _kinds_left(call, target.id)
-                or _kinds_in_chain(call, target.id)
+                _kinds(file, call.context, target.id) or kinds_left(call, target.id) or _kinds_in_chain(call, target.id)
             )
             if not kinds or _is_overwritten(file, call, target.id):
                 continue
@@ -97,36 +95,8 @@ def _kinds(file: File, context: Context, name: str) -> set[str]:
             continue
         if part := _named_in(file, test, context, name):
             return {layer for layer in LEARNING if part in layer.rpartition(".")[2]}
-        return _classes(file, test, context, name)
+        return classes_asked(file, test, context, name)
     return set()
-
-
-def _kinds_left(call: Call, name: str) -> set[str]:
-    """Those of `if not isinstance(name, ...): continue`, where the layer is filled in the lines below it."""
-    loop = call.loops[0].node if call.loops else None
-    if not isinstance(loop, ast.For) or any(outer.kind in ("if", "try") for outer in _within(call, loop)):
-        return set()
-    lines = {line for line in loop.body if any(node is call.node for node in walk(line))}
-    tests = [each.test for each in branches_of(loop.body) if each.follows(each.held) and lines & set(each.held)]
-    return _classes(call.file, tests[0], call.context, name) if len(tests) == 1 else set()
-
-
-def _within(call: Call, loop: ast.For) -> Iterator[Context]:
-    for outer in call.context.outwards():
-        if outer.node is loop:
-            return
-        yield outer
-
-
-def _classes(file: File, test: ast.expr, context: Context, name: str) -> set[str]:
-    """The second argument of `isinstance(name, ...)`."""
-    if not isinstance(test, ast.Call) or getattr(test.func, "id", "") != "isinstance" or len(test.args) != 2:
-        return set()
-    if not isinstance(test.args[0], ast.Name) or test.args[0].id != name:
-        return set()
-    given = test.args[1]
-    named = [file.resolve(cls, context) for cls in (given.elts if isinstance(given, ast.Tuple) else [given])]
-    return {canonical(cls) if isinstance(cls, str) else "?" for cls in named}
 
 
 def _kinds_in_chain(call: Call, name: str) -> set[str]:
