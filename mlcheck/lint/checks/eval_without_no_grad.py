@@ -9,6 +9,7 @@ from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Facts, Forward, Mode
 from mlcheck.lint.judging import draws_again, evaluates, names_evaluation
 from mlcheck.lint.nodes import before_methods, is_name, last_name, loads, stores, walk
+from mlcheck.lint.sites.evaluation.answers import is_decided, read_as_array
 from mlcheck.lint.values import Object
 
 LOOKS_AT = "model call"
@@ -48,6 +49,8 @@ def _evaluations(facts: Facts) -> Iterator[list[Forward]]:
         if forward.unread and not _is_repeated(forward):  # a warm-up, once: what it recorded is gone at once
             continue
         if _is_foreign(facts, forward) or _is_shown(forward) or _takes_leaves(facts, forward):
+            continue
+        if any(read_as_array(function, forward.place.node) for function in _around(facts, forward)[-1:]):
             continue
         if forward.place.spot in trained and not _is_told(forward):
             continue
@@ -113,13 +116,20 @@ def _stops_by_itself(forward: Forward) -> bool:
     return any(last_name(node) in ("no_grad", "inference_mode") for node in inside)
 
 
+def _around(facts: Facts, forward: Forward) -> list[ast.stmt | ast.expr]:
+    """The functions that the call stands in, the innermost last."""
+    file, node = facts.sites.at(forward.place.path), forward.place.node
+    functions = [function.node for function in file.functions] if file is not None else []
+    return [each for each in functions if each.lineno <= getattr(node, "lineno", 0) <= (each.end_lineno or 0)]
+
+
 def _takes_leaves(facts: Facts, forward: Forward) -> bool:
     """Whether an input was told to collect gradients in this function, or the graph itself is read there."""
     node = forward.place.node
     file = facts.sites.at(forward.place.path)
     if not isinstance(node, ast.Call) or file is None:
         return False
-    around = [f.node for f in file.functions if f.node.lineno <= node.lineno <= (f.node.end_lineno or 0)]
+    around = _around(facts, forward)
     if around and any(word in file.module.text_of(around[0]) for word in _GRAPH):
         return True
     if not _LEAF.search(file.text):
@@ -183,33 +193,7 @@ def _is_scored(facts: Facts, forward: Forward) -> bool:
     parents = {child: node for node in inside for child in ast.iter_child_nodes(node)}
     names = file.names_given(call) if isinstance(call, ast.expr) else ()
     reads = [node for node in inside if isinstance(node, ast.Name) and node.id in names and loads(node, node.id)]
-    return all(_is_decided(parents, node) for node in (reads or (call,)))
-
-
-def _is_decided(parents: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
-    """`node.argmax(1)`, `node.softmax(1).argmax(1)`, `torch.argmax(node, 1)`."""
-    around = parents.get(node)
-    while isinstance(around, ast.Attribute | ast.Call) and not (
-        isinstance(around, ast.Call) and node is not around.func
-    ):
-        if isinstance(around, ast.Attribute) and around.attr in ("argmax", "item", "tolist"):
-            return True
-        node, around = around, parents.get(around)
-    if isinstance(around, ast.Call) and node in around.args[:1] and last_name(around.func) == "max":
-        return _is_place(parents.get(around))
-    if isinstance(around, ast.Call) and node in around.args[:1] and last_name(around.func) == "argmax":
-        return True
-    return last_name(getattr(node, "func", None)) == "max" and _is_place(around)
-
-
-def _is_place(around: ast.AST | None) -> bool:
-    """`_, best = out.max(1)`, `out.max(1)[1]`: of the largest only where it stands."""
-    match around:
-        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id="_"), _])]):
-            return True
-        case ast.Subscript(slice=ast.Constant(value=1)):
-            return True
-    return False
+    return all(is_decided(parents, node) for node in (reads or (call,)))
 
 
 def _is_told(forward: Forward) -> bool:
