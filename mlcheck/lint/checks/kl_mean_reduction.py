@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_none, walk
+from mlcheck.lint.nodes import is_name, is_none, walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "KL divergence"
@@ -24,13 +24,22 @@ def check(facts: Facts) -> Iterator[Finding]:
         old = [call.argument("size_average", first), call.argument("reduce", first + 1)]
         if any(given is not None and not is_none(given) for given in old):
             continue
-        if call.constant("reduction", 2 if layer else 4, default="mean") == "mean" and not _is_rescaled(call):
+        if call.constant("reduction", 2 if layer else 4, default="mean") == "mean" and not (
+            _is_rescaled(call) or _is_shown(call)
+        ):
             yield Finding(
                 "KL divergence with `reduction='mean'` divides by all elements: it is smaller than the divergence "
                 "by the number of classes",
                 call.place.location,
                 help='pass `reduction="batchmean"`',
             )
+
+
+def _is_shown(call: Call) -> bool:
+    """`print(F.kl_div(...))`: somebody compares numbers, and trains with none of them."""
+    body = call.function.node if call.function is not None else call.file.module.source.tree
+    shown = (node for node in walk(body) if isinstance(node, ast.Call) and is_name(node.func, "print"))
+    return any(part is call.node for node in shown for part in walk(node))
 
 
 def _is_rescaled(call: Call) -> bool:
