@@ -149,9 +149,20 @@ def _accelerator(m: Machine, name: str, args: Args, kwargs: Kwargs, first: Value
 
 def call(m: Machine, name: str, args: Args, kwargs: Kwargs, node: ast.AST) -> Value | None:
     """A library function that belongs to a framework, or makes a scheduler."""
+    if name == "apex.amp.initialize":
+        return _initialized(args, kwargs)
     if name in _JOINS:
         _join(m, _JOINS[name], args, kwargs, node)
     return schedulers.make(m, name, args, kwargs, node)
+
+
+def _initialized(args: Args, kwargs: Kwargs) -> Value | None:
+    """`amp.initialize(model, optimizer)` gives back both, patched in place; None where it is not told what it got."""
+    if len(args) > 2 or "**" in kwargs or not (args or "models" in kwargs):
+        return None
+    models = args[0] if args else kwargs["models"]
+    optimizers = args[1] if len(args) > 1 else kwargs.get("optimizers", NONE)
+    return models if optimizers == NONE else Tuple((models, optimizers))
 
 
 def run_hooks(m: Machine, made: Object, node: ast.AST) -> None:
