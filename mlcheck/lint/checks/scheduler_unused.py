@@ -173,10 +173,7 @@ def _owner_of_variable(facts: Facts, place: Place, name: str) -> Function | None
 def _does_something(file: File, name: str, code: ast.AST) -> bool:
     """Whether the code may step what a variable holds: anything but saving it, and handing it to what leaves it be."""
     nodes = walk(code)
-    idle: set[ast.AST] = set()
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and node.attr in _ASKED:
-            idle.add(node.value)
+    idle = _asked(nodes)
     for found in file.walk.calls.values():
         for call, context in found:
             named = file.resolve(call.func, context)
@@ -239,14 +236,24 @@ def _is_read_by(facts: Facts, call: Call, bound: ast.expr) -> bool:
 def _is_used(code: ast.AST, name: str) -> bool:
     """Whether a variable is read for more than its state and the rate it is at."""
     nodes = walk(code)
-    asked = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ASKED}
+    asked = _asked(nodes)
     return any(node not in asked for node in reads_of(nodes, name))
+
+
+def _asked(nodes: list[ast.AST]) -> set[ast.AST]:
+    """What is only asked for its state or its rate, or whether it is None."""
+    asked: set[ast.AST] = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in _ASKED}
+    for node in nodes:
+        match node:
+            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+                asked.add(left)
+    return asked
 
 
 def _is_read_here(tree: ast.AST, name: str) -> bool:
     """Whether an attribute of that name is read for more than its state; modules of PyTorch may be called so too."""
     nodes = [node for node in walk(tree) if isinstance(node, ast.Attribute)]
-    idle = {node.value for node in nodes if node.attr[:1].isupper() or node.attr in _ASKED}
+    idle = {node.value for node in nodes if node.attr[:1].isupper()} | _asked(walk(tree))
     return any(node.attr == name and isinstance(node.ctx, ast.Load) and node not in idle for node in nodes)
 
 
