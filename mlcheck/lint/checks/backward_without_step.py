@@ -172,7 +172,9 @@ def _is_of_others(facts: Facts, step: Step, optimizer: Optimizer) -> bool:
 
 def _may_step(facts: Facts, optimizer: Optimizer) -> bool:
     """Whether any text of the program may step it after all, or use the gradients without it."""
-    name = re.escape(optimizer.name)
+    calls = [each.place.node for each in facts.training.clearings if each.key == optimizer.key]
+    owners = [call.func.value for call in calls if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)]
+    name = f"(?:{'|'.join(sorted({re.escape(each) for each in (optimizer.name, *map(last_name, owners)) if each}))})"
     steps = re.compile(rf"\b{name}\b[^\n]*\.step\b|\bstep\w*\([^\n]*\b{name}\b|\.grad\b(?!\s*=\s*None)")
     elsewhere = re.compile(rf"(?<!\bself)\.{name}\b")
     own = {step.place.spot[:2] for step in facts.steps if not _is_of_others(facts, step, optimizer)}

@@ -83,7 +83,17 @@ def _plain(node: ast.expr) -> ast.expr:
     return node
 
 
-def _is_under_no_grad(function: Function, node: ast.AST) -> bool:
+def _is_switched_off(function: Function, node: ast.expr) -> bool:
+    """`torch.set_grad_enabled(False)` as a statement above, with no other below it."""
+    lines = [each.value for each in function.nodes if isinstance(each, ast.Expr) and each.lineno < node.lineno]
+    switches = [each for each in lines if isinstance(each, ast.Call) and last_name(each.func) == "set_grad_enabled"]
+    last = max(switches, key=lambda call: call.lineno, default=None)
+    return last is not None and any(isinstance(given, ast.Constant) and given.value is False for given in last.args)
+
+
+def _is_under_no_grad(function: Function, node: ast.expr) -> bool:
+    if _is_switched_off(function, node):
+        return True
     blocks = (each for each in function.nodes if isinstance(each, ast.With))
     return any(
         any(word in ast.unparse(item.context_expr) for item in block.items for word in _OFF)
@@ -139,22 +149,34 @@ def _is_maximised(function: Function, target: ast.BinOp) -> bool:
 
 def _held(function: Function, target: ast.BinOp) -> set[str]:
     """The variables that hold the target, or what is made of it."""
-    return {
-        node.targets[0].id
-        for node in function.nodes
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _is_made_of(node.value, target)
-    }
+    lines = [node for node in function.nodes if isinstance(node, ast.Assign)]
+    pairs = [pair for line in lines for pair in _pairs(line.targets[0], line.value)]
+    return {name.id for name, value in pairs if isinstance(name, ast.Name) and _is_made_of(value, target)}
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """`a` with `x` and `b` with `y` of `a, b = x, y`."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
 
 
 def _is_cut_later(function: Function, target: ast.BinOp) -> bool:
     """Whether the target, or the variable that holds it, is detached where it is used."""
     held = _held(function, target)
     for node in function.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data"):
-            inside = {id(part) for part in walk(node.value)}
-            if id(target) in inside or any(isinstance(p, ast.Name) and p.id in held for p in walk(node.value)):
+        for cut in _cut_by(node):
+            if any(part is target or (isinstance(part, ast.Name) and part.id in held) for part in walk(cut)):
                 return True
     return False
+
+
+def _cut_by(node: ast.AST) -> Iterator[ast.expr]:
+    """`x` of `x.detach()`, `x.data` and `torch.detach(x)`."""
+    if isinstance(node, ast.Attribute) and node.attr in (*_CUTS, "data"):
+        yield node.value
+    elif isinstance(node, ast.Call) and last_name(node.func) in _CUTS:
+        yield from node.args[:1]
 
 
 def _is_made_of(node: ast.expr, target: ast.BinOp) -> bool:

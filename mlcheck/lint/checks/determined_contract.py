@@ -8,6 +8,7 @@ from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
 from mlcheck.lint.nodes import walk
 from mlcheck.lint.sites import Call, Class, Function
+from mlcheck.lint.sites.latest import source
 from mlcheck.lint.sites.layers.modules import holds_parameters
 from mlcheck.lint.sites.origins import origins
 
@@ -91,6 +92,14 @@ def _is_optimizer(call: Call, node: ast.expr) -> bool:
     )
 
 
+def _wrapped(cls: Class) -> Iterator[ast.expr]:
+    """What `wrap_optimizer` is given in the file of a class, and what the names for it hold."""
+    for call in cls.file.calls("wrap_optimizer"):
+        for given in (*call.node.args[:1], *(word.value for word in call.node.keywords)):
+            yield given
+            yield source(call.file, given, call.context)[0]
+
+
 def _unwrapped(cls: Class) -> Iterator[Finding]:
     """Optimizers that the context never sees, and loaders that it refuses."""
     text = cls.text
@@ -114,7 +123,8 @@ def _unwrapped(cls: Class) -> Iterator[Finding]:
             made = cls.file.resolve(value.func, context)
             if not isinstance(made, str) or not made.startswith("torch.optim.") or "lr_scheduler" in made:
                 continue
-            if not any(f"wrap_optimizer({given}" in text for given in (f"self.{name}", ast.unparse(assigned.value))):
+            wrapped = {ast.unparse(each) for each in _wrapped(cls)}
+            if wrapped.isdisjoint([f"self.{name}", ast.unparse(assigned.value)]):
                 yield Finding(
                     f"`self.{name}` is not wrapped: the context neither steps nor saves it",
                     function.place(assigned.node).location,

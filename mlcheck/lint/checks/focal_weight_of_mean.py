@@ -84,14 +84,24 @@ def _mean_loss(file: File, node: ast.expr, context: Context) -> tuple[ast.Call, 
     )
 
 
-def _is_of_one_sample(file: File, loss: ast.Call, context: Context) -> bool:
-    """Whether the mean is of a single sample: in a loop over them, or under `vmap`."""
+def _is_of_one_sample(file: File, loss: ast.Call, context: Context, depth: int = 3) -> bool:
+    """Whether the mean is of a single sample: in a loop over them, perhaps around the function, or under `vmap`."""
     if "vmap" in file.text:
         return True
     loop = next((outer.node for outer in context.outwards() if outer.kind == "loop"), None)
+    function = file.function_around(context)
+    if loop is None and function is not None and depth:
+        above = list(callers(file.sites, function))
+        batches = any(outer.kind == "loop" and _goes_over_batches(outer.node) for use in above for outer in use.loops)
+        alone = all(_is_of_one_sample(use.file, use.node, use.context, depth - 1) for use in above)
+        return bool(above) and not batches and alone
     if not isinstance(loop, ast.For) or not any(word in ast.unparse(loop.iter) for word in ("zip(", "range(")):
         return False
     return any(isinstance(part, ast.Name) and loads(loss, part.id) for part in walk(loop.target))
+
+
+def _goes_over_batches(loop: ast.AST) -> bool:
+    return isinstance(loop, ast.For) and "loader" in ast.unparse(loop.iter).lower()
 
 
 def _focal_weight(call: Call) -> ast.AST | None:
@@ -131,7 +141,9 @@ def _is_mean_by_default(file: File, reduction: ast.expr, context: Context) -> bo
     name = own_attribute(reduction, method)
     if init is None or init.cls is None or not name or not _is_word_mean(init.parameters.get(name)):
         return False
-    sets = init.cls.attribute(name)
+    sets, files = init.cls.attribute(name), init.cls.file.sites.mentioning([init.cls.name])
+    if any(file.uses[init.cls.name] > len(file.calls(init.cls.name)) for file in files):
+        return False  # `partial(Focal, reduction="none")`: what others give it is out of sight
     if any(function is not init or not is_name(assigned.value, name) for function, assigned in sets):
         return False
     position = list(init.parameters).index(name) - 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mlcheck.core.finding import Finding
 from mlcheck.lint.facts import Facts
-from mlcheck.lint.nodes import is_name, is_none, walk
+from mlcheck.lint.nodes import is_name, is_none, last_name, walk
 from mlcheck.lint.sites import Call
 
 LOOKS_AT = "KL divergence"
@@ -42,12 +42,19 @@ def _is_shown(call: Call) -> bool:
     return any(part is call.node for node in shown for part in walk(node))
 
 
+def _called(node: ast.AST) -> str:
+    return last_name(node.func) if isinstance(node, ast.Call) else ""
+
+
 def _is_rescaled(call: Call) -> bool:
     """Whether the statement around it, or one that uses the criterion, multiplies by a size."""
-    body = call.function.node if call.function is not None else call.file.module.source.tree
+    layer = call.file.names_given(call.node) if call.name == _LAYER else ()
+    inside = call.function.node if call.function is not None else None
+    body = inside if inside is not None and not layer else call.file.module.source.tree
     for node in walk(body):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
             text = ast.unparse(node)
-            if any(part is call.node for part in walk(node)) and any(word in text for word in _SIZES):
+            used = any(part is call.node or _called(part) in layer for part in walk(node))
+            if used and any(word in text for word in _SIZES):
                 return True
     return False

@@ -92,13 +92,23 @@ def _counts_batches(schedule: Origin) -> bool:
     node = schedule.node
     if not isinstance(node, ast.Call) or not _SCHEDULES.search(ast.unparse(node.func)):
         return False
-    given = " ".join(
-        [*(ast.unparse(arg) for arg in node.args[1:]), *(f"{k.arg}={ast.unparse(k.value)}" for k in node.keywords)]
-    )
+    words = list(_keywords(schedule, node))
+    given = " ".join([*map(ast.unparse, node.args[1:]), *(f"{name}={ast.unparse(value)}" for name, value in words)])
     if "steps_per_epoch=" in given:
         return True
     values = " ".join(
         ast.unparse(schedule.file.value(arg, schedule.context)[0])
-        for arg in [*node.args[1:], *(k.value for k in node.keywords)]
+        for arg in [*node.args[1:], *(value for _, value in words)]
     )
     return _IN_BATCHES.search(values) is not None and "epochs=" not in given
+
+
+def _keywords(schedule: Origin, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """The arguments given by name, those of a dictionary that is written out among them."""
+    for word in call.keywords:
+        table = schedule.file.value(word.value, schedule.context)[0] if word.arg is None else None
+        if isinstance(table, ast.Dict):
+            pairs = zip(table.keys, table.values, strict=True)
+            yield from ((str(key.value), value) for key, value in pairs if isinstance(key, ast.Constant))
+        else:
+            yield word.arg or "", word.value

@@ -193,9 +193,18 @@ def _is_tried(call: Call) -> bool:
 
 def _does_nothing_else(loop: ast.AST, call: ast.Call) -> bool:
     """`for _ in range(1000): x.clamp(0, 1)`: each turn does the same again, for a clock."""
-    if not isinstance(loop, ast.For) or not all(isinstance(line, ast.Expr) for line in loop.body):
+    if not isinstance(loop, ast.For) or not all(isinstance(line, ast.Expr) for line in _opened(loop.body)):
         return False
     return not any(loads(call, part.id) for part in walk(loop.target) if isinstance(part, ast.Name))
+
+
+def _opened(block: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a block, with those under `with` and in `try` in their place."""
+    for line in block:
+        if isinstance(line, ast.With | ast.Try):
+            yield from _opened(line.body)
+        else:
+            yield line
 
 
 def _how(call: Call, what: ast.expr) -> str:

@@ -19,7 +19,7 @@ _TELLS = ("print", "str", "repr", "len", "format", "info", "debug")
 _WHOLE = ("torch.utils.data.RandomSampler", "torch.utils.data.SequentialSampler")
 _SHARED = pattern(
     r"^(?!\s*(?:from|import)\b).*(?:shard|num_replicas|split_dataset|rank::|[\w)\]]\[(?:\w+_)?rank\b|world_size\]"
-    r"|distributed_sampler|DistributedBatch|(?<!\bRandom)(?<!\bSequential)Sampler\b)|torchdata",
+    r"|% [\w.]*world_size\b|distributed_sampler|DistributedBatch|(?<!\bRandom)(?<!\bSequential)Sampler\b)|torchdata",
     re.MULTILINE,
 )
 """Something that may share out the data; a sampler that is imported and not used does not."""

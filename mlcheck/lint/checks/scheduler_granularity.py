@@ -18,6 +18,7 @@ _COUNTED = frozenset(["epoch", "step", "iteration", "iter", "epochs", "steps", "
 _BATCHES = 1000
 _NOTHING_LEFT = 1e-6
 _LAST_EPOCH = 300
+_LEAVES = (ast.Continue, ast.Break, ast.Return)
 _LENGTHS: dict[str, tuple[str, ...]] = {
     "CosineAnnealingLR": ("T_max",),
     "PolynomialLR": ("total_iters",),
@@ -96,7 +97,8 @@ def _stand_together(loop: ast.AST, step: SchedulerStep, other: Step) -> bool:
     for node in walk(loop):
         for _, block in ast.iter_fields(node):
             if isinstance(block, list) and wanted <= {s.value for s in block if isinstance(s, ast.Expr)}:
-                return True
+                first, last = (i for i, s in enumerate(block) if isinstance(s, ast.Expr) and s.value in wanted)
+                return not any(isinstance(n, _LEAVES) for s in block[first:last] for n in walk(s))
     return False
 
 

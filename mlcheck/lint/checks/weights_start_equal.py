@@ -145,7 +145,9 @@ def _is_alone(call: Call, kinds: set[str]) -> bool:
     if is_name(part, "self"):
         own: list[ast.AST] = [value for attribute in cls.attributes for value in _values(cls, attribute)]
         own += [node for value in own for node in _made_by(cls, value)]
-        return sum(_made(value, layers) for value in own) == 1 == _made(call.file.module.source.tree, layers)
+        parts = sum(_made(value, layers) for value in own)
+        hidden = parts == 0 and any(_is_out_of_sight(cls, value) for value in own)
+        return (parts == 1 or hidden) and _made(call.file.module.source.tree, layers) == 1
     if not isinstance(part, ast.Attribute) or ast.unparse(part.value) != "self":
         return False
     made = _values(cls, part.attr)
@@ -174,6 +176,12 @@ def _made_by(cls: Class, value: ast.AST) -> Iterator[ast.AST]:
         named = cls.file.resolve(node.func, cls.defined.inner) if isinstance(node, ast.Call) else None
         if isinstance(named, Function):
             yield named.node
+
+
+def _is_out_of_sight(cls: Class, value: ast.AST) -> bool:
+    """`PARTS["body"](width)`: made by something that the text does not tell."""
+    calls = (node for node in walk(value) if isinstance(node, ast.Call))
+    return any(cls.file.resolve(node.func, cls.defined.inner) is None for node in calls)
 
 
 def _made(tree: ast.AST, layers: set[str]) -> int:

@@ -68,14 +68,15 @@ def _seeding(file: File, node: ast.expr, context: Context) -> tuple[File, ast.Ca
     """The call that seeds alike in every worker, in the function or lambda given."""
     if isinstance(node, ast.Lambda):
         arguments, body, inner, text = node.args, node.body, context, ast.unparse(node.body)
-        names = {arg.arg for arg in arguments.args}
+        names = {part.arg for part in walk(arguments) if isinstance(part, ast.arg)}
         nodes: list[ast.AST] = walk(body)
     else:
         named = _called_in_worker(file, node, context)
         if named is None:
             return None
         file, inner, text = named.file, named.inner, "\n".join(ast.unparse(line) for line in named.node.body)
-        names = set(named.parameters) - {named.receiver}
+        given = (named.node.args.vararg, named.node.args.kwarg)
+        names = {*named.parameters, *(each.arg for each in given if each is not None)} - {named.receiver}
         nodes = [child for line in named.node.body for child in walk(line)]
     if _DIFFERS.search(text) or any(isinstance(child, ast.Name) and child.id in names for child in nodes):
         return None

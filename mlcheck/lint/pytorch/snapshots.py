@@ -112,10 +112,22 @@ def _is_for_later(m: Machine, name: str) -> bool:
 def _averaged(m: Machine, target: ast.expr, value: Value) -> None:
     """What is to be an average of weights is a module that has another name already."""
     other = m.store.get(("name", owner_key(value))) or (value.name if isinstance(value, Symbol) else "")
-    if not other or _AVERAGE.search(other) or _is_made_otherwise(m, target):
+    if not other or _AVERAGE.search(other) or not _is_second_name(m, target) or _is_made_otherwise(m, target):
         return
     if modes.is_module(value) or modes.known_as_module(m, value):
         m.store.set(("average", owner_key(value)), m.place(target))
+
+
+def _is_second_name(m: Machine, target: ast.expr) -> bool:
+    """Whether what is assigned has a name that is read elsewhere too: `made = Net()`, `ema = made` is one module."""
+    within = m.frame.info.node if m.frame.info is not None else m.frame.module.source.tree
+    nodes = walk(within)
+    given = next((each.value for each in nodes if isinstance(each, ast.Assign) and target in each.targets), None)
+    if not isinstance(given, ast.Name):
+        return not isinstance(given, ast.Call)
+    is_parameter = any(isinstance(node, ast.arg) and node.arg == given.id for node in nodes)
+    reads = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return is_parameter or sum(node.id == given.id for node in reads) > 1
 
 
 def _is_made_otherwise(m: Machine, target: ast.expr) -> bool:

@@ -152,9 +152,10 @@ class File:
 
     @cached_property
     def imports(self) -> frozenset[str]:
-        """The paths of the project's files that this one imports from."""
+        """The paths of the project's files that this one imports from, within functions too."""
         found = set()
-        for bindings in self.walk.module.scope.bindings.values():
+        scopes = [self.walk.module.scope, *(defined.inner.scope for defined in self.walk.defined)]
+        for bindings in (each for scope in scopes for each in scope.bindings.values()):
             for binding in bindings:
                 named = self.meaning(binding) if binding.kind in ("import", "from") else None
                 if isinstance(named, Class | Function):

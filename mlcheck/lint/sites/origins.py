@@ -12,6 +12,7 @@ from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import handed_through
 from mlcheck.lint.sites.model import OPEN, Call, Class, Function
 from mlcheck.lint.sites.project import Sites
+from mlcheck.lint.sites.records import field, made_of
 from mlcheck.lint.sites.scopes import Binding, Context
 
 _THROUGH = {"enumerate", "iter", "zip", "tqdm", "cycle", "islice", "list", "trange", "reversed", "next", "map"}
@@ -146,19 +147,13 @@ def _attribute(file: File, node: ast.Attribute, context: Context, item: int) -> 
     if method is not None and is_name(node.value, method.receiver):
         cls = method.cls
     else:
-        cls = _made_of(file, node.value, context)
+        cls = made_of(file, node.value, context)
+        yield from (Origin(*held, item) for held in field(file, node.value, context, node.attr))
     for function, assigned in cls.attribute(node.attr) if cls is not None else ():
         if assigned.value is not None:
             yield Origin(function.file, assigned.value, assigned.context, item)
         elif assigned.unpacked is not None:
             yield Origin(function.file, assigned.unpacked, assigned.context, assigned.item)
-
-
-def _made_of(file: File, owner: ast.expr, context: Context) -> Class | None:
-    """The class of the project that `data` is made of, in `data = Data("/tmp")` and `self.data = Data("/tmp")`."""
-    made, where = file.value(owner, context)
-    named = file.resolve(made.func, where) if isinstance(made, ast.Call) else None
-    return named if isinstance(named, Class) else None
 
 
 def _call(origin: Origin, node: ast.Call) -> Iterator[Origin]:

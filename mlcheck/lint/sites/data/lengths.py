@@ -5,18 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from mlcheck.core.patterns import pattern
 from mlcheck.lint.facts import Place
 from mlcheck.lint.nodes import last_name, walk
 from mlcheck.lint.sites.data.loaders import LOADER
 from mlcheck.lint.sites.file import File
 from mlcheck.lint.sites.iteration import iteration_of
 from mlcheck.lint.sites.latest import source
-from mlcheck.lint.sites.model import UNKNOWN, Call
-from mlcheck.lint.sites.origins import Origin, origins
+from mlcheck.lint.sites.model import OPEN, UNKNOWN, Call
+from mlcheck.lint.sites.origins import Origin, callers, origins
 from mlcheck.lint.sites.project import Sites
 from mlcheck.lint.sites.scopes import Context
 from mlcheck.lint.sites.training.counting import branches
 
+_NAME = pattern(r"(?<![\w.])[A-Za-z_]\w*")
 _DRAWN = {"torch.randint": 2, **{f"torch.{name}": 0 for name in ("randn", "rand", "zeros", "ones", "arange")}}
 """What draws a tensor, and which of its arguments is the size."""
 
@@ -27,35 +29,54 @@ def ends_with_a_step(sites: Sites, step: Place) -> bool:
     Or the loop passes over those that are left: `step = i // every`, and `if step >= steps: continue`.
     """
     call = sites.call_at(step)
-    loop = call.loops[0] if call is not None and call.loops else None
-    if call is None or loop is None or not isinstance(loop.node, ast.For):
+    turn = _turn(call) if call is not None else None
+    loop = turn.loops[0] if turn is not None and turn.loops else None
+    if call is None or turn is None or loop is None or not isinstance(loop.node, ast.For):
         return False
     file = call.file
     if _leaves_the_rest(loop.node):
         return True
     tests = [source(file, branch.test, branch.context) for branch in branches(call.context, loop)]
-    tests += [(test, call.context) for test in _passed_over(loop.node, call.node)]
+    tests += [(test, call.context) for test in _passed_over(loop.node, turn.node)]
     remainders = [
         (part, context)
         for test, context in tests
         for part in walk(test)
         if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod)
     ]
-    if len(remainders) == 1 and _is_multiple(file, iteration_of(loop.node).over, remainders[0][0].right, call.context):
+    over = iteration_of(loop.node).over
+    if len(remainders) == 1 and _is_multiple(turn, over, _as_given(turn, call, remainders[0][0].right)):
         return True
     periods = [_number(file, part.right, context) for part, context in remainders]
-    count = _batches(file, loop.node.iter, call.context) if len(periods) == 1 else None
+    count = _batches(turn.file, loop.node.iter, turn.context) if len(periods) == 1 else None
     return count is not None and periods[0] is not None and periods[0] > 0 and count % periods[0] == 0
 
 
-def _is_multiple(file: File, over: ast.expr, period: ast.expr, context: Context) -> bool:
+def _turn(call: Call) -> Call:
+    """The call itself, where it stands in a loop; else the only call of the function that it stands in."""
+    above = list(callers(call.file.sites, call.function)) if call.function is not None and not call.loops else []
+    return above[0] if len(above) == 1 else call
+
+
+def _as_given(turn: Call, call: Call, period: ast.expr) -> str:
+    """A period as the caller writes it: each parameter by what is given for it."""
+    text = ast.unparse(period)
+    if turn is call or call.function is None:
+        return text
+    names = [name for name in call.function.parameters if name != call.function.receiver]
+    given = {name: turn.argument(name, number) for number, name in enumerate(names)}
+    words = {name: ast.unparse(node) for name, node in given.items() if node is not None and node is not OPEN}
+    return _NAME.sub(lambda found: words.get(found[0], found[0]), text)
+
+
+def _is_multiple(turn: Call, over: ast.expr, period: str) -> bool:
     """`for i in range(every * steps)`."""
     ranged = isinstance(over, ast.Call) and last_name(over.func) in ("range", "trange")
     turns = over.args[0] if isinstance(over, ast.Call) and ranged and over.args else None
-    made = source(file, turns, context)[0] if turns is not None else None
+    made = turn.file.value(source(turn.file, turns, turn.context)[0], turn.context)[0] if turns is not None else None
     if not isinstance(made, ast.BinOp) or not isinstance(made.op, ast.Mult):
         return False
-    return ast.unparse(period) in (ast.unparse(made.left), ast.unparse(made.right))
+    return period in (ast.unparse(made.left), ast.unparse(made.right))
 
 
 def _passed_over(loop: ast.For, step: ast.Call) -> Iterator[ast.expr]:

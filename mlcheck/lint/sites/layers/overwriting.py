@@ -71,9 +71,12 @@ def _in_block(function: Function, body: list[ast.stmt], loops: bool) -> Iterator
 def _in_expression(
     function: Function, value: ast.expr | None, result: str, loops: bool, alone: bool
 ) -> Iterator[Overwriting]:
-    for node in walk(value) if value is not None else ():
+    nodes = walk(value) if value is not None else []
+    named = {node.value: node.target.id for node in nodes if isinstance(node, ast.NamedExpr)}
+    for node in nodes:
         if not isinstance(node, ast.Call):
             continue
+        result = named.get(node, result)
         func = node.func
         if isinstance(func, ast.Attribute) and func.attr in METHODS and isinstance(func.value, ast.Name):
             yield Overwriting(func.value.id, node, result or func.value.id, True, False, loops)

@@ -25,6 +25,8 @@ def cut_of(
     function: ast.FunctionDef | ast.AsyncFunctionDef, statement: ast.Assign | ast.Return, cutting: frozenset[str]
 ) -> ast.AST | None:
     """Where what the statement computes is cut off: at its end, or wherever its name is read."""
+    if statement.value is not None and any(isinstance(node, ast.NamedExpr) for node in walk(statement.value)):
+        return None
     if statement.value is not None and _ends_in_a_cut(statement.value):
         return statement.value
     if not isinstance(statement, ast.Assign) or statement not in function.body or len(statement.targets) != 1:
