@@ -1,4 +1,4 @@
-"""Judges whether pictures that enter a convolution, and heads of attention, are what they are, or in another order."""
+"""Judges whether pictures, heads of attention and what was moved keep their order, or are read in another one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from mlcheck.core.finding import Finding, Location
 from mlcheck.core.outcome import Outcome
 from mlcheck.probe.measure.model.attention_heads import AttentionHeads
 from mlcheck.probe.measure.model.first_inputs import FirstInputs
+from mlcheck.probe.measure.model.moved_dimensions import MovedDimensions
 
 NEARLY_ALL = 0.95
 SMOOTHER = 0.8
@@ -18,13 +19,18 @@ _MOVE = (
 )
 
 
-def check(seen: FirstInputs | None, heads: AttentionHeads | None) -> Verdict:
+def check(seen: FirstInputs | None, heads: AttentionHeads | None, moves: MovedDimensions | None) -> Verdict:
     if heads and heads.scrambled:
         return _heads(heads)
+    if moves and moves.torn:
+        return _torn(moves)
     judged = [(one.layer, one.pixels) for one in seen.inputs if one.pixels] if seen else []
     if not judged and heads and heads.products:
         told = "products of attention are of heads whose tokens were moved, not renumbered"
         return Verdict(Outcome.PASS, told, looked_at=heads.products)
+    if not judged and moves and moves.reshaped:
+        told = "dimensions that were moved are merged in their new order"
+        return Verdict(Outcome.PASS, told, looked_at=moves.reshaped)
     if not judged:
         return Verdict(Outcome.SKIP, reason="no convolution gets pictures of several channels straight from the data")
     findings = tuple(
@@ -57,3 +63,16 @@ def _heads(seen: AttentionHeads) -> Verdict:
         for one in seen.scrambled
     )
     return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.products)
+
+
+def _torn(seen: MovedDimensions) -> Verdict:
+    findings = tuple(
+        Finding(
+            f"{one.before} is moved to {one.moved} and then reshaped to {one.after}, which is what it merges to "
+            "without the move: each row gets numbers of all channels instead of its own",
+            one.place,
+            help="leave the move out, or merge the dimensions in the order that they have after it",
+        )
+        for one in seen.torn
+    )
+    return Verdict(Outcome.WARN, findings[0].message, findings=findings, looked_at=seen.reshaped)

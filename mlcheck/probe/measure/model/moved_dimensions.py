@@ -1,0 +1,120 @@
+"""Dimensions that a program moves and then merges as if it had not: the numbers are in an order that nobody meant.
+
+(batch, channels, height, width) moved to (batch, height, width, channels) has no channels to keep apart from the merged
+rest when it is reshaped to (batch, channels, height * width): that is the shape of what was before the move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from mlcheck.core.finding import Location
+from mlcheck.probe.measure.drive import first_batches
+from mlcheck.probe.measure.measurement import Reach
+from mlcheck.probe.measure.place import user_location
+from mlcheck.probe.measure.simplified import stilled
+from mlcheck.trial.trial import Trial
+
+_MOVES = {"permute", "transpose", "movedim", "moveaxis", "swapaxes", "swapdims"}
+_VIEWS = {"view", "reshape"}
+_COPIES = {"contiguous", "clone"}
+_FEW = 8
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TornApart:
+    """`before` was moved to `moved` and reshaped to `after`, which merges dimensions of `before`."""
+
+    before: Shape
+    moved: Shape
+    after: Shape
+    place: Location
+
+
+@dataclass(frozen=True, slots=True)
+class MovedDimensions:
+    """What one training step shows: how often moved dimensions are reshaped, and where into the shape of before."""
+
+    reach: ClassVar[Reach] = "step"
+    order: ClassVar[int] = 4
+
+    reshaped: int
+    torn: tuple[TornApart, ...]
+
+    @classmethod
+    def absent(cls, called: frozenset[str]) -> str:
+        return "" if called & _MOVES and called & _VIEWS else "no dimensions are moved and reshaped"
+
+    @classmethod
+    def measure(cls, trial: Trial, seconds: float) -> Self:  # noqa: ARG003 - one step, whatever the limit
+        watch = _Watch()
+        with stilled(trial), watch:
+            trial.train_step(first_batches(trial, 1)[0], 0)
+        return cls(watch.reshaped, tuple({one.place: one for one in watch.torn}.values()))
+
+
+class _Watch(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.reshaped = 0
+        self.torn: list[TornApart] = []
+        self._moved: dict[int, tuple[Shape, Shape, Tensor]] = {}  # the shape before, the order, and the tensor itself
+
+    def __torch_function__(
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor) and args and isinstance(args[0], Tensor):
+            with suppress(Exception):  # tensors that stand for others, as within vmap, are not looked at
+                self._look(func, args, kwargs or {}, result)
+        return result
+
+    def _look(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> None:
+        name, given = func.__name__, args[0]
+        known = self._moved.get(id(given))
+        if name in _MOVES:
+            places = tuple(range(2, 2 + given.ndim))  # sizes that tell each dimension from the others
+            order = tuple(size - 2 for size in func(torch.empty(places, device="meta"), *args[1:], **kwargs).shape)
+            before, earlier = (known[0], known[1]) if known else (tuple(given.shape), tuple(range(given.ndim)))
+            self._moved[id(result)] = (before, tuple(earlier[place] for place in order), result)
+        elif known and name in _COPIES:
+            self._moved[id(result)] = (known[0], known[1], result)
+        elif known and name in _VIEWS:
+            self.reshaped += 1
+            moved, after = tuple(given.shape), tuple(result.shape)
+            if known[1][0] == 0 and _is_torn(known[0], moved, after):
+                self.torn.append(TornApart(known[0], moved, after, user_location()))
+
+
+def _is_torn(before: Shape, moved: Shape, after: Shape) -> bool:
+    """Whether `after` merges neighbours of `before`, and tears those of `moved`.
+
+    Not where it may be a first dimension of `moved` that is meant to be split into a few parts, or a few merged.
+    """
+    before, moved, after = (tuple(size for size in shape if size > 1) for shape in (before, moved, after))
+    if not 2 <= len(after) < len(before) or not _merges(before, after) or _merges(moved, after):
+        return False
+    was, now = next((one, other) for one, other in zip(moved, after, strict=False) if one != other)
+    more, less = max(was, now), min(was, now)
+    return more % less != 0 or more // less > _FEW
+
+
+def _merges(shape: Shape, merged: Shape) -> bool:
+    """Whether each size of `merged` is one of `shape`, or the product of several that follow one another."""
+    rest = list(shape)
+    for size in merged:
+        product = 1
+        while rest and product < size:
+            product *= rest.pop(0)
+        if product != size:
+            return False
+    return not rest

@@ -1,0 +1,80 @@
+"""Dimensions that are moved and merged as if they had not been; and all the ways to move and merge them rightly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from probe_programs import ask, cross_entropy, says, trial_of
+from torch import Tensor, nn
+
+from mlcheck.core.outcome import Outcome
+from mlcheck.trial.trial import Trial
+
+RULE = "view-as-transpose"
+Change = Callable[[Tensor], Tensor]
+
+
+class Averaging(nn.Module):
+    """Maps of 5 channels, 12 high and 11 wide, that are changed in shape and averaged over what comes last."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__()
+        self.maps, self.change = nn.Conv2d(1, 5, 3, padding=1), change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.change(self.maps(x)).flatten(2).softmax(-1).std(2)[:, :5]
+
+
+def averaging(change: Change) -> Trial:
+    batches = [(torch.randn(8, 1, 12, 11), torch.randint(5, (8,))) for _ in range(4)]
+    return trial_of(Averaging(change), batches, cross_entropy)
+
+
+TORN: dict[str, Change] = {
+    "permute": lambda x: x.permute(0, 2, 3, 1).reshape(len(x), 5, -1),
+    "a copy between": lambda x: x.permute(0, 2, 3, 1).contiguous().view(len(x), 5, -1),
+    "transposed twice": lambda x: x.transpose(1, 2).transpose(2, 3).reshape(len(x), 5, 132),
+}
+
+
+@pytest.mark.parametrize("name", TORN)
+def test_dimensions_that_are_moved_and_merged_as_if_they_were_not(name: str) -> None:
+    verdict = ask(RULE, averaging(TORN[name]))
+    says(verdict, Outcome.WARN, "(8, 5, 12, 11) is moved to (8, 12, 11, 5)", "without the move")
+    assert verdict.findings[0].location.path.endswith("test_moved_dimensions.py")
+
+
+KEPT: dict[str, Change] = {
+    "tokens": lambda x: x.permute(0, 2, 3, 1).reshape(len(x), 132, 5),
+    "moved back": lambda x: x.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2).reshape(len(x), 5, -1),
+    "rows with channels": lambda x: x.permute(0, 2, 1, 3).reshape(len(x), 12, 55),
+    "channels in a new order": lambda x: x.transpose(2, 3).reshape(len(x), 5, 132),
+    "windows": lambda x: x.reshape(len(x), 5, 3, 4, 11).permute(0, 2, 1, 3, 4).reshape(len(x), 15, 4, 11),
+    "all of a sample": lambda x: x.permute(0, 2, 3, 1).reshape(len(x), 1, -1).expand(-1, 5, -1),
+    "perhaps a few rows together": lambda x: x.movedim(1, -1).reshape(len(x), 60, 11),
+    "a few strips": lambda x: x.permute(0, 3, 2, 1).reshape(len(x), 11, 12, 5).reshape(len(x), 11, -1),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_dimensions_that_are_merged_in_their_new_order(name: str) -> None:
+    assert ask(RULE, averaging(KEPT[name])).outcome is not Outcome.WARN
+
+
+def shuffled(x: Tensor, groups: int) -> Tensor:
+    size = x.shape
+    return x.view(len(x), groups, -1, *size[2:]).transpose(1, 2).reshape(size)
+
+
+def test_channels_that_are_shuffled_between_groups() -> None:
+    assert ask(RULE, averaging(lambda x: shuffled(torch.cat([x, x], 1), 2))).outcome is Outcome.PASS
+
+
+def test_heads_put_together_without_moving_them_back() -> None:
+    def heads(x: Tensor) -> Tensor:
+        tokens = x.flatten(2).transpose(1, 2)[..., :4].reshape(len(x), 132, 2, 2)  # (n, t, h, d)
+        return tokens.transpose(1, 2).reshape(len(x), 132, 4)
+
+    says(ask(RULE, averaging(heads)), Outcome.WARN, "(8, 132, 2, 2) is moved to (8, 2, 132, 2)")
